@@ -1,0 +1,21 @@
+"""Evidence estimators from log weights: plain arrays in, numbers with errors out, all in nats.
+
+``log_weight`` is log w in both directions, so E_f[w] = Z and E_r[1/w] = 1/Z. The package imports
+NumPy and SciPy only.
+"""
+
+from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.jarzynski import (
+    effective_sample_size,
+    jarzynski_forward,
+    jarzynski_reverse,
+    log_mean_exp,
+)
+
+__all__ = [
+    "Estimate",
+    "effective_sample_size",
+    "jarzynski_forward",
+    "jarzynski_reverse",
+    "log_mean_exp",
+]

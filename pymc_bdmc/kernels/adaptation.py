@@ -1,0 +1,132 @@
+"""What each kind of PyMC step method adapts: how to read it, to set it, and to start over.
+
+A kernel must not adapt while weights accumulate. A pilot lets the step methods adapt at a few
+temperatures, `read` takes what they found, and `write` sets it, interpolated, before every step.
+Values are on scales without bounds, so any interpolation of them is legal.
+"""
+
+from functools import singledispatch
+
+import numpy as np
+from pymc.step_methods.hmc.base_hmc import BaseHMC
+from pymc.step_methods.metropolis import (
+    BinaryGibbsMetropolis,
+    CategoricalGibbsMetropolis,
+    DEMetropolisZ,
+    Metropolis,
+)
+from pymc.step_methods.slicer import Slice
+
+__all__ = ["Adaptation", "adaptation"]
+
+Values = dict[str, np.ndarray]
+
+
+class Adaptation:
+    """Access to the adapted parameters of one kind of step method; this base has none."""
+
+    def __init__(self, *bookkeeping: str):
+        self.bookkeeping = frozenset(bookkeeping)
+        """Attributes that change while the step method samples and that no transition depends on."""
+
+    def read(self, step) -> Values:
+        """Return the present values of the adapted parameters."""
+        return {}
+
+    def write(self, step, values: Values) -> None:
+        """Set the adapted parameters."""
+
+    def restart(self, step) -> None:
+        """Begin a new stage of adaptation from the present values."""
+
+
+class _Hamiltonian(Adaptation):
+    """Log step size and the logarithm of the diagonal inverse metric."""
+
+    def read(self, step):
+        return {
+            "step_size": np.asarray(step.step_adapt._log_bar),
+            "metric": np.log(step.potential._var),
+        }
+
+    def write(self, step, values):
+        step.step_adapt._log_bar = values["step_size"]
+        potential = step.potential
+        np.exp(values["metric"], out=potential._var)
+        np.sqrt(potential._var, out=potential._stds)
+        np.divide(1.0, potential._stds, out=potential._inv_stds)
+
+    def restart(self, step):
+        step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)
+        step.step_adapt.reset()
+
+
+class _Scale(Adaptation):
+    """The logarithm of one positive scale of the proposal."""
+
+    def __init__(self, attribute: str, *bookkeeping: str):
+        super().__init__(*bookkeeping)
+        self.attribute = attribute
+
+    def read(self, step):
+        return {self.attribute: np.log(getattr(step, self.attribute))}
+
+    def write(self, step, values):
+        setattr(step, self.attribute, np.exp(values[self.attribute]))
+
+
+class _SliceWidth(_Scale):
+    def restart(self, step):
+        step.n_tunes = 0.0  # else the running mean never forgets the other temperatures
+
+
+class _DifferentialEvolution(_Scale):
+    """Scale, and past states that span the proposals: invariant once no new state is added."""
+
+    n_states = 64
+
+    def read(self, step):
+        return super().read(step) | {"history": np.array(step._history[-self.n_states :])}
+
+    def write(self, step, values):
+        super().write(step, values)
+        step._history = _FixedHistory(values["history"])
+
+
+class _FixedHistory:
+    """Past states from which DEMetropolisZ may draw, but to which it cannot add."""
+
+    def __init__(self, states: np.ndarray):
+        self._states = states
+
+    def __len__(self):
+        return len(self._states)
+
+    def __getitem__(self, index):
+        return self._states[index]
+
+    def append(self, state):
+        pass
+
+
+@singledispatch
+def adaptation(step) -> Adaptation:
+    """Return the access to what a step method adapts.
+
+    Register your own step method's class to have it tuned per temperature:
+    ``adaptation.register(MyStep, lambda step: MyAdaptation())``.
+    """
+    return Adaptation()
+
+
+for _class, _access in {
+    BaseHMC: _Hamiltonian("step_size"),
+    Metropolis: _Scale(
+        "scaling", "accept_rate_iter", "accepted_iter", "accepted_sum", "enum_dims"
+    ),
+    Slice: _SliceWidth("w"),
+    DEMetropolisZ: _DifferentialEvolution("scaling", "_history"),
+    BinaryGibbsMetropolis: Adaptation("order"),
+    CategoricalGibbsMetropolis: Adaptation("dimcats"),
+}.items():
+    adaptation.register(_class, lambda step, access=_access: access)

@@ -1,0 +1,278 @@
+"""PyMC's step methods as kernels: built on the tempered model, frozen, and reversed."""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from pymc.blocking import RaveledVars
+from pymc.sampling.mcmc import assign_step_methods
+from pymc.step_methods import (
+    BinaryGibbsMetropolis,
+    CategoricalGibbsMetropolis,
+    CompoundStep,
+    DEMetropolis,
+    Slice,
+)
+from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
+from pymc.vartypes import continuous_types
+
+from pymc_bdmc.kernels.adaptation import adaptation
+from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.types import Move, Point
+
+__all__ = ["StepFactory", "StepKernel", "build_steps", "check_frozen"]
+
+StepFactory = Callable[..., BlockedStep | CompoundStep]
+"""A step method class, or a `functools.partial` of one with some of its options set."""
+
+
+def build_steps(
+    density: TemperedDensity,
+    step: StepFactory | Sequence[StepFactory] | None = None,
+    compile_kwargs: Mapping | None = None,
+) -> list[BlockedStep]:
+    """Step methods that together update all free variables, in the order in which they apply.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        Its tempered model is what the step methods target.
+    step : step method class, sequence of them, or None
+        One class for all variables; several, among which PyMC assigns by competence; or None,
+        PyMC's own assignment among all of its step methods.
+    compile_kwargs : mapping, optional
+        Passed to the step methods.
+
+    Raises
+    ------
+    TypeError
+        For an instance: it targets the untempered model.
+    ValueError
+        For a step method that cannot sample a variable, or that depends on other chains.
+    """
+    model = density.model
+    factories = () if step is None else step if isinstance(step, Sequence) else (step,)
+    for factory in factories:
+        _refuse_instance(factory)
+    by_class = {_step_class(factory): factory for factory in factories}
+    if len(factories) == 1:
+        selected = dict.fromkeys(by_class, model.value_vars)
+    else:
+        _, selected = assign_step_methods(model, methods=list(by_class))
+    steps = []
+    for cls, variables in selected.items():
+        _refuse_incompetent(cls, model, variables)
+        factory = by_class.get(cls, cls)
+        options = _accepted(
+            cls,
+            vars=variables,
+            model=model,
+            initial_point=model.initial_point(),
+            compile_kwargs=compile_kwargs,
+        )
+        steps.extend(flatten_steps(factory(**options)))
+    for part in steps:
+        if isinstance(part, DEMetropolis):
+            raise ValueError(
+                "step: DEMetropolis proposes from the states of other chains and cannot be "
+                "frozen; use pm.DEMetropolisZ."
+            )
+    return steps
+
+
+def _step_class(factory: StepFactory) -> type:
+    return _step_class(factory.func) if isinstance(factory, partial) else factory
+
+
+def _accepted(cls: type, **options) -> dict:
+    """Those options that the constructor of a (perhaps user-written) step method takes."""
+    parameters = inspect.signature(cls.__init__).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return options
+    return {name: value for name, value in options.items() if name in parameters}
+
+
+def _refuse_instance(factory) -> None:
+    if isinstance(factory, BlockedStep | CompoundStep):
+        name = type(factory).__name__
+        raise TypeError(
+            f"step: pass the class pm.{name}, or functools.partial(pm.{name}, ...) with its "
+            "options, not an instance: the step method is built on the tempered model."
+        )
+    if not callable(factory):
+        raise TypeError(
+            f"step: expected a PyMC step method class, a sequence of them or None, got {factory!r}."
+        )
+
+
+def _refuse_incompetent(cls: type, model, value_vars) -> None:
+    if getattr(cls, "competence", BlockedStep.competence) is BlockedStep.competence:
+        return  # a user-written step method that makes no statement
+    for value in value_vars:
+        rv = model.values_to_rvs[value]
+        if cls._competence(rv, value.dtype in continuous_types) == [Competence.INCOMPATIBLE]:
+            raise ValueError(
+                f"step: {cls.__name__} cannot sample {rv.name} ({value.dtype}). Pass several "
+                "classes, for example step=[pm.NUTS, pm.CategoricalGibbsMetropolis], or leave "
+                "step=None."
+            )
+
+
+class StepKernel:
+    """K_t made of PyMC step methods applied one after the other, with adaptation frozen.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The density whose tempered model the step methods target.
+    steps : list of BlockedStep
+        In the order of application.
+    betas : ndarray of shape (T + 1,)
+        Inverse temperature of every K_t; entry 0 is not used.
+    tuning : Tuning
+        Parameters of the step methods at every t.
+    """
+
+    def __init__(
+        self,
+        density: TemperedDensity,
+        steps: Sequence[BlockedStep],
+        betas: np.ndarray,
+        tuning: Tuning,
+    ):
+        self._density = density
+        self._betas = betas
+        self._tuning = tuning
+        self._order = list(range(len(steps)))
+        self._steps = list(steps)
+        for step in self._steps:
+            step.stop_tuning()
+        self._accesses = [adaptation(step) for step in self._steps]
+        self._pristine = [step.sampling_state for step in self._steps]
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Forget every earlier chain and draw from ``rng`` from now on."""
+        streams = rng.spawn(len(self._steps))
+        for step, state, stream in zip(self._steps, self._pristine, streams, strict=True):
+            step.sampling_state = state
+            step.setup_chain(stream, tune=0, draws=len(self._betas) - 1)
+
+    def step(self, t: int, point: Point) -> tuple[Point, Move]:
+        """Apply K_t to a point."""
+        self._density.set_beta(self._betas[t])
+        values = self._tuning.at(self._betas[t])
+        stats = []
+        for i in self._order:
+            if values[i]:
+                self._accesses[i].write(self._steps[i], values[i])
+            point, reported = self._steps[i].step(point)
+            stats.extend(reported)
+        return point, _summarize(stats)
+
+    def reversal(self) -> "StepKernel":
+        """Return the kernel whose K_t applies the reversed step methods in opposite order.
+
+        Metropolis, Gibbs with a random scan, HMC, multinomial NUTS and univariate slice steps
+        are self-adjoint, and so is a user-written step method, unless it has a method
+        ``reversal()`` that returns its own.
+        """
+        reversed_kernel = copy.copy(self)
+        reversed_kernel._order = self._order[::-1]
+        reversed_kernel._steps = [_reverse(step) for step in self._steps]
+        reversed_kernel._pristine = [step.sampling_state for step in reversed_kernel._steps]
+        return reversed_kernel
+
+
+def _reverse(step: BlockedStep) -> BlockedStep:
+    if hasattr(step, "reversal"):
+        return step.reversal()
+    if isinstance(step, Slice):
+        return _reversed_scan(step)
+    if isinstance(step, BinaryGibbsMetropolis) and not step.shuffle_dims:
+        reversed_step = copy.copy(step)
+        reversed_step.order = step.order[::-1]
+        return reversed_step
+    if isinstance(step, CategoricalGibbsMetropolis) and not step.shuffle_dims:
+        reversed_step = copy.copy(step)
+        reversed_step.dimcats = step.dimcats[::-1]
+        return reversed_step
+    return step
+
+
+def _reversed_scan(step: Slice) -> Slice:
+    """Slice sampling that visits the coordinates from the last to the first."""
+    reversed_step = copy.copy(step)
+
+    def logp(q):
+        return step.logp(np.ascontiguousarray(q[::-1]))
+
+    def astep(apoint):
+        flipped = RaveledVars(apoint.data[::-1], apoint.point_map_info)
+        reversed_step.w = np.resize(reversed_step.w, len(apoint.data))[::-1]
+        moved, stats = Slice.astep(reversed_step, flipped)
+        reversed_step.w = reversed_step.w[::-1]
+        return RaveledVars(np.ascontiguousarray(moved.data[::-1]), moved.point_map_info), stats
+
+    reversed_step.logp = logp
+    reversed_step.astep = astep
+    return reversed_step
+
+
+def _summarize(stats: Sequence[Mapping]) -> Move:
+    """Merge the statistics of the step methods that made one move."""
+    rates, diverging, gradients = [], False, 0
+    for stat in stats:
+        for key in ("mean_tree_accept", "accepted", "accept"):
+            if key in stat:
+                rates.append(min(1.0, float(stat[key])))
+                break
+        diverging |= bool(stat.get("diverging", False))
+        gradients += int(stat.get("tree_size", stat.get("n_steps", 0)))
+    return Move(sum(rates) / len(rates) if rates else np.nan, diverging, gradients)
+
+
+def check_frozen(
+    steps: Sequence[BlockedStep], point: Point, rng: np.random.Generator, n_steps: int = 5
+) -> None:
+    """Refuse step methods that go on adapting after ``stop_tuning()``.
+
+    Raises
+    ------
+    ValueError
+        Names the step method and the attribute that changed.
+    """
+    for step in steps:
+        step.setup_chain(rng.spawn(1)[0], tune=0, draws=n_steps)
+        before = _numbers(step)
+        for _ in range(n_steps):
+            point, _ = step.step(point)
+        after = _numbers(step)
+        ignored = adaptation(step).bookkeeping | set(getattr(step, "bookkeeping", ()))
+        for name in sorted(set(before) | set(after)):
+            if name not in ignored and not _same(before.get(name), after.get(name)):
+                raise ValueError(
+                    f"step: {type(step).__name__} changes its attribute {name!r} while it samples "
+                    "with tuning stopped; a kernel that adapts biases the weights. Adapt only "
+                    "while `tune` is true, or list attributes that no transition reads in a "
+                    "class attribute `bookkeeping`."
+                )
+
+
+def _numbers(step: BlockedStep) -> dict:
+    """Copies of the attributes that could hold adapted parameters: floats, arrays, containers."""
+    kinds = (float, np.ndarray, np.floating, list, dict)
+    return {
+        name: copy.deepcopy(value) for name, value in vars(step).items() if isinstance(value, kinds)
+    }
+
+
+def _same(a, b) -> bool:
+    try:
+        np.testing.assert_equal(a, b)
+    except AssertionError:
+        return False
+    return True
+

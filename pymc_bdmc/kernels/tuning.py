@@ -1,0 +1,107 @@
+"""A pilot at a few temperatures tunes the step methods; its findings are interpolated over β."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pymc.step_methods.compound import BlockedStep
+
+from pymc_bdmc.kernels.adaptation import Values, adaptation
+from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.types import Point
+
+__all__ = ["PILOT_CHAINS", "PILOT_STEPS", "PILOT_TEMPERATURES", "Tuning", "combine", "pilot_run"]
+
+PILOT_CHAINS = 2
+PILOT_TEMPERATURES = 8
+PILOT_STEPS = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """Parameters of every step method as piecewise linear functions of β.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (G,)
+        Temperatures of the pilot, increasing.
+    values : list of list of dict
+        ``values[g][i]`` maps parameter names of step method i to arrays, on unbounded scales.
+    """
+
+    betas: np.ndarray
+    values: list[list[Values]]
+
+    def at(self, beta: float) -> list[Values]:
+        """Return the parameters of every step method at β."""
+        above = bisect_left(self.betas, beta)
+        if above in (0, len(self.betas)):
+            return self.values[min(above, len(self.betas) - 1)]
+        g, span = above - 1, self.betas[above] - self.betas[above - 1]
+        share = (beta - self.betas[g]) / span
+        return [
+            {name: (1 - share) * low[name] + share * high[name] for name in low}
+            for low, high in zip(self.values[g], self.values[g + 1], strict=True)
+        ]
+
+
+def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
+    """Temperatures of the pilot: ``n`` of the schedule's own, evenly spaced along it, without 0."""
+    last = len(betas) - 1
+    return betas[np.unique(np.linspace(1, last, min(n, last)).round().astype(int))]
+
+
+def pilot_run(
+    density: TemperedDensity,
+    steps: Sequence[BlockedStep],
+    betas: np.ndarray,
+    start: Point,
+    rng: np.random.Generator,
+) -> Tuning:
+    """One pilot chain: from a prior draw through the temperatures, adapting at each.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The target.
+    steps : sequence of BlockedStep
+        Untuned; they are left adapted to the last temperature.
+    betas : ndarray of shape (G,)
+        Temperatures at which to adapt, increasing.
+    start : Point
+        A draw from the prior.
+    rng : numpy.random.Generator
+        The pilot's own stream.
+    """
+    accesses = [adaptation(step) for step in steps]
+    for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
+        step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
+    point, values = start, []
+    for beta in betas:
+        density.set_beta(beta)
+        for access, step in zip(accesses, steps, strict=True):
+            access.restart(step)
+        for _ in range(PILOT_STEPS):
+            for step in steps:
+                point, _ = step.step(point)
+        values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
+    return Tuning(betas, values)
+
+
+def combine(tunings: Sequence[Tuning]) -> Tuning:
+    """Average the findings of independent pilot chains."""
+    first = tunings[0]
+    return Tuning(
+        first.betas,
+        [
+            [
+                {
+                    name: np.mean([tuning.values[g][i][name] for tuning in tunings], axis=0)
+                    for name in first.values[g][i]
+                }
+                for i in range(len(first.values[g]))
+            ]
+            for g in range(len(first.betas))
+        ],
+    )

@@ -1,0 +1,185 @@
+"""Frozen, validated sequences of inverse temperatures 0 = β_0 < … < β_T = 1."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["Schedule", "cubic", "explicit", "linear", "make_schedule", "power", "sigmoid"]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Inverse temperatures of an annealing run.
+
+    Parameters
+    ----------
+    betas : array_like of shape (T + 1,)
+        Strictly increasing, from exactly 0 to exactly 1.
+    name : str
+        What the schedule is called in a result.
+
+    Raises
+    ------
+    ValueError
+        If ``betas`` is not strictly increasing from 0 to 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.schedules import Schedule
+    >>> Schedule([0, 0.1, 1]).n_temperatures
+    2
+    """
+
+    betas: np.ndarray
+    name: str = "explicit"
+
+    def __post_init__(self):
+        betas = np.array(self.betas, dtype=float)
+        if betas.ndim != 1 or len(betas) < 2:
+            raise ValueError(
+                f"schedule: need at least the two inverse temperatures 0 and 1, got shape {betas.shape}."
+            )
+        if betas[0] != 0 or betas[-1] != 1:
+            raise ValueError(
+                f"schedule: must start at exactly 0 and end at exactly 1, "
+                f"got {betas[0]:g} … {betas[-1]:g}."
+            )
+        (bad,) = np.nonzero(~(np.diff(betas) > 0))
+        if len(bad):
+            raise ValueError(
+                f"schedule: must increase strictly, but β[{bad[0] + 1}] = {betas[bad[0] + 1]:g} "
+                f"does not exceed β[{bad[0]}] = {betas[bad[0]]:g}."
+            )
+        betas.flags.writeable = False
+        object.__setattr__(self, "betas", betas)
+
+    @property
+    def n_temperatures(self) -> int:
+        """T, the number of kernels and of weight increments."""
+        return len(self.betas) - 1
+
+    @property
+    def increments(self) -> np.ndarray:
+        """β_t − β_{t−1} for t = 1 … T, shape (T,)."""
+        return np.diff(self.betas)
+
+
+def _from_curve(
+    curve: Callable[[np.ndarray], np.ndarray], n_temperatures: int, name: str
+) -> Schedule:
+    if isinstance(n_temperatures, bool) or n_temperatures != int(n_temperatures):
+        raise ValueError(f"temperatures: must be a whole number, got {n_temperatures!r}.")
+    if n_temperatures < 1:
+        raise ValueError(f"temperatures: must be at least 1, got {n_temperatures}.")
+    betas = np.asarray(curve(np.linspace(0, 1, int(n_temperatures) + 1)), dtype=float)
+    betas[0], betas[-1] = 0.0, 1.0
+    return Schedule(betas, name)
+
+
+def linear(n_temperatures: int) -> Schedule:
+    """Equal steps, β_t = t/T.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.linear(4).betas
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    return _from_curve(lambda s: s, n_temperatures, "linear")
+
+
+def sigmoid(n_temperatures: int, delta: float = 4.0) -> Schedule:
+    """Small steps at both ends: a logistic curve on [−δ, δ], rescaled to end at exactly 0 and 1.
+
+    Grosse, Ghahramani and Adams (2015), Section 5.1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.sigmoid(4).betas.round(3)
+    array([0.   , 0.105, 0.5  , 0.895, 1.   ])
+    """
+    if not (np.isfinite(delta) and delta > 0):
+        raise ValueError(f"sigmoid: delta must be positive, got {delta}.")
+
+    def curve(s):
+        y = np.tanh(delta * (s - 0.5))  # tanh(x/2) is the logistic function on (−1, 1)
+        return 0.5 * (1 + y / np.tanh(delta / 2))
+
+    return _from_curve(curve, n_temperatures, f"sigmoid(delta={delta:g})")
+
+
+def power(n_temperatures: int, exponent: float = 4.0) -> Schedule:
+    """Small steps near the prior, β_t = (t/T)^exponent.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.power(2, exponent=3).betas
+    array([0.   , 0.125, 1.   ])
+    """
+    if not (np.isfinite(exponent) and exponent > 0):
+        raise ValueError(f"power: exponent must be positive, got {exponent}.")
+    return _from_curve(lambda s: s**exponent, n_temperatures, f"power(exponent={exponent:g})")
+
+
+def cubic(n_temperatures: int) -> Schedule:
+    """β = 0.05 s + 0.95 s³ with s = t/T, the protocol of Favaro et al. (2015).
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.cubic(2).betas
+    array([0.     , 0.14375, 1.     ])
+    """
+    return _from_curve(lambda s: 0.05 * s + 0.95 * s**3, n_temperatures, "cubic")
+
+
+def explicit(betas: ArrayLike) -> Schedule:
+    """The inverse temperatures themselves.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.explicit([0, 0.5, 1]).n_temperatures
+    2
+    """
+    return Schedule(betas)
+
+
+_BY_NAME = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubic}
+
+
+def make_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Schedule:
+    """Schedule from its name and the number of temperatures, or from explicit values.
+
+    Parameters
+    ----------
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule
+        A ready `Schedule` is returned as it is.
+    temperatures : int or array_like of shape (T + 1,)
+        T, or the inverse temperatures, which then decide alone.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, and where the values do not increase from 0 to 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.schedules import make_schedule
+    >>> make_schedule("linear", 2).betas
+    array([0. , 0.5, 1. ])
+    """
+    if isinstance(schedule, Schedule):
+        return schedule
+    if np.ndim(temperatures) > 0:
+        return explicit(temperatures)
+    if schedule not in _BY_NAME:
+        raise ValueError(
+            f"schedule: unknown name {schedule!r}; choose one of "
+            f"{', '.join(map(repr, _BY_NAME))} or pass a pymc_bdmc.Schedule."
+        )
+    return _BY_NAME[schedule](temperatures)

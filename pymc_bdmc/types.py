@@ -1,0 +1,89 @@
+"""The small types that every layer shares: points, directions, kernels and the record of one chain."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+__all__ = ["Chain", "Direction", "Kernel", "Move", "Point"]
+
+Point = Mapping[str, np.ndarray]
+"""Values of the unconstrained free variables θ, by the name of the value variable."""
+
+
+class Direction(StrEnum):
+    """Which way a chain runs along β, as data for the one annealing loop."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+    def start(self, n_temperatures: int) -> int:
+        """Index of the temperature at which a chain starts."""
+        return 0 if self is Direction.FORWARD else n_temperatures
+
+    def moves(self, n_temperatures: int) -> Iterator[tuple[int, int]]:
+        """Pairs (t, arrival): apply K_t or its reversal, arrive at the temperature of that index.
+
+        Forward applies K_1 … K_T and θ_t arrives at β_t; in reverse K_T† … K_1† and the state
+        that K_t† yields belongs to β_{t−1}.
+        """
+        if self is Direction.FORWARD:
+            return ((t, t) for t in range(1, n_temperatures + 1))
+        return ((t, t - 1) for t in range(n_temperatures, 0, -1))
+
+
+class Move(NamedTuple):
+    """What one kernel application reports besides the new point."""
+
+    acceptance: float
+    """Acceptance statistic in [0, 1]; NaN where the kernel has none."""
+    diverging: bool
+    """Whether a Hamiltonian trajectory diverged."""
+    gradient_evaluations: int
+    """Number of gradients of log f_β."""
+
+
+class Kernel(Protocol):
+    """A family of transitions K_1 … K_T; K_t leaves f_t(θ) = p(θ) exp(β_t ℓ(θ)) invariant."""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Forget every earlier chain and draw from ``rng`` from now on."""
+
+    def step(self, t: int, point: Point) -> tuple[Point, Move]:
+        """Apply K_t to a point."""
+
+    def reversal(self) -> "Kernel":
+        """Return the kernel with K_t† in the place of every K_t."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One finished annealing run.
+
+    Attributes
+    ----------
+    log_weight : float
+        log w in nats, in both directions the estimate of log Z − log P(S).
+    log_likelihood : ndarray of shape (T + 1,)
+        ℓ of the state at each temperature, nats.
+    acceptance : ndarray of shape (T + 1,)
+        Acceptance statistic of K_t, NaN at t = 0 and where the kernel has none.
+    diverging : ndarray of shape (T + 1,)
+        Whether K_t diverged.
+    gradient_evaluations : int
+        Gradients computed along the chain.
+    end : Point
+        The last state.
+    prior_draws : int
+        Draws from the prior until one had ℓ > −∞; 0 for a chain that did not start there.
+    """
+
+    log_weight: float
+    log_likelihood: np.ndarray
+    acceptance: np.ndarray
+    diverging: np.ndarray
+    gradient_evaluations: int
+    end: Point
+    prior_draws: int = 0
