@@ -1,0 +1,30 @@
+"""Bidirectional Monte Carlo for PyMC models.
+
+How far is a sampler's posterior from the true one, and how strongly do the data support the
+model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available.
+"""
+
+import pymc as _pymc
+
+from pymc_bdmc import estimators, schedules
+from pymc_bdmc.plots import plot_hysteresis, plot_sandwich
+from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.schedules import Schedule
+from pymc_bdmc.stats import diagnose, summary
+
+__all__ = [
+    "Schedule",
+    "diagnose",
+    "estimators",
+    "plot_hysteresis",
+    "plot_sandwich",
+    "sample_bdmc",
+    "schedules",
+    "summary",
+]
+
+_pymc.sample_bdmc = sample_bdmc
+# Without a list of its own, PyMC 6 answers `__all__` with that of `pymc.stats`, and `help(pm)`
+# shows nothing else.
+_names = vars(_pymc).get("__all__") or [name for name in vars(_pymc) if not name.startswith("_")]
+_pymc.__all__ = sorted({*_names, "sample_bdmc"})

@@ -1,4 +1,4 @@
-"""Simulated data sets with a posterior sample: (θ*, y*) from the joint, or from fitted hyperparameters."""
+"""Simulated data sets with a posterior sample (θ*, y*): from the joint, or as fitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
 
 _INTERPRETED = Mode("py", "fast_run")
-"""For graphs that are evaluated once a chain: what jit compilation saves there, it costs many times."""
+"""For graphs that are evaluated once a chain: compiling them costs more than it saves."""
 
 
 class TemperedModel(pm.Model):
@@ -97,6 +97,7 @@ class ForwardSampler:
             rv if transform is None else transform.forward(rv, *rv.owner.inputs)
             for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
         ]
+        self._model = model
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
         self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
@@ -115,13 +116,36 @@ class ForwardSampler:
         reseed_rngs(self._rngs, rng.integers(2**63, size=4).tolist())
 
     def draw(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray]]:
-        """Return the unconstrained free variables and the observed ones of the next draw."""
-        values = self._function(*given)
+        """Return the unconstrained free variables and the observed ones of the next draw.
+
+        Raises
+        ------
+        ValueError
+            If a variable cannot be drawn; names it.
+        """
+        try:
+            values = self._function(*given)
+        except NotImplementedError as error:
+            raise ValueError(self._explain_missing_draws()) from error
         point = {
             name: np.asarray(value, dtype=dtype)
             for name, dtype, value in zip(self._names, self._dtypes, values, strict=False)
         }
         return point, dict(zip(self._observed_names, values[len(point) :], strict=True))
+
+    def _explain_missing_draws(self) -> str:
+        names = []
+        for rv in self._model.basic_RVs:
+            try:
+                pm.draw(rv, mode=_INTERPRETED)
+            except NotImplementedError:
+                names.append(rv.name)
+        # What depends on a variable without draws fails too: the first one is to blame.
+        return (
+            f"{names[0]}: its distribution has a log density but no random draws. Pass random=... "
+            "to pm.CustomDist; or, if the variable is observed, simulate=(point, data) with data "
+            "of your own, or simulate=None."
+        )
 
     def draw_supported(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray], int]:
         """Draw until θ lies in the support that the transforms impose; also count the draws.
@@ -290,6 +314,5 @@ class TemperedDensity:
         )
         rows = [function(*[point[name] for name in self._names]) for point in points]
         return {
-            rv.name: np.stack([row[i] for row in rows])
-            for i, rv in enumerate(model.unobserved_RVs)
+            rv.name: np.stack([row[i] for row in rows]) for i, rv in enumerate(model.unobserved_RVs)
         }

@@ -1,4 +1,4 @@
-"""The small types that every layer shares: points, directions, kernels and the record of one chain."""
+"""The small types that every layer shares: points, directions, kernels, finished chains."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -11,11 +11,15 @@ from pymc_bdmc.estimators.jarzynski import (
     jarzynski_reverse,
     log_mean_exp,
 )
+from pymc_bdmc.estimators.sandwich import clustered_mean, jeffreys_bound, log_prior_mass
 
 __all__ = [
     "Estimate",
+    "clustered_mean",
     "effective_sample_size",
     "jarzynski_forward",
     "jarzynski_reverse",
+    "jeffreys_bound",
     "log_mean_exp",
+    "log_prior_mass",
 ]

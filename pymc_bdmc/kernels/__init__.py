@@ -1,7 +1,16 @@
 """Transition kernels along the path, their reversal, and their tuning per temperature."""
 
 from pymc_bdmc.kernels.adaptation import adaptation
-from pymc_bdmc.kernels.steps import StepKernel, build_steps
-from pymc_bdmc.kernels.tuning import Tuning, combine, pilot_run
+from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps
+from pymc_bdmc.kernels.tuning import PILOT_CHAINS, Tuning, combine, pilot_run
 
-__all__ = ["StepKernel", "Tuning", "adaptation", "build_steps", "combine", "pilot_run"]
+__all__ = [
+    "PILOT_CHAINS",
+    "StepFactory",
+    "StepKernel",
+    "Tuning",
+    "adaptation",
+    "build_steps",
+    "combine",
+    "pilot_run",
+]

@@ -27,7 +27,7 @@ class Adaptation:
 
     def __init__(self, *bookkeeping: str):
         self.bookkeeping = frozenset(bookkeeping)
-        """Attributes that change while the step method samples and that no transition depends on."""
+        """Attributes that change while sampling although no transition depends on them."""
 
     def read(self, step) -> Values:
         """Return the present values of the adapted parameters."""
@@ -75,12 +75,21 @@ class _Scale(Adaptation):
         setattr(step, self.attribute, np.exp(values[self.attribute]))
 
 
+class _MetropolisScale(_Scale):
+    """PyMC rescales by the acceptance rate once in 100 steps; a pilot is shorter than that."""
+
+    interval = 25
+
+    def restart(self, step):
+        step.tune_interval = step.steps_until_tune = self.interval
+
+
 class _SliceWidth(_Scale):
     def restart(self, step):
         step.n_tunes = 0.0  # else the running mean never forgets the other temperatures
 
 
-class _DifferentialEvolution(_Scale):
+class _DifferentialEvolution(_MetropolisScale):
     """Scale, and past states that span the proposals: invariant once no new state is added."""
 
     n_states = 64
@@ -121,7 +130,7 @@ def adaptation(step) -> Adaptation:
 
 for _class, _access in {
     BaseHMC: _Hamiltonian("step_size"),
-    Metropolis: _Scale(
+    Metropolis: _MetropolisScale(
         "scaling", "accept_rate_iter", "accepted_iter", "accepted_sum", "enum_dims"
     ),
     Slice: _SliceWidth("w"),

@@ -1,0 +1,48 @@
+# Everything from a bare clone: an interpreter >= 3.12, a virtual environment, the job.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Where to look for an interpreter: the PATH, then the versions that pyenv keeps.
+CANDIDATES := python3 python3.14 python3.13 python3.12 \
+	$(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/*/bin/python3)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 12))
+
+.PHONY: demo test test-slow lint docs clean
+
+demo: $(VENV)/installed
+	$(BIN)/python examples/eight_schools.py
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+
+test-slow: $(VENV)/installed
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet ".[docs]"
+	$(BIN)/python -m sphinx -W docs docs/_build
+
+$(VENV)/installed: pyproject.toml
+	@for python in $(CANDIDATES); do \
+		if "$$python" -c '$(NEW_ENOUGH)' 2>/dev/null; then found="$$python"; break; fi; \
+	done; \
+	if [ -n "$$found" ]; then \
+		echo "Using $$("$$found" --version) at $$(command -v "$$found")"; \
+		"$$found" -m venv $(VENV); \
+	else \
+		echo "No Python 3.12 or newer found; uv fetches one"; \
+		command -v uv >/dev/null || python3 -m pip install --quiet --user uv || { \
+			echo "Install Python >= 3.12 or uv (https://docs.astral.sh/uv), then try again" >&2; \
+			exit 1; }; \
+		PATH="$$HOME/.local/bin:$$PATH" uv venv --clear --seed --python 3.13 $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) output docs/_build

@@ -1,0 +1,114 @@
+"""Mean log weights of both directions: the Jeffreys bound, and the prior mass of a constraint."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["clustered_mean", "jeffreys_bound", "log_prior_mass"]
+
+
+def clustered_mean(values: ArrayLike) -> tuple[float, float]:
+    """Mean over chains and data sets, with a standard error clustered by data set.
+
+    Chains of one data set share y* (and in reverse θ*), so with several data sets the error comes
+    from the spread of their means. With one data set only the spread over chains is known: the
+    error is conditional on that data set.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_datasets, n_chains)
+        NaN marks a chain that was not finished.
+
+    Returns
+    -------
+    mean, error : float
+        In the units of ``values``. The error is NaN where there is only one value.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import clustered_mean
+    >>> mean, error = clustered_mean([[1.0, 1.0], [3.0, 3.0]])
+    >>> mean, error
+    (2.0, 1.0)
+    """
+    values = np.atleast_2d(np.asarray(values, dtype=float))
+    rows = [row[~np.isnan(row)] for row in values]
+    rows = [row for row in rows if row.size]
+    if not rows:
+        return np.nan, np.nan
+    sample = rows[0] if len(rows) == 1 else np.array([row.mean() for row in rows])
+    return float(sample.mean()), _standard_error(sample)
+
+
+def _standard_error(sample: np.ndarray) -> float:
+    if sample.size < 2 or not np.isfinite(sample).all():
+        return np.nan
+    return float(sample.std(ddof=1) / np.sqrt(sample.size))
+
+
+def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float]:
+    """Expected gap of the sandwich, an upper bound on a Jeffreys divergence.
+
+    ⟨log w⟩_r − ⟨log w⟩_f bounds the symmetrised KL divergence between the sampler's approximate
+    posterior (the last state of a forward chain) and the posterior; Grosse, Ancha and Roy
+    (2016), Eqs 7-12.
+
+    Parameters
+    ----------
+    forward, reverse : array_like of shape (n_datasets, n_chains)
+        Log weights on the same data sets, nats; NaN marks a chain that was not finished. The
+        numbers of chains may differ.
+
+    Returns
+    -------
+    gap, error : float
+        Nats. The error is clustered by data set; for one data set it is conditional on it.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import jeffreys_bound
+    >>> gap, error = jeffreys_bound([[-1.0, 1.0]], [[2.0, 4.0]])
+    >>> gap, round(error, 3)
+    (3.0, 1.414)
+    """
+    forward, reverse = (np.atleast_2d(np.asarray(a, dtype=float)) for a in (forward, reverse))
+    pairs = [(clustered_mean(f), clustered_mean(r)) for f, r in zip(forward, reverse, strict=True)]
+    gaps = np.array([r[0] - f[0] for f, r in pairs])
+    gaps = gaps[~np.isnan(gaps)]
+    if gaps.size == 0:
+        return np.nan, np.nan
+    if gaps.size == 1:
+        (_, error_f), (_, error_r) = pairs[0]
+        return float(gaps[0]), float(np.hypot(error_f, error_r))
+    return float(gaps.mean()), _standard_error(gaps)
+
+
+def log_prior_mass(n_draws: ArrayLike) -> tuple[float, float, float]:
+    """Log prior probability of S = {ℓ > −∞} from the prior draws that each start needed.
+
+    With K starts after N draws in all, (K − 1)/(N − 1) is unbiased for P(S) and N/K for 1/P(S).
+
+    Parameters
+    ----------
+    n_draws : array_like of shape (n_chains,)
+        Draws until one was accepted; NaN or 0 where there was none.
+
+    Returns
+    -------
+    lower, upper, error : float
+        Logarithms of (K − 1)/(N − 1) and of K/N, nats: in expectation below and above log P(S).
+        The standard error is that of either. All are 0 if no draw was ever rejected.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import log_prior_mass
+    >>> lower, upper, error = log_prior_mass([1, 3, 2])
+    >>> round(lower, 3), round(upper, 3)
+    (-0.916, -0.693)
+    """
+    n_draws = np.asarray(n_draws, dtype=float)
+    n_draws = n_draws[n_draws > 0]
+    k, n = n_draws.size, n_draws.sum()
+    if k == n:
+        return 0.0, 0.0, 0.0
+    lower = np.log((k - 1) / (n - 1)) if k > 1 else -np.inf
+    return float(lower), float(np.log(k / n)), float(np.sqrt((1 - k / n) / k))

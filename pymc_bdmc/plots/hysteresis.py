@@ -1,0 +1,126 @@
+"""Mean log likelihood along the path, in both directions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    fill_between_y,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    set_ylim,
+)
+
+from pymc_bdmc.plots.common import Canvas, along, panels, stacked
+from pymc_bdmc.stats import directions
+
+__all__ = ["plot_hysteresis"]
+
+
+def plot_hysteresis(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["path", "loop", "title", "xlabel", "ylabel", "ylim"], Sequence[str]
+    ]
+    | None = None,
+    visuals: Mapping[
+        Literal["path", "loop", "title", "xlabel", "ylabel", "ylim", "legend"],
+        Mapping[str, Any] | bool,
+    ]
+    | None = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Mean ℓ of the chains along β, forward and reverse.
+
+    Where the directions disagree the kernels do not keep up with the path. Against β the area
+    between the curves is the gap of the sandwich, up to the discretisation.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc`; a dict gives a panel for each of its entries. Several data sets
+        are averaged.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * path -> :func:`arviz_plots.visuals.line_xy`, mean ℓ along β
+        * loop -> :func:`arviz_plots.visuals.fill_between_y`, the area between the directions
+        * title, xlabel, ylabel -> the labels
+        * ylim -> :func:`arviz_plots.visuals.set_ylim`; by default the extreme 5 % of each path,
+          next to the prior, are cut off
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(chains=4, temperatures=20, simulate="prior", random_seed=1,
+    ...                         cores=1, progressbar=False)
+    >>> pc = bdmc.plot_hysteresis(dt)
+    """
+    visuals = validate_dict_argument(visuals, (plot_hysteresis, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_hysteresis, "aes_by_visuals"))
+    aes_by_visuals.setdefault("path", ["color"])
+    paths = stacked(
+        {
+            title: {name: _mean_path(each[name]) for name in directions(each)}
+            for title, each in panels(dt).items()
+        }
+    )
+    data = xr.Dataset({"log_likelihood": paths})
+    canvas = Canvas(data, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    if paths.sizes["direction"] == 2:
+        band = along(
+            "kwarg", x=paths["beta"], y_bottom=paths.min("direction"), y_top=paths.max("direction")
+        )
+        canvas.draw("loop", fill_between_y, _named(band), color="gray", alpha=0.2)
+    canvas.draw("path", line_xy, _named(along("plot_axis", x=paths["beta"], y=paths)))
+    canvas.draw("ylim", _set_ylim, _named(_shown_range(paths)))
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="mean log likelihood (nats)")
+    return canvas.finish()
+
+
+def _mean_path(run: xr.Dataset) -> xr.DataArray:
+    path = run["log_likelihood_path"]
+    return path.mean("dataset") if "dataset" in path.dims else path
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"log_likelihood": array})
+
+
+def _shown_range(paths: xr.DataArray) -> xr.DataArray:
+    """Limits of the vertical axis: next to the prior ℓ can be lower by orders of magnitude."""
+    low, high = (paths.quantile(q, ["beta", "direction"]) for q in (0.05, 1.0))
+    margin = 0.1 * (high - low)
+    return along(
+        "limit",
+        low=(low - margin).drop_vars("quantile"),
+        high=(high + margin).drop_vars("quantile"),
+    )
+
+
+def _set_ylim(da, target, **kwargs):
+    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})

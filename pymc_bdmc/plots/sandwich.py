@@ -1,0 +1,194 @@
+"""Forward and reverse log weights and the bounds that they give."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.plots.dist_plot import plot_dist
+from arviz_plots.visuals import (
+    fill_between_y,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+    vline,
+)
+
+from pymc_bdmc.plots.common import Canvas, along, panels, stacked
+from pymc_bdmc.stats import directions, log_ml_weights
+
+__all__ = ["plot_sandwich"]
+
+Results = xr.DataTree | Sequence[xr.DataTree]
+
+
+def plot_sandwich(
+    dt: Results | Mapping[str, Results],
+    *,
+    kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["dist", "face", "bound", "band", "point", "title", "xlabel", "ylabel", "xticks"],
+        Sequence[str],
+    ]
+    | None = None,
+    visuals: Mapping[
+        Literal[
+            "dist",
+            "face",
+            "bound",
+            "band",
+            "point",
+            "title",
+            "xlabel",
+            "ylabel",
+            "xticks",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ]
+    | None = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Log weights of both directions with their means, the bounds on log ML.
+
+    Of one result, the distributions over chains. Of a sequence of results of one model, the
+    bounds against the number of temperatures, with a band of one standard error on either side.
+
+    Parameters
+    ----------
+    dt : DataTree, sequence of DataTree, or dict of either
+        Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
+        sets, whose log ML differ, everything is relative to the middle of each one's bounds.
+    kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
+        How to draw distributions.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * dist, face -> :func:`arviz_plots.plot_dist`, of one result
+        * bound -> :func:`arviz_plots.visuals.vline` of one result,
+          :func:`arviz_plots.visuals.line_xy` of a sequence
+        * band -> :func:`arviz_plots.visuals.fill_between_y`, of a sequence
+        * point -> :func:`arviz_plots.visuals.scatter_xy`, of a sequence
+        * xticks -> :func:`arviz_plots.visuals.set_xticks`, of a sequence
+        * title, xlabel, ylabel -> the labels
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(chains=4, temperatures=20, simulate="prior", random_seed=1,
+    ...                         cores=1, progressbar=False)
+    >>> pc = bdmc.plot_sandwich(dt)
+    """
+    visuals = validate_dict_argument(visuals, (plot_sandwich, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_sandwich, "aes_by_visuals"))
+    for visual in ("dist", "face", "bound", "band", "point"):
+        aes_by_visuals.setdefault(visual, ["color"])
+    by_panel = panels(dt)
+    results = [r for each in by_panel.values() for r in _sequence(each)]
+    relative = any(r[name].sizes.get("dataset", 1) > 1 for r in results for name in directions(r))
+    label = "log weight (nats)" if not relative else "log weight − middle of the bounds (nats)"
+    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    if all(isinstance(each, xr.DataTree) for each in by_panel.values()):
+        return _distributions(by_panel, relative, label, kind, options)
+    return _against_temperatures(by_panel, relative, label, options)
+
+
+def _sequence(results: Results) -> Sequence[xr.DataTree]:
+    return [results] if isinstance(results, xr.DataTree) else results
+
+
+def _weights(dt: xr.DataTree, relative: bool) -> dict[str, xr.DataArray]:
+    """Log weights by direction, one dimension ``sample`` over data sets and chains."""
+    weights = log_ml_weights(dt)
+    if relative:
+        bounds = [each.mean("chain") for each in weights.values()]
+        weights = {name: each - sum(bounds) / len(bounds) for name, each in weights.items()}
+    return {
+        name: each.stack(sample=each.dims).drop_vars(
+            ["sample", "dataset", "chain"], errors="ignore"
+        )
+        for name, each in weights.items()
+    }
+
+
+def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
+    weights = stacked({title: _weights(dt, relative) for title, dt in by_panel.items()})
+    data = xr.Dataset({"log_weight": weights})
+    canvas = Canvas(data, *options)
+    inherited = {name: canvas.visuals[name] for name in ("dist", "face") if name in canvas.visuals}
+    plot_dist(
+        data.dropna("sample"),
+        sample_dims=["sample"],
+        kind=kind,
+        plot_collection=canvas.collection,
+        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in ("dist", "face")},
+        visuals={
+            "face": {"alpha": 0.2},
+            "credible_interval": False,
+            "point_estimate": False,
+            "point_estimate_text": False,
+            "title": False,
+            **inherited,
+        },
+    )
+    canvas.draw("bound", vline, data.mean("sample"), linestyle="C1")
+    canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
+    return canvas.finish()
+
+
+def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
+    means, errors = (
+        stacked({title: _by_temperature(dts, relative, which) for title, dts in by_panel.items()})
+        for which in ("mean", "error")
+    )
+    canvas = Canvas(xr.Dataset({"log_weight": means}), *options)
+    place = np.log10(means["temperatures"])
+    band = along("kwarg", x=place, y_bottom=means - errors, y_top=means + errors)
+    canvas.draw("band", fill_between_y, xr.Dataset({"log_weight": band}), alpha=0.2)
+    points = xr.Dataset({"log_weight": along("plot_axis", x=place, y=means)})
+    canvas.draw("bound", line_xy, points)
+    canvas.draw("point", scatter_xy, points)
+    labels = [str(n) for n in means["temperatures"].values]
+    canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text=label)
+    return canvas.finish()
+
+
+def _by_temperature(results: Results, relative: bool, which: str) -> dict[str, xr.DataArray]:
+    """Mean log weight, or its standard error, by direction and number of temperatures."""
+    results = sorted(_sequence(results), key=_n_temperatures)
+    coord = xr.Variable("temperatures", [_n_temperatures(dt) for dt in results])
+    weights = [_weights(dt, relative) for dt in results]
+    reduce = {
+        "mean": lambda w: w.mean("sample"),
+        "error": lambda w: w.std("sample", ddof=1) / w.count("sample") ** 0.5,
+    }[which]
+    return {name: xr.concat([reduce(w[name]) for w in weights], coord) for name in weights[0]}
+
+
+def _n_temperatures(dt: xr.DataTree) -> int:
+    return dt[directions(dt)[0]].sizes["beta"] - 1

@@ -1,0 +1,378 @@
+"""The front door: `sample_bdmc` checks, wires, runs and converts."""
+
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from importlib.metadata import version
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.pytensorf import resolve_backend_compile_kwargs
+
+from pymc_bdmc.annealing import AnnealTask, PilotTask, StepEngine, WorkerPool
+from pymc_bdmc.checks import check_counts, check_model, check_names, check_simulable
+from pymc_bdmc.convert import (
+    annealing_dataset,
+    observed_dataset,
+    posterior_dataset,
+    simulated_dataset,
+)
+from pymc_bdmc.kernels import PILOT_CHAINS, StepFactory, Tuning, combine
+from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.schedules import Schedule, make_schedule
+from pymc_bdmc.simulation import (
+    Simulated,
+    as_simulated,
+    default_hyperparameters,
+    hyperparameter_values,
+    simulate_from_hyperparameters,
+    simulate_from_prior,
+)
+from pymc_bdmc.stats import diagnose
+from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.types import Chain, Direction
+
+__all__ = ["sample_bdmc"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+_FIT_DRAWS = 500
+
+Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
+
+
+class _Purpose(IntEnum):
+    """First entry of a random stream's key: streams of different purposes never meet."""
+
+    FIT = 0
+    SIMULATE = 1
+    PILOT = 2
+    ANNEAL = 3
+
+
+@dataclass
+class _Run:
+    """Chains of one direction on one data set, filled in as they finish."""
+
+    group: Literal["forward", "reverse", "real"]
+    target: int
+    chains: list[Chain | None] = field(default_factory=list)
+
+
+def sample_bdmc(
+    model: pm.Model | None = None,
+    *,
+    chains: int = 64,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "sigmoid",
+    step: StepFactory | Sequence[StepFactory] | None = None,
+    simulate: Simulate = "hyperparameters",
+    hyperparameters: Sequence[str] | None = None,
+    hyperparameters_at: Literal["draw", "mean"] = "draw",
+    idata: xr.DataTree | None = None,
+    datasets: int = 1,
+    burn_in: int = 100,
+    real_data: bool = True,
+    random_seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None = None,
+    cores: int | None = None,
+    progressbar: bool = True,
+    backend: str | None = None,
+    compile_kwargs: dict | None = None,
+) -> xr.DataTree:
+    r"""Sandwich the log marginal likelihood and bound a sampler's divergence from the posterior.
+
+    Chains are annealed along f_β(θ) = p(θ) p(y|θ)^β: forward from the prior on simulated data
+    y\*, in reverse from a sample θ\* of the posterior given y\*, and forward on the real data.
+    Forward log weights bound log p(y) from below and reverse ones from above, in expectation;
+    their gap bounds the Jeffreys divergence between the last states of the forward chains and
+    the posterior (bidirectional Monte Carlo; BREAD).
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
+    chains : int, default 64
+        Chains per direction and data set, at least 2.
+    temperatures : int or array_like of shape (T + 1,), default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves.
+    schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
+        How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
+    step : step method class, sequence of them, or None
+        PyMC step method for all variables (``pm.NUTS``, or ``functools.partial(pm.NUTS,
+        target_accept=0.95)``); several, assigned by competence; or None, as `pymc.sample` does.
+    simulate : {"hyperparameters", "prior"}, (point, data) or None
+        Where y\* comes from. ``"hyperparameters"``: fit the real data, hold the hyperparameters
+        at what was found, simulate the rest; y\* resembles the data, θ\* is burned in.
+        ``"prior"``: everything from the model; θ\* is an exact posterior sample.
+        ``(point, data)``: yours, with constrained values by name. None: no simulated data, the
+        lower bound on the real data alone.
+    hyperparameters : sequence of str, optional
+        Variables held at fitted values. Default: the free variables without random parents.
+    hyperparameters_at : {"draw", "mean"}
+        Hold them at a posterior draw, a different one for every data set, or at the mean.
+    idata : DataTree, optional
+        Your own fit to the real data. Default: a short `pymc.sample` is run.
+    datasets : int, default 1
+        Simulated data sets. Errors of the gap are clustered by data set, so with one data set
+        they are conditional on it.
+    burn_in : int, default 100
+        Transitions at β = 1 before a reverse chain starts, where θ\* is not exact.
+    real_data : bool, default True
+        Whether to anneal forward on the real data too.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        One seed gives one result, for any ``cores``.
+    cores : int, optional
+        Processes. Default: as many as the machine has, at most 4.
+    progressbar : bool, default True
+        Whether to show progress and the current bounds.
+    backend : {"numba", "c", "jax"}, optional
+        PyTensor backend of the log density.
+    compile_kwargs : dict, optional
+        Passed to PyTensor when the log density and the step methods are compiled.
+
+    Returns
+    -------
+    DataTree
+        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``posterior`` (weighted
+        last states on the real data), ``simulated`` and ``observed_data``. Read it with
+        `summary` and the plots.
+
+    Raises
+    ------
+    ValueError
+        For a model or an argument that cannot give a right answer; names it and the remedy.
+    FloatingPointError
+        If a log density is NaN at a state of a chain; names β and the variables.
+
+    References
+    ----------
+    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
+    Monte Carlo. Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
+    bidirectional Monte Carlo.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate="prior", random_seed=1,
+    ...                     cores=1, progressbar=False)
+    >>> dt["forward"]["log_weight"].sizes
+    Frozen({'dataset': 1, 'chain': 4})
+    """
+    started = time.perf_counter()
+    model = pm.modelcontext(model)
+    check_model(model)
+    check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
+    cores = min(pm.sampling.parallel._cpu_count(), 4) if cores is None else cores
+    check_counts(cores=cores)
+    if isinstance(schedule, Schedule) and temperatures not in (1000, schedule.n_temperatures):
+        raise ValueError(
+            f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them out."
+        )
+    schedule = make_schedule(schedule, temperatures)
+    _check_simulate(model, simulate, hyperparameters, hyperparameters_at, real_data)
+    compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
+    entropy = _entropy(random_seed)
+
+    _log.info("Compiling the tempered model, once for all temperatures and data sets")
+    density = TemperedDensity(model, compile_kwargs)
+    if hyperparameters is None:
+        hyperparameters = default_hyperparameters(density.model)
+    simulated = _simulate(
+        model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
+        entropy, cores, progressbar,
+    )  # fmt: skip
+    engine = StepEngine(density, schedule.betas, step, compile_kwargs)
+    _log.info(f"Kernel: {engine.description}")
+    targets = [density.data] * real_data + [each.data for each in simulated]
+    first = int(real_data)
+    runs = [_Run("real", 0)] if real_data else []
+    for d in range(len(simulated)):
+        runs += [_Run("forward", first + d), _Run("reverse", first + d)]
+
+    # Target 0 of the streams is the real data, whether or not they are annealed.
+    streams = [t + (not real_data) for t in range(len(targets))]
+    compiled = time.perf_counter()
+    with WorkerPool(engine, cores) as pool:
+        tunings = _pilot(pool, targets, streams, entropy)
+        tasks = {}
+        for chain in range(chains):
+            for r, run in enumerate(runs):
+                direction = Direction.REVERSE if run.group == "reverse" else Direction.FORWARD
+                source = simulated[run.target - first] if run.group == "reverse" else None
+                tasks[r, chain] = AnnealTask(
+                    direction,
+                    targets[run.target],
+                    tunings[run.target],
+                    _stream(
+                        entropy, _Purpose.ANNEAL, streams[run.target],
+                        int(direction is Direction.REVERSE), chain,
+                    ),
+                    source.point if source else None,
+                    burn_in if source and source.status == "burned-in" else 0,
+                )  # fmt: skip
+        interrupted = _anneal(pool, tasks, runs, chains, progressbar)
+    finished = time.perf_counter()
+
+    attrs = {
+        "schedule": schedule.name,
+        "step": engine.description,
+        "simulate": simulate if isinstance(simulate, str) else "given" if simulate else "none",
+        "upper_bound": simulated[0].status if simulated else "none",
+        "hyperparameters": list(hyperparameters) if simulate == "hyperparameters" else [],
+        "burn_in": burn_in,
+        "random_seed": [str(word) for word in np.atleast_1d(entropy)],
+        "interrupted": int(interrupted),
+        "pymc_version": pm.__version__,
+        "pymc_bdmc_version": version("pymc-bdmc"),
+        "preparation_time": compiled - started,
+        "sampling_time": finished - compiled,
+    }
+    dt = _to_datatree(model, density, schedule, runs, tunings, simulated, attrs)
+    for message in diagnose(dt):
+        _log.warning(message)
+    return dt
+
+
+def _check_simulate(model, simulate, hyperparameters, hyperparameters_at, real_data) -> None:
+    if simulate is None:
+        if not real_data:
+            raise ValueError("real_data: with simulate=None there is nothing left to run.")
+    elif isinstance(simulate, str):
+        if simulate not in ("hyperparameters", "prior"):
+            raise ValueError(
+                f"simulate: {simulate!r} is none of 'hyperparameters', 'prior', "
+                "(point, data) and None."
+            )
+        check_simulable(model)
+    elif not (isinstance(simulate, tuple) and len(simulate) == 2):
+        raise ValueError("simulate: a pair (point, data) of mappings by variable name is needed.")
+    if hyperparameters is not None:
+        check_names(list(hyperparameters), model)
+    if hyperparameters_at not in ("draw", "mean"):
+        raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
+
+
+def _entropy(random_seed) -> int | list[int]:
+    if isinstance(random_seed, np.random.Generator):
+        return int(random_seed.integers(2**63))
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed.generate_state(4).tolist()
+    return np.random.SeedSequence(random_seed).entropy
+
+
+def _stream(entropy, *key: int) -> np.random.SeedSequence:
+    """The random stream of (purpose, data set, direction, chain), whoever runs it."""
+    return np.random.SeedSequence(entropy, spawn_key=key)
+
+
+def _simulate(
+    model, density, simulate, names, at, idata, datasets, entropy, cores, progressbar
+) -> list[Simulated]:
+    if simulate is None:
+        return []
+    if not isinstance(simulate, str):
+        return [as_simulated(density, *simulate)] * datasets
+    seeds = [_stream(entropy, _Purpose.SIMULATE, d) for d in range(datasets)]
+    if simulate == "prior":
+        return simulate_from_prior(density, seeds)
+    fit_stream = _stream(entropy, _Purpose.FIT)
+    if idata is None:
+        _log.info("Fitting the real data to find plausible hyperparameters")
+        idata = pm.sample(
+            draws=_FIT_DRAWS,
+            tune=_FIT_DRAWS,
+            chains=2,
+            cores=min(cores, 2),
+            model=model,
+            random_seed=fit_stream.generate_state(1).tolist()[0],
+            progressbar=progressbar,
+        )
+    _log.info(f"Hyperparameters held at a posterior {at}: {', '.join(names)}")
+    rng = np.random.default_rng(fit_stream)
+    values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
+    return simulate_from_hyperparameters(density, values, seeds)
+
+
+def _pilot(pool, targets, streams, entropy) -> list[Tuning]:
+    """Tune the kernel on every data set, with streams that no weighted chain uses."""
+    tasks = [
+        PilotTask(data, _stream(entropy, _Purpose.PILOT, stream, 0, chain))
+        for data, stream in zip(targets, streams, strict=True)
+        for chain in range(PILOT_CHAINS)
+    ]
+    found = dict(pool.run(tasks))
+    return [
+        combine([found[i * PILOT_CHAINS + chain] for chain in range(PILOT_CHAINS)])
+        for i in range(len(targets))
+    ]
+
+
+def _anneal(pool, tasks, runs, chains, progressbar) -> bool:
+    """Fill in the runs; on Ctrl-C keep what is finished and return True."""
+    for run in runs:
+        run.chains = [None] * chains
+    totals: dict[str, int] = {}
+    for run in runs:
+        totals[run.group] = totals.get(run.group, 0) + chains
+    keys = list(tasks)
+    with ChainProgress(totals, progressbar) as progress:
+        try:
+            for i, chain in pool.run(list(tasks.values())):
+                r, c = keys[i]
+                runs[r].chains[c] = chain
+                progress.finished(runs[r].group, chain.log_weight)
+        except KeyboardInterrupt:
+            done = sum(chain is not None for run in runs for chain in run.chains)
+            if not done:
+                raise
+            warnings.warn(
+                f"Interrupted: the result holds the {done} of {len(tasks)} chains that were "
+                "finished; the others are NaN.",
+                stacklevel=3,
+            )
+            return True
+    return False
+
+
+def _to_datatree(model, density, schedule, runs, tunings, simulated, attrs) -> xr.DataTree:
+    betas = schedule.betas
+    groups = {"observed_data": observed_dataset(density, model)}
+    for group in ("forward", "reverse", "real"):
+        mine = [run for run in runs if run.group == group]
+        if mine:
+            groups[group] = annealing_dataset(
+                [run.chains for run in mine],
+                betas,
+                [_step_size(tunings[run.target], betas) for run in mine],
+            )
+    if "real" in groups:
+        groups["real"] = groups["real"].isel(dataset=0, drop=True)
+        groups["real"].attrs["sample_dims"] = []
+        ends = [chain for chain in runs[0].chains if chain is not None]
+        if ends:
+            groups["posterior"] = posterior_dataset(density, model, ends)
+    if simulated:
+        groups["simulated"] = simulated_dataset(density, model, simulated)
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs.update(attrs)
+    return dt
+
+
+def _step_size(tuning: Tuning, betas: np.ndarray) -> np.ndarray:
+    """Step size of the Hamiltonian steps by temperature; NaN at β = 0 and without any."""
+    sizes = np.full(len(betas), np.nan)
+    for t in range(1, len(betas)):
+        for values in tuning.at(betas[t]):
+            if "step_size" in values:
+                sizes[t] = np.exp(values["step_size"])
+    return sizes

@@ -1,0 +1,211 @@
+"""What a result says: the table of bounds and evidence, and what to doubt in it."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bdmc.convert import pareto_k
+from pymc_bdmc.estimators import (
+    Estimate,
+    clustered_mean,
+    effective_sample_size,
+    jarzynski_forward,
+    jarzynski_reverse,
+    jeffreys_bound,
+    log_prior_mass,
+)
+
+__all__ = ["diagnose", "directions", "log_ml_weights", "summary"]
+
+MIN_EFFECTIVE_SAMPLE_SIZE = 10
+MAX_PARETO_K = 0.7
+MAX_DIVERGENT_SHARE = 0.01
+MIN_ACCEPTANCE = 0.01
+
+
+def summary(dt: xr.DataTree) -> pd.DataFrame:
+    """Bounds on log ML, the Jeffreys bound and the evidence, each with an error; nats.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (data, quantity). Columns: ``value``; ``error``, one standard error, for
+        simulated data clustered by data set (with one data set: conditional on it); quartiles
+        ``q25``, ``median``, ``q75`` over chains (over data sets for the gap); ``kind``, what the
+        value is. What to doubt is in ``attrs["warnings"]``; see `diagnose`.
+
+        For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
+        the averaged weights. For ``simulated`` also ``upper bound`` ⟨log w⟩_r, ``jeffreys
+        bound`` (their gap) and ``evidence, reverse``. The start of the reverse chains, on which
+        the upper bound rests, is ``exact`` (θ* from the joint distribution), ``burned-in`` (from
+        fitted hyperparameters) or ``heuristic`` (from some sampler on the real data).
+
+    Notes
+    -----
+    The mean of the logs bounds, the log of the mean estimates. Where part of the prior makes the
+    data impossible, bounds and evidence include log P(ℓ > −∞).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> log_weight = ("chain", np.array([-1.0, -1.1, -0.9]))
+    >>> real = xr.Dataset(dict(log_weight=log_weight, prior_draws=("chain", np.ones(3))))
+    >>> table = bdmc.summary(xr.DataTree.from_dict(dict(real=real)))
+    >>> round(float(table.loc[("real", "lower bound"), "error"]), 3)
+    0.058
+    """
+    rows: dict[tuple[str, str], dict] = {}
+    if "forward" in dt.children:
+        forward, reverse = (dt[group]["log_weight"].values for group in ("forward", "reverse"))
+        masses = [log_prior_mass(draws) for draws in dt["forward"]["prior_draws"].values]
+        lower, upper, error = (np.array(column)[:, None] for column in zip(*masses, strict=True))
+        status = dt.attrs["upper_bound"]
+        rows["simulated", "lower bound"] = _bound(forward + lower, error, "mean log weight")
+        rows["simulated", "upper bound"] = _bound(
+            reverse + upper, error, f"mean log weight, {status} start"
+        )
+        value, error = jeffreys_bound(forward, reverse)
+        gaps = np.nanmean(reverse, axis=1) - np.nanmean(forward, axis=1)
+        rows["simulated", "jeffreys bound"] = {
+            "value": value,
+            "error": error,
+            **(_quartiles(gaps) if len(gaps) > 1 else {}),
+            "kind": f"mean gap, {status} start",
+        }
+        rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
+        rows["simulated", "evidence, reverse"] = _evidence(jarzynski_reverse, reverse, masses)
+    if "real" in dt.children:
+        real = dt["real"]["log_weight"].values[None]
+        mass = log_prior_mass(dt["real"]["prior_draws"].values)
+        rows["real", "lower bound"] = _bound(real + mass[0], mass[2], "mean log weight")
+        rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
+    table = table[["value", "error", "q25", "median", "q75", "kind"]]
+    table.attrs["warnings"] = diagnose(dt)
+    return table
+
+
+def directions(dt: xr.DataTree) -> tuple[str, ...]:
+    """Groups that sandwich one data set: both directions on simulated data, else the real one."""
+    return ("forward", "reverse") if "forward" in dt.children else ("real",)
+
+
+def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
+    """Log weights whose means bound log ML: log w + log P(ℓ > −∞), nats, by direction."""
+    draws = dt[directions(dt)[0]]["prior_draws"]
+    masses = xr.apply_ufunc(
+        lambda row: np.array(log_prior_mass(row)[:2]),
+        draws,
+        input_core_dims=[["chain"]],
+        output_core_dims=[["bound"]],
+        vectorize=True,
+    )
+    # Below log P for the lower bound, above it for the upper one.
+    return {
+        name: dt[name]["log_weight"] + masses.isel(bound=int(name == "reverse"))
+        for name in directions(dt)
+    }
+
+
+def _bound(log_weights: np.ndarray, mass_error, kind: str) -> dict:
+    value, error = clustered_mean(log_weights)
+    error = float(np.hypot(error, np.mean(mass_error) / np.sqrt(len(log_weights))))
+    return {"value": value, "error": error, **_quartiles(log_weights), "kind": kind}
+
+
+def _quartiles(values: np.ndarray) -> dict:
+    finished = values[~np.isnan(values)]
+    low, middle, high = np.quantile(finished, [0.25, 0.5, 0.75], method="nearest")
+    return {"q25": low, "median": middle, "q75": high}
+
+
+def _evidence(estimator, log_weights: np.ndarray, masses) -> dict:
+    """Mean over data sets of log P̂(S) + log Ẑ; its error is that of the estimates."""
+    estimates: list[Estimate] = [estimator(row[~np.isnan(row)]) for row in log_weights]
+    values = [e.value + mass[1] for e, mass in zip(estimates, masses, strict=True)]
+    errors = [np.hypot(e.error, mass[2]) for e, mass in zip(estimates, masses, strict=True)]
+    n = len(estimates)
+    kind = "averaged weights" + (f", mean of {n} data sets" if n > 1 else "")
+    return {
+        "value": float(np.mean(values)),
+        "error": float(np.sqrt(np.sum(np.square(errors))) / n),
+        "kind": kind,
+    }
+
+
+def diagnose(dt: xr.DataTree) -> list[str]:
+    """What to doubt in a result, each with a remedy; an empty list if nothing.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+
+    Returns
+    -------
+    list of str
+        Infinite weights, divergences, dead chains, low effective sample sizes and heavy weight
+        tails, by group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> real = xr.Dataset(dict(log_weight=("chain", np.array([-1.0, -np.inf]))))
+    >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])
+    real: 1 of 2 log weights are infinite; the kernel left the support of the likelihood.
+    """
+    messages = []
+    for group in ("forward", "reverse", "real"):
+        if group in dt.children:
+            messages += [f"{group}: {message}" for message in _doubts(dt[group].dataset, group)]
+    return messages
+
+
+def _doubts(run: xr.Dataset, group: str) -> list[str]:
+    messages = []
+    rows = np.atleast_2d(run["log_weight"].values)
+    finished = rows[~np.isnan(rows)]
+    if np.isinf(finished).any():
+        messages.append(
+            f"{np.isinf(finished).sum()} of {finished.size} log weights are infinite; the kernel "
+            "left the support of the likelihood."
+        )
+    if "divergences" in run:
+        share = float(run["divergences"].sum()) / (finished.size * (run.sizes["beta"] - 1))
+        if share > MAX_DIVERGENT_SHARE:
+            messages.append(
+                f"{share:.1%} of the transitions diverged; use "
+                "step=functools.partial(pm.NUTS, target_accept=0.95) or reparametrise."
+            )
+    if "lowest_acceptance" in run:
+        dead = int((run["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
+        if dead:
+            messages.append(
+                f"{dead} of {finished.size} chains hardly moved along a quarter of the path; "
+                "their log weights widen the gap. Use another step method or reparametrise."
+            )
+    signed = -rows if group == "reverse" else rows
+    rows = [row[~np.isnan(row)] for row in signed]
+    size = min((effective_sample_size(row) for row in rows if row.size), default=0.0)
+    if size < min(MIN_EFFECTIVE_SAMPLE_SIZE, finished.size / 2):
+        messages.append(
+            f"the averaged weights have an effective sample size of {size:.1f}; "
+            "use more temperatures."
+        )
+    k = np.max([pareto_k(row) for row in rows], initial=-np.inf)
+    if k > MAX_PARETO_K:
+        messages.append(
+            f"the tail of the weights is heavy (Pareto k = {k:.2f} > {MAX_PARETO_K}); the error "
+            "of the evidence is not reliable. Use more temperatures."
+        )
+    return messages

@@ -1,0 +1,276 @@
+"""Every PyMC step method leaves f_β invariant, stays frozen, and can be reversed."""
+
+from functools import partial
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.step_methods.arraystep import ArrayStepShared
+from scipy import stats
+from scipy.special import softmax
+
+from pymc_bdmc.annealing import StepEngine
+from pymc_bdmc.kernels import build_steps
+from pymc_bdmc.kernels.tuning import Tuning, combine, pilot_betas, pilot_run
+from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.types import Direction
+
+BETAS = np.array([0.0, 0.1, 0.5, 1.0])
+ALPHA = 1e-3
+"""Over all comparisons of a test."""
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """Two standard normals whose sum was measured: f_β is normal, correlation grows with β."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=2)
+        pm.Normal("y", x.sum(), 0.5, observed=1.5)
+    return TemperedDensity(model)
+
+
+def gaussian_moments(beta):
+    """Mean and covariance of f_β."""
+    precision = np.eye(2) + beta / 0.25 * np.ones((2, 2))
+    cov = np.linalg.inv(precision)
+    return cov @ np.full(2, beta * 1.5 / 0.25), cov
+
+
+@pytest.fixture(scope="module")
+def discrete():
+    """A binary and a ternary variable, coupled by the data; six states."""
+    with pm.Model() as model:
+        b = pm.Bernoulli("b", 0.3)
+        c = pm.Categorical("c", [0.2, 0.5, 0.3])
+        pm.Normal("y", b + c, 0.7, observed=1.4)
+    return TemperedDensity(model)
+
+
+STATES = [(b, c) for b in range(2) for c in range(3)]
+
+
+def discrete_probabilities(beta):
+    log_f = [
+        np.log([0.7, 0.3][b])
+        + np.log([0.2, 0.5, 0.3][c])
+        + beta * stats.norm.logpdf(1.4, b + c, 0.7)
+        for b, c in STATES
+    ]
+    return softmax(log_f)
+
+
+def frozen_kernel(density, step, direction=Direction.FORWARD, seed=3):
+    engine = StepEngine(density, BETAS, step)
+    tuning = engine.pilot(np.random.default_rng(seed))
+    kernel = engine.kernel(tuning, direction)
+    kernel.reset(np.random.default_rng(seed + 1))
+    return kernel
+
+
+CONTINUOUS = [pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.DEMetropolisZ, pm.Slice,
+              partial(pm.Metropolis, blocked=True)]  # fmt: skip
+
+
+def gaussian_statistics(ends, beta):
+    """z scores of the first moments and of the product, against f_β."""
+    mean, cov = gaussian_moments(beta)
+    white = np.linalg.solve(np.linalg.cholesky(cov), (ends - mean).T).T
+    checks = [white[:, 0], white[:, 1], white[:, 0] * white[:, 1], *(white**2 - 1).T]
+    return np.array([c.mean() / (c.std() / np.sqrt(len(c))) for c in checks])
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("step", CONTINUOUS)
+def test_continuous_step_methods_leave_the_tempered_density_invariant(gaussian, step, direction):
+    """2000 exact draws of f_β stay exact draws; 15 z scores at level α. Twin: another β."""
+    kernel = frozen_kernel(gaussian, step, direction)
+    rng = np.random.default_rng(8)
+    limit = stats.norm.isf(ALPHA / 2 / 15)
+    for t in (1, 2, 3):
+        starts = rng.multivariate_normal(*gaussian_moments(BETAS[t]), size=2000)
+        ends = np.array([kernel.step(t, {"x": start})[0]["x"] for start in starts])
+        moved = np.mean(np.any(ends != starts, axis=1))
+        assert moved > 0.1
+        assert np.abs(gaussian_statistics(ends, BETAS[t])).max() < limit
+        assert np.abs(gaussian_statistics(ends, BETAS[t] * 0.6)).max() > limit
+
+
+DISCRETE = [
+    None,
+    [pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis],
+    [pm.BinaryMetropolis, pm.CategoricalGibbsMetropolis],
+    [partial(pm.BinaryGibbsMetropolis, order=[0]), pm.CategoricalGibbsMetropolis],
+]
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("step", DISCRETE)
+def test_discrete_step_methods_leave_the_tempered_density_invariant(discrete, step, direction):
+    """χ² of 3000 states against the six exact probabilities at α. Twin: another β."""
+    kernel = frozen_kernel(discrete, step, direction)
+    rng = np.random.default_rng(9)
+    for t in (1, 2, 3):
+        exact = discrete_probabilities(BETAS[t])
+        starts = rng.choice(6, size=3000, p=exact)
+        ends = np.zeros(6)
+        for start in starts:
+            b, c = STATES[start]
+            point, _ = kernel.step(t, {"b": np.array(b), "c": np.array(c)})
+            ends[STATES.index((int(point["b"]), int(point["c"])))] += 1
+        assert stats.chisquare(ends, 3000 * exact).pvalue > ALPHA / 3
+    assert stats.chisquare(ends, 3000 * discrete_probabilities(0.5)).pvalue < ALPHA / 3
+
+
+def test_pymcs_proportional_proposal_is_refused_because_it_is_not_invariant(discrete, monkeypatch):
+    """If the second part fails, PyMC has mended the acceptance ratio: drop the refusal."""
+    step = [
+        pm.BinaryGibbsMetropolis,
+        partial(pm.CategoricalGibbsMetropolis, proposal="proportional"),
+    ]
+    with pytest.raises(ValueError, match="does not leave its target invariant"):
+        build_steps(discrete, step)
+    monkeypatch.setattr("pymc_bdmc.kernels.steps._refuse_invalid", lambda step: None)
+    with pytest.raises(AssertionError):
+        test_discrete_step_methods_leave_the_tempered_density_invariant(
+            discrete, step, Direction.FORWARD
+        )
+
+
+def test_reversal_applies_the_parts_in_opposite_order(discrete, gaussian):
+    engine = StepEngine(discrete, BETAS)
+    kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
+    names = [step.vars[0].name for step in kernel._steps]
+    assert names == ["b", "c"]
+    assert [kernel._steps[i].vars[0].name for i in kernel.reversal()._order] == names[::-1]
+
+
+def test_the_reversed_slice_scan_visits_the_last_coordinate_first(gaussian):
+    kernel = frozen_kernel(gaussian, pm.Slice)
+    (forward,) = kernel._steps
+    (backward,) = kernel.reversal()._steps
+    seen = []
+
+    def record(step):
+        evaluate = forward.logp
+        start = np.array([0.3, -0.4])
+
+        def logp(q):
+            seen.append(np.flatnonzero(np.asarray(q) != start))
+            return evaluate(q)
+
+        step.rng = np.random.default_rng(1)
+        forward.logp, seen[:] = logp, []
+        step.step({"x": start})
+        forward.logp = evaluate
+        return next(int(changed[0]) for changed in seen if len(changed) == 1)
+
+    assert record(forward) == 0
+    assert record(backward) == 1
+
+
+def test_a_fixed_gibbs_order_is_reversed():
+    with pm.Model() as model:
+        b = pm.Bernoulli("b", 0.3, shape=3)
+        c = pm.Categorical("c", [0.2, 0.3, 0.5], shape=2)
+        pm.Normal("y", b.sum() + c.sum(), observed=1.0)
+    density = TemperedDensity(model)
+    step = [partial(pm.BinaryGibbsMetropolis, order=[2, 0, 1]),
+            partial(pm.CategoricalGibbsMetropolis, order=[1, 0])]  # fmt: skip
+    engine = StepEngine(density, BETAS, step)
+    kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
+    binary, categorical = kernel.reversal()._steps
+    assert binary.order == [1, 0, 2]
+    assert [dim for dim, _ in categorical.dimcats] == [0, 1]
+    assert kernel._steps[0].order == [2, 0, 1]
+
+
+class AdaptiveWalk(ArrayStepShared):
+    """A user's step method that goes on adapting whatever `tune` says."""
+
+    name = "adaptive_walk"
+    stats_dtypes_shapes = {}
+
+    def __init__(self, vars, model=None, rng=None, compile_kwargs=None, blocked=True):
+        shared = pm.pytensorf.make_shared_replacements(model.initial_point(), vars, model)
+        self.delta_logp = pm.step_methods.metropolis.delta_logp(
+            model.initial_point(), model.logp(), vars, shared, compile_kwargs
+        )
+        self.scale = 1.0
+        super().__init__(vars, shared, blocked=blocked, rng=rng)
+
+    def astep(self, q0):
+        q = q0.data + self.scale * self.rng.normal(size=q0.data.shape)
+        accept = self.delta_logp(q, q0.data)
+        q, accepted = pm.step_methods.arraystep.metrop_select(accept, q, q0.data, rng=self.rng)
+        self.scale *= 1.5 if accepted else 0.7
+        return q, [{}]
+
+
+class FrozenWalk(AdaptiveWalk):
+    name = "frozen_walk"
+    bookkeeping = ("scale",)
+
+
+def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
+    with pytest.raises(ValueError, match="AdaptiveWalk changes its attribute 'scale'"):
+        StepEngine(gaussian, BETAS, AdaptiveWalk)
+    StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
+
+
+def test_what_cannot_be_built_is_refused(gaussian, discrete):
+    with pytest.raises(ValueError, match=r"NUTS cannot sample b \(int64\)"):
+        build_steps(discrete, pm.NUTS)
+    with pytest.raises(ValueError, match="cannot sample x"):
+        build_steps(gaussian, pm.CategoricalGibbsMetropolis)
+    with pytest.raises(ValueError, match="DEMetropolis proposes from the states of other chains"):
+        build_steps(gaussian, pm.DEMetropolis)
+    with gaussian.model, pytest.raises(TypeError, match="not an instance"):
+        build_steps(gaussian, pm.Metropolis())
+    with pytest.raises(TypeError, match="expected a PyMC step method class"):
+        build_steps(gaussian, 3)
+
+
+def test_options_of_a_partial_reach_the_step_method(gaussian):
+    (step,) = build_steps(gaussian, partial(pm.NUTS, target_accept=0.95, max_treedepth=5))
+    assert step.target_accept == 0.95
+    assert step.max_treedepth == 5
+
+
+def test_tuning_is_interpolated_over_beta_and_held_beyond():
+    tuning = Tuning(
+        np.array([0.2, 1.0]),
+        [[{"w": np.array([0.0, 2.0])}, {}], [{"w": np.array([4.0, 0.0])}, {}]],
+    )
+    np.testing.assert_allclose(tuning.at(0.4)[0]["w"], [1.0, 1.5])
+    np.testing.assert_allclose(tuning.at(0.05)[0]["w"], [0.0, 2.0])
+    np.testing.assert_allclose(tuning.at(1.0)[0]["w"], [4.0, 0.0])
+    assert tuning.at(0.4)[1] == {}
+    twice = combine([tuning, Tuning(tuning.betas, tuning.values[::-1])])
+    np.testing.assert_allclose(twice.at(0.4)[0]["w"], [2.0, 1.0])
+
+
+def test_pilot_temperatures_are_the_schedules_own():
+    betas = np.linspace(0, 1, 101)
+    chosen = pilot_betas(betas, 8)
+    assert len(chosen) == 8
+    assert set(chosen) <= set(betas[1:])
+    assert chosen[-1] == 1
+    np.testing.assert_array_equal(pilot_betas(np.array([0.0, 1.0])), [1.0])
+
+
+def test_the_pilot_finds_the_scale_of_each_temperature():
+    """At β = 1 the posterior sd is 1/100 of the prior's; every step method must notice."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, 0.01, observed=0.2)
+    density = TemperedDensity(model)
+    for step, name in [(pm.NUTS, "step_size"), (pm.Metropolis, "scaling"), (pm.Slice, "w")]:
+        steps = build_steps(density, step)
+        betas = np.array([1e-6, 1e-2, 1.0])
+        start, _ = density.draw_prior(np.random.default_rng(1))
+        tuning = pilot_run(density, steps, betas, start, np.random.default_rng(2))
+        found = [
+            float(np.ravel(values[0][name])[0] + 0.5 * np.ravel(values[0].get("metric", 0.0))[0])
+            for values in tuning.values
+        ]
+        assert found[0] - found[2] > np.log(5), (step, found)

@@ -1,0 +1,105 @@
+"""Imports point down the layers only, and the public surface is what the documentation says."""
+
+import ast
+import inspect
+import pydoc
+from importlib import reload
+from pathlib import Path
+
+import pymc as pm
+
+import pymc_bdmc
+import pymc_bdmc as bdmc
+
+ROOT = Path(pymc_bdmc.__file__).parent
+
+# From the top of the package down; what stands on one line may not import from its own line.
+LAYERS = [
+    {"__init__"},
+    {"sampling", "plots"},
+    {"stats", "progress"},
+    {"convert"},
+    {"annealing"},
+    {"kernels", "simulation", "checks"},
+    {"tempering"},
+    {"estimators"},
+    {"schedules"},
+    {"types"},
+]
+
+
+def _layer(part: str) -> int:
+    return next(i for i, names in enumerate(LAYERS) if part in names)
+
+
+def _imports(path: Path) -> set[str]:
+    """Names of the modules of the package that a file imports, first component only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module == "pymc_bdmc":
+                found |= {alias.name for alias in node.names}
+            elif node.module.startswith("pymc_bdmc."):
+                found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                assert not alias.name.startswith("pymc_bdmc"), f"{path}: import {alias.name}"
+    return found
+
+
+def test_imports_point_down():
+    for path in ROOT.rglob("*.py"):
+        own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        for other in _imports(path) - {own}:
+            assert _layer(other) > _layer(own), f"{path} imports {other}"
+
+
+def test_estimators_and_schedules_need_numpy_and_scipy_only():
+    allowed = {"numpy", "scipy", "pymc_bdmc", "dataclasses", "collections", "typing"}
+    for path in [*ROOT.glob("estimators/*.py"), ROOT / "schedules.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module.split(".")[0] in allowed, f"{path}: {node.module}"
+            elif isinstance(node, ast.Import):
+                assert all(a.name.split(".")[0] in allowed for a in node.names), path
+
+
+def test_no_module_is_long():
+    for path in ROOT.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_pm_sample_bdmc_is_the_front_door():
+    assert pm.sample_bdmc is bdmc.sample_bdmc
+    assert "sample_bdmc(" in pydoc.render_doc(pm, renderer=pydoc.plaintext)
+    names = list(pm.__all__)
+    reload(bdmc)
+    assert pm.__all__ == names
+    assert "sample" in names
+    assert pm.sample_bdmc is bdmc.sample_bdmc
+
+
+def test_signature_of_sample_bdmc():
+    parameters = inspect.signature(pm.sample_bdmc).parameters
+    assert list(parameters) == [
+        "model", "chains", "temperatures", "schedule", "step", "simulate", "hyperparameters",
+        "hyperparameters_at", "idata", "datasets", "burn_in", "real_data", "random_seed", "cores",
+        "progressbar", "backend", "compile_kwargs",
+    ]  # fmt: skip
+    defaults = {name: p.default for name, p in parameters.items()}
+    assert defaults["chains"] == 64
+    assert defaults["temperatures"] == 1000
+    assert defaults["schedule"] == "sigmoid"
+    assert defaults["simulate"] == "hyperparameters"
+    assert defaults["burn_in"] == 100
+    assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "model")
+
+
+def test_everything_public_has_an_example():
+    for name in bdmc.__all__:
+        thing = getattr(bdmc, name)
+        if inspect.ismodule(thing):
+            missing = [n for n in thing.__all__ if ">>>" not in getattr(thing, n).__doc__]
+            assert not [n for n in missing if n not in ("Estimate",)], missing
+        else:
+            assert ">>>" in thing.__doc__, name
