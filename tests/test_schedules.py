@@ -40,7 +40,7 @@ def test_a_schedule_is_frozen():
         ([0, 0.9], "end at exactly 1"),
         ([0, np.nan, 1], "increase strictly"),
         ([1.0], "at least the two"),
-        ([[0, 1]], "shape"),
+        ([[0, 1]], "at least"),
     ],
 )
 def test_explicit_values_are_validated(betas, message):

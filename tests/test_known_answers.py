@@ -1,0 +1,108 @@
+"""The exact evidence lies within the printed error, for every kind of model and kernel."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from tests import conftest
+from tests.conftest import SIGMAS
+
+pytestmark = pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+
+
+def evidence(model, **options):
+    settings = {
+        "chains": 32, "temperatures": 100, "simulate": None, "random_seed": 11, "cores": 1,
+        "progressbar": False,
+    }  # fmt: skip
+    dt = pm.sample_bdmc(model, **settings | options)
+    assert np.isfinite(dt["real"]["log_weight"]).all()
+    row = bdmc.summary(dt).loc[("real", "evidence")]
+    return row["value"], row["error"]
+
+
+def check(model, log_ml, max_error=0.25, **options):
+    value, error = evidence(model, **options)
+    assert error < max_error
+    assert abs(value - log_ml) < SIGMAS * error
+    return value, error
+
+
+@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice])
+def test_beta_bernoulli(step):
+    model, log_ml = conftest.beta_bernoulli()
+    assert log_ml == pytest.approx(-71.39896, abs=1e-5)
+    check(model, log_ml, step=step)
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis, pm.Slice, pm.DEMetropolisZ])
+def test_unidentified_binomial(step):
+    model, log_ml = conftest.unidentified_binomial()
+    assert log_ml == pytest.approx(-4.97455, abs=1e-5)
+    check(model, log_ml, step=step)
+
+
+@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
+def test_conjugate_regression(step):
+    model, log_ml = conftest.conjugate_regression()
+    check(model, log_ml, max_error=0.5, step=step, temperatures=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [pm.Metropolis, pm.Slice])
+def test_conjugate_regression_by_kernels_that_mix_slowly(step):
+    model, log_ml = conftest.conjugate_regression()
+    check(model, log_ml, max_error=0.5, step=step, temperatures=1000, cores=2)
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+def test_discrete_mixture(step):
+    model, log_ml = conftest.discrete_mixture()
+    check(model, log_ml, step=step)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_missing_values_are_as_good_as_absent(masked):
+    model, log_ml = conftest.missing_values(masked)
+    check(model, log_ml)
+
+
+@pytest.mark.parametrize("make", [conftest.random_trials, conftest.hard_constraint])
+def test_hard_constraints(make):
+    model, log_ml = make()
+    check(model, log_ml, chains=128)
+
+
+def test_eight_schools_against_quadrature():
+    log_ml = conftest.eight_schools_log_ml()
+    assert log_ml == pytest.approx(-31.311347, abs=1e-5)
+    check(conftest.eight_schools(centred=False), log_ml, max_error=0.1, temperatures=300)
+
+
+def test_a_wrong_likelihood_is_noticed():
+    """Broken twin of them all: half the log likelihood of the same data."""
+    y = np.repeat([0, 1], 50)
+    with pm.Model() as model:
+        p = pm.Beta("p", 1, 1)
+        pm.Potential("half", 0.5 * pm.logp(pm.Bernoulli.dist(p), y).sum())
+    value, error = evidence(model, step=pm.Slice)
+    assert abs(value - conftest.beta_bernoulli()[1]) > SIGMAS * error
+
+
+@pytest.mark.parametrize("simulate", ["prior", "hyperparameters"])
+def test_the_sandwich_holds_and_centring_widens_it(simulate):
+    options = {
+        "chains": 32, "temperatures": 100, "simulate": simulate, "real_data": False,
+        "random_seed": 5, "cores": 1, "progressbar": False,
+    }  # fmt: skip
+    gaps = []
+    for centred in (True, False):
+        table = bdmc.summary(pm.sample_bdmc(conftest.eight_schools(centred), **options))
+        bounds = table.loc["simulated"]["value"]
+        assert bounds["lower bound"] <= bounds["upper bound"]
+        assert bounds["jeffreys bound"] == pytest.approx(
+            bounds["upper bound"] - bounds["lower bound"]
+        )
+        gaps.append(bounds["jeffreys bound"])
+    assert gaps[0] > gaps[1]
