@@ -49,9 +49,10 @@ def annealing_dataset(
 
     def by_beta(field, reduce) -> np.ndarray:
         blank = np.full((1, len(betas)), np.nan)
-        return np.array(
-            [reduce([getattr(c, field) for c in run if c is not None] or blank) for run in runs]
-        )
+        with np.errstate(invalid="ignore"):  # the spread of an impossible ℓ is NaN
+            return np.array(
+                [reduce([getattr(c, field) for c in run if c is not None] or blank) for run in runs]
+            )
 
     finished = [chain for run in runs for chain in run if chain is not None]
     log_weight = by_chain(lambda chain: chain.log_weight)
@@ -107,7 +108,9 @@ def posterior_dataset(
         inference_library=pm,
         attrs={"pareto_k": pareto_k(log_weights)},
     )
-    return dataset.assign_coords(weight=(("chain", "draw"), np.exp(log_softmax(log_weights))[None]))
+    with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
+        weights = np.exp(log_softmax(log_weights))
+    return dataset.assign_coords(weight=(("chain", "draw"), weights[None]))
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
@@ -117,7 +120,8 @@ def pareto_k(log_weights: np.ndarray) -> float:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the value is reported instead
-        return float(array_stats.psislw(log_weights)[1])
+        # ArviZ takes log likelihoods, whose reciprocals are the weights of leave-one-out.
+        return float(array_stats.psislw(-log_weights)[1])
 
 
 def simulated_dataset(

@@ -177,9 +177,9 @@ def make_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Sc
         return schedule
     if np.ndim(temperatures) > 0:
         return explicit(temperatures)
-    if schedule not in _BY_NAME:
+    if not isinstance(schedule, str) or schedule not in _BY_NAME:
         raise ValueError(
             f"schedule: unknown name {schedule!r}; choose one of "
-            f"{', '.join(map(repr, _BY_NAME))} or pass a pymc_bdmc.Schedule."
+            f"{', '.join(map(repr, _BY_NAME))}, or pass the values as temperatures=[0, …, 1]."
         )
     return _BY_NAME[schedule](temperatures)

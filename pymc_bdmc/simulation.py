@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import arviz_base
 import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
@@ -168,8 +167,8 @@ def hyperparameter_values(
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
-    draws = arviz_base.extract(posterior, var_names=list(names), keep_dataset=True)
-    draws = draws.transpose("sample", ...)
+    posterior = posterior.to_dataset() if isinstance(posterior, xr.DataTree) else posterior
+    draws = posterior[list(names)].stack(sample=["chain", "draw"]).transpose("sample", ...)
     if values == "mean":
         return [{name: draws[name].mean("sample").values for name in names}] * n
     chosen = rng.choice(draws.sizes["sample"], size=n, replace=n > draws.sizes["sample"])

@@ -6,7 +6,6 @@ import xarray as xr
 
 from pymc_bdmc.convert import pareto_k
 from pymc_bdmc.estimators import (
-    Estimate,
     clustered_mean,
     effective_sample_size,
     jarzynski_forward,
@@ -72,7 +71,12 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
             reverse + upper, error, f"mean log weight, {status} start"
         )
         value, error = jeffreys_bound(forward, reverse)
-        gaps = np.nanmean(reverse, axis=1) - np.nanmean(forward, axis=1)
+        gaps = np.array(
+            [
+                clustered_mean(r)[0] - clustered_mean(f)[0]
+                for f, r in zip(forward, reverse, strict=True)
+            ]
+        )
         rows["simulated", "jeffreys bound"] = {
             "value": value,
             "error": error,
@@ -123,21 +127,27 @@ def _bound(log_weights: np.ndarray, mass_error, kind: str) -> dict:
 
 def _quartiles(values: np.ndarray) -> dict:
     finished = values[~np.isnan(values)]
+    if not finished.size:
+        return {}
+    # Only values that occurred: between −∞ and a finite one there is nothing to interpolate.
     low, middle, high = np.quantile(finished, [0.25, 0.5, 0.75], method="nearest")
     return {"q25": low, "median": middle, "q75": high}
 
 
 def _evidence(estimator, log_weights: np.ndarray, masses) -> dict:
     """Mean over data sets of log P̂(S) + log Ẑ; its error is that of the estimates."""
-    estimates: list[Estimate] = [estimator(row[~np.isnan(row)]) for row in log_weights]
-    values = [e.value + mass[1] for e, mass in zip(estimates, masses, strict=True)]
-    errors = [np.hypot(e.error, mass[2]) for e, mass in zip(estimates, masses, strict=True)]
-    n = len(estimates)
-    kind = "averaged weights" + (f", mean of {n} data sets" if n > 1 else "")
+    values, errors = [], []
+    for row, mass in zip(log_weights, masses, strict=True):
+        finished = row[~np.isnan(row)]
+        if finished.size:
+            estimate = estimator(finished)
+            values.append(estimate.value + mass[1])
+            errors.append(np.hypot(estimate.error, mass[2]))
+    n = len(values)
     return {
-        "value": float(np.mean(values)),
-        "error": float(np.sqrt(np.sum(np.square(errors))) / n),
-        "kind": kind,
+        "value": float(np.mean(values)) if n else np.nan,
+        "error": float(np.linalg.norm(errors) / n) if n else np.nan,
+        "kind": "averaged weights" + (f", mean of {n} data sets" if n > 1 else ""),
     }
 
 
@@ -202,7 +212,7 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
             f"the averaged weights have an effective sample size of {size:.1f}; "
             "use more temperatures."
         )
-    k = np.max([pareto_k(row) for row in rows], initial=-np.inf)
+    k = np.fmax.reduce([pareto_k(row) for row in rows], initial=-np.inf)
     if k > MAX_PARETO_K:
         messages.append(
             f"the tail of the weights is heavy (Pareto k = {k:.2f} > {MAX_PARETO_K}); the error "

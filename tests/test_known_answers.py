@@ -43,17 +43,19 @@ def test_unidentified_binomial(step):
     check(model, log_ml, step=step)
 
 
-@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
-def test_conjugate_regression(step):
+@pytest.mark.parametrize(
+    ("step", "temperatures"),
+    [
+        (pm.NUTS, 1000),
+        (pm.HamiltonianMC, 2000),
+        pytest.param(pm.Metropolis, 4000, marks=pytest.mark.slow),
+        pytest.param(pm.Slice, 1000, marks=pytest.mark.slow),
+    ],
+)
+def test_conjugate_regression(step, temperatures):
     model, log_ml = conftest.conjugate_regression()
-    check(model, log_ml, max_error=0.5, step=step, temperatures=200)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [pm.Metropolis, pm.Slice])
-def test_conjugate_regression_by_kernels_that_mix_slowly(step):
-    model, log_ml = conftest.conjugate_regression()
-    check(model, log_ml, max_error=0.5, step=step, temperatures=1000, cores=2)
+    betas = bdmc.schedules.power(temperatures).betas
+    check(model, log_ml, max_error=0.3, step=step, temperatures=betas, cores=2)
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])

@@ -27,13 +27,11 @@ def plot_hysteresis(
     backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
     aes_by_visuals: Mapping[
         Literal["path", "loop", "title", "xlabel", "ylabel", "ylim"], Sequence[str]
-    ]
-    | None = None,
+    ] = None,
     visuals: Mapping[
         Literal["path", "loop", "title", "xlabel", "ylabel", "ylim", "legend"],
         Mapping[str, Any] | bool,
-    ]
-    | None = None,
+    ] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Mean ℓ of the chains along β, forward and reverse.

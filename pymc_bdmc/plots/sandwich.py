@@ -35,8 +35,7 @@ def plot_sandwich(
     aes_by_visuals: Mapping[
         Literal["dist", "face", "bound", "band", "point", "title", "xlabel", "ylabel", "xticks"],
         Sequence[str],
-    ]
-    | None = None,
+    ] = None,
     visuals: Mapping[
         Literal[
             "dist",
@@ -51,8 +50,7 @@ def plot_sandwich(
             "legend",
         ],
         Mapping[str, Any] | bool,
-    ]
-    | None = None,
+    ] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Log weights of both directions with their means, the bounds on log ML.

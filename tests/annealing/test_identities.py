@@ -190,11 +190,8 @@ def test_twin_without_the_jacobian_fails(transformed, monkeypatch):
     monkeypatch.setattr(TemperedModel, "original_logp", TemperedModel.logp, raising=False)
     monkeypatch.setattr(TemperedModel, "logp", logp_without_jacobian)
     twin = poisson_gamma(transformed.betas, 9)
-    for direction, score in ((FORWARD, forward_score), (REVERSE, reverse_score)):
-        assert (
-            score(twin, twin.log_weights(direction, twin.kernel(direction), N // 4))
-            > STANDARD_ERRORS
-        )
+    log_weights = twin.log_weights(FORWARD, twin.kernel(FORWARD), N // 4)
+    assert forward_score(twin, log_weights) > STANDARD_ERRORS
 
 
 BOUNDED = {

@@ -1,0 +1,300 @@
+"""The front door: reproducible, interruptible, and firm with bad input."""
+
+import logging
+import multiprocessing
+import time
+from functools import partial
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.annealing import AnnealTask
+from pymc_bdmc.annealing.parallel import WorkerPool
+from tests.conftest import beta_bernoulli, eight_schools, hard_constraint
+
+SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
+
+
+def normal_model(**observed):
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=observed.get("y", 0.5))
+    return model
+
+
+def mixed_model():
+    """Continuous, vector and discrete variables, so that the kernel is a compound."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=2)
+        z = pm.Categorical("z", [0.2, 0.3, 0.5])
+        pm.Normal("y", x.sum() + z, 0.7, observed=[1.0, 2.0])
+    return model
+
+
+def arrays(dt):
+    return {
+        f"{group}/{name}": value.values
+        for group in ("forward", "reverse", "real", "posterior", "simulated")
+        for name, value in dt[group].data_vars.items()
+    }
+
+
+def same(a, b):
+    a, b = arrays(a), arrays(b)
+    assert a.keys() == b.keys()
+    return all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
+
+
+@pytest.mark.parametrize("simulate", ["prior", "hyperparameters"])
+def test_one_seed_gives_one_result_for_any_cores(simulate):
+    options = {**SMALL, "simulate": simulate, "datasets": 2, "burn_in": 5}
+    one = pm.sample_bdmc(mixed_model(), random_seed=4, **options)
+    two = pm.sample_bdmc(mixed_model(), random_seed=4, **{**options, "cores": 2})
+    other = pm.sample_bdmc(mixed_model(), random_seed=5, **options)
+    assert same(one, two)
+    assert not same(one, other)
+
+
+def test_more_chains_begin_with_the_same_ones():
+    few = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **SMALL)
+    many = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **{**SMALL, "chains": 6})
+    for group in ("forward", "reverse", "real"):
+        np.testing.assert_array_equal(
+            few[group]["log_weight"], many[group]["log_weight"].isel(chain=slice(4))
+        )
+
+
+def test_seeds_of_every_kind():
+    results = [
+        pm.sample_bdmc(normal_model(), random_seed=seed, simulate="prior", **SMALL)
+        for seed in (7, [7], np.random.default_rng(7), np.random.SeedSequence(7), None)
+    ]
+    weights = [tuple(dt["real"]["log_weight"].values) for dt in results]
+    assert len(set(weights)) >= 4  # 7 and [7] are the same entropy
+    again = pm.sample_bdmc(
+        normal_model(), random_seed=np.random.default_rng(7), simulate="prior", **SMALL
+    )
+    assert tuple(again["real"]["log_weight"].values) == weights[2]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_need_not_be_forked(method, monkeypatch):
+    context = multiprocessing.get_context(method)
+    forked = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
+    monkeypatch.setattr("pymc_bdmc.annealing.parallel.multiprocessing.get_context", lambda: context)
+    fresh = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
+    assert same(forked, fresh)
+
+
+def test_the_model_comes_from_the_context():
+    with normal_model():
+        dt = pm.sample_bdmc(simulate=None, random_seed=1, **SMALL)
+    assert "reverse" not in dt.children
+    with pytest.raises(TypeError, match="No model on context stack"):
+        pm.sample_bdmc(**SMALL)
+
+
+def test_ctrl_c_keeps_what_is_finished(monkeypatch):
+    finished = 0
+    run = AnnealTask.run
+
+    def interrupted_run(self, engine):
+        nonlocal finished
+        if finished == 5:
+            raise KeyboardInterrupt
+        finished += 1
+        return run(self, engine)
+
+    monkeypatch.setattr(AnnealTask, "run", interrupted_run)
+    with pytest.warns(UserWarning, match="holds the 5 of 12 chains"):
+        dt = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    assert dt.attrs["interrupted"] == 1
+    counts = [int(dt[g]["log_weight"].notnull().sum()) for g in ("real", "forward", "reverse")]
+    assert counts == [2, 2, 1]
+    assert dt["posterior"].sizes["draw"] == 2
+    table = bdmc.summary(dt)
+    assert np.isfinite(table["value"]).all()
+    monkeypatch.undo()
+    whole = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    np.testing.assert_array_equal(
+        dt["real"]["log_weight"].values[:2], whole["real"]["log_weight"].values[:2]
+    )
+
+
+class Sleep:
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def run(self, engine):
+        time.sleep(self.seconds)
+        return self.seconds
+
+
+def test_leaving_the_pool_does_not_wait_for_running_tasks():
+    started = time.perf_counter()
+    with WorkerPool(None, cores=2) as pool:
+        for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
+            assert seconds == 0
+            break
+    assert time.perf_counter() - started < 60
+    assert not multiprocessing.active_children()
+
+
+class Fail:
+    def run(self, engine):
+        raise ValueError("from the worker")
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_errors_of_workers_reach_the_caller(cores):
+    with WorkerPool(None, cores=cores) as pool, pytest.raises(ValueError, match="from the worker"):
+        list(pool.run([Fail()]))
+
+
+def test_schedule_and_kernel_are_recorded():
+    schedule = bdmc.schedules.power(5, exponent=2)
+    step = partial(pm.Metropolis, scaling=2.0)
+    dt = pm.sample_bdmc(
+        normal_model(), chains=3, schedule=schedule, step=step, simulate="prior", random_seed=1,
+        progressbar=False, cores=1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(dt["forward"]["beta"], schedule.betas)
+    assert dt.attrs["schedule"] == "power(exponent=2)"
+    assert dt.attrs["step"] == "Metropolis(x)"
+    assert dt.attrs["upper_bound"] == "exact"
+    assert dt.attrs["random_seed"] == ["1"]
+
+
+def test_hyperparameters_are_printed_and_recorded(caplog):
+    caplog.set_level(logging.INFO, logger="pymc")
+    fit = {"mu": np.zeros((1, 5)), "tau": np.full((1, 5), 2.0)}
+    idata = pm.backends.arviz.dict_to_dataset(fit)
+    tree = bdmc.sampling.xr.DataTree.from_dict({"posterior": idata})
+    dt = pm.sample_bdmc(
+        eight_schools(centred=True), idata=tree, hyperparameters_at="mean", random_seed=1, **SMALL
+    )
+    assert "Hyperparameters held at a posterior mean: mu, tau" in caplog.text
+    assert "Fitting" not in caplog.text
+    assert dt.attrs["hyperparameters"] == ["mu", "tau"]
+    assert dt.attrs["upper_bound"] == "burned-in"
+    assert dt["simulated"]["tau"].item() == pytest.approx(2.0)
+    assert dt["simulated"]["mu"].item() == 0
+
+
+def test_the_callers_own_pair():
+    model = normal_model()
+    dt = pm.sample_bdmc(
+        model, simulate=({"x": 0.3}, {"y": -0.2}), real_data=False, random_seed=1, **SMALL
+    )
+    assert dt["simulated"]["y"].item() == -0.2
+    assert dt["simulated"]["x"].item() == 0.3
+    assert dt.attrs["upper_bound"] == "exact"
+    assert "real" not in dt.children
+
+
+def flat():
+    with pm.Model() as model:
+        x = pm.Flat("slope")
+        pm.Normal("y", x, observed=0.0)
+    return model
+
+
+def unobserved():
+    with pm.Model() as model:
+        pm.Normal("x")
+    return model
+
+
+def nothing_free():
+    with pm.Model() as model:
+        pm.Normal("y", observed=0.0)
+    return model
+
+
+def minibatch():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=pm.Minibatch(np.zeros(10), batch_size=2), total_size=10)
+    return model
+
+
+def simulator():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Simulator("sim", lambda rng, mu, size: rng.normal(mu, size=size), x, observed=[0.0])
+    return model
+
+
+def custom_without_draws():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.CustomDist("likely", x, logp=lambda v, mu: -((v - mu) ** 2), observed=np.ones(2))
+    return model
+
+
+BAD = [
+    (unobserved, {}, ValueError, "it has no observed variables"),
+    (nothing_free, {}, ValueError, "it has no free variables"),
+    (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
+    (minibatch, {}, ValueError, "y: minibatches"),
+    (simulator, {"simulate": None}, ValueError, "sim: pm.Simulator has no likelihood"),
+    (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),
+    (lambda: hard_constraint()[0], {}, ValueError, "the Potential constraint.*simulate="),
+    (normal_model, {"schedule": [0, 0.5, 0.4, 1]}, ValueError, "schedule: unknown name"),
+    (normal_model, {"temperatures": [0, 0.5, 0.4, 1]}, ValueError, "must increase strictly"),
+    (normal_model, {"temperatures": 0}, ValueError, "temperatures: must be at least 1"),
+    (normal_model, {"schedule": "cosine"}, ValueError, "unknown name 'cosine'"),
+    (normal_model, {"schedule": bdmc.schedules.linear(7)}, ValueError, "has 7 of its own"),
+    (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
+    (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
+    (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
+    (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
+    (normal_model, {"hyperparameters_at": "mode"}, ValueError, "'mode' is not 'draw' or 'mean'"),
+    (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
+    (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
+    (normal_model, {"datasets": 0}, ValueError, "datasets: must be"),
+    (normal_model, {"burn_in": -1}, ValueError, "burn_in: must be"),
+    (normal_model, {"cores": 0}, ValueError, "cores: must be"),
+    (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
+    (normal_model, {"step": "nuts", "simulate": None}, TypeError, "expected a PyMC step method"),
+]
+
+
+# PyMC's Simulator uses PyTensor calls that are to change.
+@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")
+@pytest.mark.parametrize(("make", "options", "error", "message"), BAD)
+def test_bad_input_is_refused_before_any_sampling(make, options, error, message, monkeypatch):
+    def sampled(self, tasks):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr(WorkerPool, "run", sampled)
+    monkeypatch.setattr(pm, "sample", sampled)
+    with pytest.raises(error, match=message):
+        pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+def test_nan_in_a_chain_names_the_variable():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("broken", pm.math.log(x), 1.0, observed=0.0)
+    with pytest.raises(FloatingPointError, match="log p of broken is NaN"):
+        pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
+
+
+def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
+    """A Metropolis step that always accepts: the evidence moves away from the truth."""
+
+    class Gambler(pm.Metropolis):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.delta_logp = lambda q, q0: np.array(0.0)
+
+    model, log_ml = beta_bernoulli()
+    options = {**SMALL, "chains": 32, "temperatures": 50, "simulate": None, "random_seed": 1}
+    right = bdmc.summary(pm.sample_bdmc(model, step=pm.Metropolis, **options))
+    wrong = bdmc.summary(pm.sample_bdmc(model, step=Gambler, **options))
+    assert abs(right.loc[("real", "evidence"), "value"] - log_ml) < 0.5
+    assert wrong.loc[("real", "lower bound"), "value"] < log_ml - 5
