@@ -12,7 +12,7 @@ __all__ = ["ChainProgress"]
 
 
 class ChainProgress:
-    """One row a run; does nothing if ``visible`` is false.
+    """One row a run, with the mean log weight so far; shows nothing if ``visible`` is false.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class ChainProgress:
             TextColumn(
                 "{task.completed:.0f}/{task.total:.0f}", table_column=Column("Chains", ratio=1)
             ),
-            TextColumn("{task.fields[bound]}", table_column=Column("Mean log weight", ratio=1)),
+            TextColumn("{task.fields[bound]}", table_column=Column("Bound", ratio=1)),
             TimeElapsedColumn(table_column=Column("Elapsed", ratio=1)),
             TimeRemainingColumn(table_column=Column("Remaining", ratio=1)),
             console=Console(theme=default_progress_theme),

@@ -71,12 +71,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
             reverse + upper, error, f"mean log weight, {status} start"
         )
         value, error = jeffreys_bound(forward, reverse)
-        gaps = np.array(
-            [
-                clustered_mean(r)[0] - clustered_mean(f)[0]
-                for f, r in zip(forward, reverse, strict=True)
-            ]
-        )
+        gaps = np.subtract(*([clustered_mean(row)[0] for row in run] for run in (reverse, forward)))
         rows["simulated", "jeffreys bound"] = {
             "value": value,
             "error": error,
@@ -212,6 +207,13 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
             f"the averaged weights have an effective sample size of {size:.1f}; "
             "use more temperatures."
         )
+    straggling = sum(_straggles(row) for row in rows)
+    if straggling:
+        messages.append(
+            f"{straggling} of {finished.size} log weights lie so far out that they decide the "
+            "mean: chains that the prior started in the far tail. Take smaller first steps, "
+            'schedule="power", or a prior with lighter tails.'
+        )
     k = np.fmax.reduce([pareto_k(row) for row in rows], initial=-np.inf)
     if k > MAX_PARETO_K:
         messages.append(
@@ -219,3 +221,12 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
             "of the evidence is not reliable. Use more temperatures."
         )
     return messages
+
+
+def _straggles(signed: np.ndarray) -> int:
+    """Number of log weights so far below the median that alone they shift the mean by an IQR."""
+    finite = signed[np.isfinite(signed)]
+    if len(finite) < 4:
+        return 0
+    low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
+    return int(np.sum((middle - finite) / len(finite) > max(high - low, 0.1)))

@@ -209,6 +209,8 @@ class TemperedDensity:
         self.model = TemperedModel.from_model(model)
         self.data = {name: shared.get_value() for name, shared in self.model.observed.items()}
         self._names = [value.name for value in self.model.value_vars]
+        # The array behind the shared variable: compiled functions read it at every call.
+        self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
         self._terms = compile_graph(
             self.model.value_vars,
             [self.model.varlogp, self.model.datalogp],
@@ -220,7 +222,7 @@ class TemperedDensity:
 
     def set_beta(self, beta: float) -> None:
         """Move the step methods' target to f_β."""
-        self.model.beta.set_value(np.asarray(beta, dtype=float), borrow=True)
+        self._beta[...] = beta
 
     def set_data(self, data: Mapping[str, np.ndarray]) -> None:
         """Put other observed data in the place of the present ones.
@@ -252,7 +254,7 @@ class TemperedDensity:
             If either is NaN or +∞; names β and the variables. −∞ is legal.
         """
         log_prior, log_likelihood = self._terms(*[point[name] for name in self._names])
-        if not (log_prior < np.inf and log_likelihood < np.inf):
+        if not log_prior + log_likelihood < np.inf:
             raise FloatingPointError(self._explain(point))
         return float(log_prior), float(log_likelihood)
 

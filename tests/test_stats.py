@@ -122,6 +122,13 @@ def test_pareto_k_is_the_tail_index_of_the_weights(k):
     assert pareto_k(-log_weights) < 0  # twin: the bounded tail of the reciprocals
 
 
+def test_stragglers_are_told():
+    weights = np.r_[RNG.normal(0, 0.2, 63), -500.0]
+    assert "1 of 64 log weights lie so far out" in doubts(real=weights)
+    assert "1 of 64 log weights lie" in doubts(forward=np.zeros((1, 64)), reverse=-weights[None])
+    assert "far out" not in doubts(real=-weights)
+
+
 def test_divergences_and_dead_chains_are_told():
     diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
     assert "90.0% of the transitions diverged" in doubts(real=np.zeros(33), **diverged)

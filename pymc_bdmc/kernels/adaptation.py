@@ -19,7 +19,7 @@ from pymc.step_methods.slicer import Slice
 
 __all__ = ["Adaptation", "adaptation"]
 
-Values = dict[str, np.ndarray]
+Values = dict[str, np.ndarray | float]
 
 
 class Adaptation:
@@ -45,7 +45,7 @@ class _Hamiltonian(Adaptation):
 
     def read(self, step):
         return {
-            "step_size": np.asarray(step.step_adapt._log_bar),
+            "step_size": float(step.step_adapt._log_bar),
             "metric": np.log(step.potential._var),
         }
 

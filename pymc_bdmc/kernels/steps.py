@@ -156,33 +156,42 @@ class StepKernel:
         tuning: Tuning,
     ):
         self._density = density
-        self._betas = betas
+        self._betas = betas.tolist()
         self._tuning = tuning
-        self._order = list(range(len(steps)))
-        self._steps = list(steps)
-        for step in self._steps:
+        for step in steps:
             step.stop_tuning()
-        self._accesses = [adaptation(step) for step in self._steps]
-        self._pristine = [step.sampling_state for step in self._steps]
+        self._take(steps, range(len(steps)))
+
+    def _take(self, steps: Sequence[BlockedStep], places: Sequence[int]) -> None:
+        """Hold the steps in the order of application, with their places in the tuning."""
+        self.steps = list(steps)
+        self._places = list(places)
+        self._accesses = [adaptation(step) for step in self.steps]
+        self._pristine = [step.sampling_state for step in self.steps]
 
     def reset(self, rng: np.random.Generator) -> None:
         """Forget every earlier chain and draw from ``rng`` from now on."""
-        streams = rng.spawn(len(self._steps))
-        for step, state, stream in zip(self._steps, self._pristine, streams, strict=True):
+        streams = rng.spawn(len(self.steps))
+        for step, state, stream in zip(self.steps, self._pristine, streams, strict=True):
             step.sampling_state = state
             step.setup_chain(stream, tune=0, draws=len(self._betas) - 1)
 
     def step(self, t: int, point: Point) -> tuple[Point, Move]:
         """Apply K_t to a point."""
-        self._density.set_beta(self._betas[t])
-        values = self._tuning.at(self._betas[t])
+        self.tune(self._betas[t])
         stats = []
-        for i in self._order:
-            if values[i]:
-                self._accesses[i].write(self._steps[i], values[i])
-            point, reported = self._steps[i].step(point)
+        for step in self.steps:
+            point, reported = step.step(point)
             stats.extend(reported)
         return point, _summarize(stats)
+
+    def tune(self, beta: float) -> None:
+        """Aim the step methods at f_β, with the parameters that the pilot found for it."""
+        self._density.set_beta(beta)
+        values = self._tuning.at(beta)
+        for step, access, place in zip(self.steps, self._accesses, self._places, strict=True):
+            if values[place]:
+                access.write(step, values[place])
 
     def reversal(self) -> "StepKernel":
         """Return the kernel whose K_t applies the reversed step methods in opposite order.
@@ -192,9 +201,7 @@ class StepKernel:
         ``reversal()`` that returns its own.
         """
         reversed_kernel = copy.copy(self)
-        reversed_kernel._order = self._order[::-1]
-        reversed_kernel._steps = [_reverse(step) for step in self._steps]
-        reversed_kernel._pristine = [step.sampling_state for step in reversed_kernel._steps]
+        reversed_kernel._take([_reverse(step) for step in self.steps[::-1]], self._places[::-1])
         return reversed_kernel
 
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from pymc.step_methods.compound import BlockedStep
@@ -33,16 +34,30 @@ class Tuning:
     betas: np.ndarray
     values: list[list[Values]]
 
+    @cached_property
+    def _knots(self) -> list[float]:
+        return self.betas.tolist()  # plain floats compare faster than NumPy's
+
+    @cached_property
+    def _slopes(self) -> list[list[Values]]:
+        return [
+            [
+                {name: (high[name] - low[name]) / span for name in low}
+                for low, high in zip(*pair, strict=True)
+            ]
+            for span, *pair in zip(np.diff(self.betas), self.values, self.values[1:], strict=False)
+        ]
+
     def at(self, beta: float) -> list[Values]:
         """Return the parameters of every step method at β."""
-        above = bisect_left(self.betas, beta)
-        if above in (0, len(self.betas)):
-            return self.values[min(above, len(self.betas) - 1)]
-        g, span = above - 1, self.betas[above] - self.betas[above - 1]
-        share = (beta - self.betas[g]) / span
+        knots = self._knots
+        above = bisect_left(knots, beta)
+        if above == 0 or above == len(knots):
+            return self.values[min(above, len(knots) - 1)]
+        g, ahead = above - 1, beta - knots[above - 1]
         return [
-            {name: (1 - share) * low[name] + share * high[name] for name in low}
-            for low, high in zip(self.values[g], self.values[g + 1], strict=True)
+            {name: value + ahead * slopes[name] for name, value in values.items()}
+            for values, slopes in zip(self.values[g], self._slopes[g], strict=True)
         ]
 
 

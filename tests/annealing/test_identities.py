@@ -163,7 +163,7 @@ class StillAdapting:
     """Metropolis whose scale goes on following the chain: wide far from 0, narrow near it."""
 
     def __init__(self, system):
-        (self._step,) = system.kernel(FORWARD)._steps
+        (self._step,) = system.kernel(FORWARD).steps
         self._system = system
 
     def step(self, t, point):

@@ -139,15 +139,15 @@ def test_pymcs_proportional_proposal_is_refused_because_it_is_not_invariant(disc
 def test_reversal_applies_the_parts_in_opposite_order(discrete, gaussian):
     engine = StepEngine(discrete, BETAS)
     kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
-    names = [step.vars[0].name for step in kernel._steps]
-    assert names == ["b", "c"]
-    assert [kernel._steps[i].vars[0].name for i in kernel.reversal()._order] == names[::-1]
+    assert [step.vars[0].name for step in kernel.steps] == ["b", "c"]
+    assert [step.vars[0].name for step in kernel.reversal().steps] == ["c", "b"]
+    assert [step.vars[0].name for step in kernel.reversal().reversal().steps] == ["b", "c"]
 
 
 def test_the_reversed_slice_scan_visits_the_last_coordinate_first(gaussian):
     kernel = frozen_kernel(gaussian, pm.Slice)
-    (forward,) = kernel._steps
-    (backward,) = kernel.reversal()._steps
+    (forward,) = kernel.steps
+    (backward,) = kernel.reversal().steps
     seen = []
 
     def record(step):
@@ -178,10 +178,10 @@ def test_a_fixed_gibbs_order_is_reversed():
             partial(pm.CategoricalGibbsMetropolis, order=[1, 0])]  # fmt: skip
     engine = StepEngine(density, BETAS, step)
     kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
-    binary, categorical = kernel.reversal()._steps
+    categorical, binary = kernel.reversal().steps
     assert binary.order == [1, 0, 2]
     assert [dim for dim, _ in categorical.dimcats] == [0, 1]
-    assert kernel._steps[0].order == [2, 0, 1]
+    assert kernel.steps[0].order == [2, 0, 1]
 
 
 class AdaptiveWalk(ArrayStepShared):

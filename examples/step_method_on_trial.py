@@ -1,0 +1,73 @@
+"""A step method of your own, put to the test on models with a known evidence.
+
+`Langevin` proposes along the gradient and corrects by Metropolis-Hastings. `Uncorrected` forgets
+the correction: its weights give a wrong evidence, and more chains only make that more certain.
+"""
+
+import numpy as np
+import pymc as pm
+from pymc.blocking import RaveledVars
+from pymc.step_methods.arraystep import GradientSharedStep
+
+import pymc_bdmc as bdmc
+
+Y = np.array([1.2, 0.4, 1.9, 0.8])
+LOG_ML = -5.5565  # multivariate normal density of Y with covariance I + 1
+
+
+def build() -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        pm.Normal("y", mu, 1.0, observed=Y)
+    return model
+
+
+class Langevin(GradientSharedStep):
+    """Metropolis-adjusted Langevin; it does not adapt, so there is nothing to freeze."""
+
+    name = "langevin"
+    stats_dtypes_shapes = {"accepted": (float, [])}
+    corrected = True
+
+    def __init__(self, vars, step_size=0.7, **kwargs):
+        self.step_size = step_size
+        super().__init__(vars, **kwargs)
+
+    def astep(self, q0):
+        logp0, grad0 = self._logp_dlogp_func._pytensor_function(q0.data)
+        drift = 0.5 * self.step_size**2
+        noise = self.rng.normal(size=q0.data.shape)
+        q = q0.data + drift * grad0 + self.step_size * noise
+        logp, grad = self._logp_dlogp_func._pytensor_function(q)
+        back = (q0.data - q - drift * grad) / self.step_size
+        log_ratio = logp - logp0 - 0.5 * (back @ back - noise @ noise)
+        accepted = not self.corrected or np.log(self.rng.random()) < log_ratio
+        return RaveledVars(q if accepted else q0.data, q0.point_map_info), [
+            {"accepted": float(accepted)}
+        ]
+
+
+class Uncorrected(Langevin):
+    """Accepts every proposal."""
+
+    corrected = False
+
+
+def main(chains: int = 500, temperatures: int = 50) -> dict:
+    scores = {}
+    for step in (Langevin, Uncorrected):
+        with build():
+            dt = pm.sample_bdmc(
+                chains=chains, temperatures=temperatures, step=step, simulate=None, random_seed=1
+            )
+        row = bdmc.summary(dt).loc[("real", "evidence")]
+        scores[step.__name__] = (row["value"] - LOG_ML) / row["error"]
+        print(
+            f"{step.__name__}: log ML = {row['value']:.3f} ± {row['error']:.3f} nats, exact "
+            f"{LOG_ML}: {abs(scores[step.__name__]):.1f} standard errors away"
+        )
+    return scores
+
+
+if __name__ == "__main__":
+    main()
