@@ -253,10 +253,10 @@ class TemperedDensity:
         FloatingPointError
             If either is NaN or +∞; names β and the variables. −∞ is legal.
         """
-        log_prior, log_likelihood = self._terms(*[point[name] for name in self._names])
+        log_prior, log_likelihood = map(float, self._terms(*[point[name] for name in self._names]))
         if not log_prior + log_likelihood < np.inf:
             raise FloatingPointError(self._explain(point))
-        return float(log_prior), float(log_likelihood)
+        return log_prior, log_likelihood
 
     def _explain(self, point: Point) -> str:
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials

@@ -2,7 +2,7 @@
 
 A kernel must not adapt while weights accumulate. A pilot lets the step methods adapt at a few
 temperatures, `read` takes what they found, and `write` sets it, interpolated, before every step.
-Values are on scales without bounds, so any interpolation of them is legal.
+Values are on scales on which any average of two legal ones is legal.
 """
 
 from functools import singledispatch
@@ -41,20 +41,20 @@ class Adaptation:
 
 
 class _Hamiltonian(Adaptation):
-    """Log step size and the logarithm of the diagonal inverse metric."""
+    """Log step size, and the standard deviations that make the diagonal metric."""
 
     def read(self, step):
         return {
             "step_size": float(step.step_adapt._log_bar),
-            "metric": np.log(step.potential._var),
+            "stds": step.potential._stds.copy(),
         }
 
     def write(self, step, values):
         step.step_adapt._log_bar = values["step_size"]
-        potential = step.potential
-        np.exp(values["metric"], out=potential._var)
-        np.sqrt(potential._var, out=potential._stds)
-        np.divide(1.0, potential._stds, out=potential._inv_stds)
+        potential, stds = step.potential, values["stds"]
+        potential._stds = stds
+        potential._var = stds * stds
+        potential._inv_stds = 1.0 / stds
 
     def restart(self, step):
         step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)

@@ -248,8 +248,8 @@ def _summarize(stats: Sequence[Mapping]) -> Move:
             if key in stat:
                 rates.append(min(1.0, float(stat[key])))
                 break
-        diverging |= bool(stat.get("diverging", False))
-        gradients += int(stat.get("tree_size", stat.get("n_steps", 0)))
+        diverging = diverging or stat.get("diverging", False)
+        gradients += stat.get("tree_size") or stat.get("n_steps", 0)
     return Move(sum(rates) / len(rates) if rates else np.nan, diverging, gradients)
 
 

@@ -28,7 +28,7 @@ class Tuning:
     betas : ndarray of shape (G,)
         Temperatures of the pilot, increasing.
     values : list of list of dict
-        ``values[g][i]`` maps parameter names of step method i to arrays, on unbounded scales.
+        ``values[g][i]`` maps parameter names of step method i to values, as `Adaptation` reads.
     """
 
     betas: np.ndarray
@@ -39,10 +39,11 @@ class Tuning:
         return self.betas.tolist()  # plain floats compare faster than NumPy's
 
     @cached_property
-    def _slopes(self) -> list[list[Values]]:
+    def _pieces(self) -> list[list[list[tuple]]]:
+        """(name, value, slope) of every parameter, by interval of β and step method."""
         return [
             [
-                {name: (high[name] - low[name]) / span for name in low}
+                [(name, low[name], (high[name] - low[name]) / span) for name in low]
                 for low, high in zip(*pair, strict=True)
             ]
             for span, *pair in zip(np.diff(self.betas), self.values, self.values[1:], strict=False)
@@ -54,10 +55,10 @@ class Tuning:
         above = bisect_left(knots, beta)
         if above == 0 or above == len(knots):
             return self.values[min(above, len(knots) - 1)]
-        g, ahead = above - 1, beta - knots[above - 1]
+        ahead = beta - knots[above - 1]
         return [
-            {name: value + ahead * slopes[name] for name, value in values.items()}
-            for values, slopes in zip(self.values[g], self._slopes[g], strict=True)
+            {name: value + ahead * slope for name, value, slope in piece}
+            for piece in self._pieces[above - 1]
         ]
 
 

@@ -270,7 +270,7 @@ def test_the_pilot_finds_the_scale_of_each_temperature():
         start, _ = density.draw_prior(np.random.default_rng(1))
         tuning = pilot_run(density, steps, betas, start, np.random.default_rng(2))
         found = [
-            float(np.ravel(values[0][name])[0] + 0.5 * np.ravel(values[0].get("metric", 0.0))[0])
+            float(np.ravel(values[0][name])[0] + np.log(values[0].get("stds", [1.0])[0]))
             for values in tuning.values
         ]
         assert found[0] - found[2] > np.log(5), (step, found)
