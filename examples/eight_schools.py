@@ -39,7 +39,7 @@ def non_centred() -> pm.Model:
     return model
 
 
-def main(chains: int = 64, temperatures: int = 500, folder: str = "output") -> dict:
+def main(chains: int = 96, temperatures: int = 300, folder: str = "output") -> dict:
     schedule = bdmc.schedules.power(temperatures, exponent=3)
     results = {}
     for name, build in [("centred", centred), ("non-centred", non_centred)]:

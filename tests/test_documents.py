@@ -1,0 +1,70 @@
+"""What the README and the examples show, runs."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pymc_bdmc as bdmc
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_code_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(blocks) == 2
+    names = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    table = bdmc.summary(names["dt"])
+    # Uniform prior on p: every number of heads from 0 to 20 is equally likely.
+    value, error = table.loc[("real", "evidence"), ["value", "error"]]
+    assert abs(value + np.log(21)) < 4 * error
+    for row in table.index:
+        assert f"`{row[1]}`" in (ROOT / "README.md").read_text()
+
+
+def test_readme_names_the_commands_of_the_makefile():
+    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
+    for target in re.findall(r"^make (\S+)", readme, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M)
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", readme):
+        assert (ROOT / link).exists(), link
+
+
+def test_eight_schools(tmp_path):
+    module = example("eight_schools")
+    results = module.main(chains=16, temperatures=60, folder=str(tmp_path))
+    assert (tmp_path / "eight_schools.png").stat().st_size > 10_000
+    for dt in results.values():
+        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value - module.LOG_ML) < 4 * error
+
+
+def test_discrete_mixture():
+    module = example("discrete_mixture")
+    for spread, dt in module.main(chains=32, temperatures=150).items():
+        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value - module.log_ml(spread)) < 4 * error
+
+
+def test_step_method_on_trial():
+    scores = example("step_method_on_trial").main(chains=400, temperatures=50)
+    assert abs(scores["Langevin"]) < 4
+    assert abs(scores["Uncorrected"]) > 4
+
+
+def test_logistic_regression():
+    dt = example("logistic_regression").main(chains=6, temperatures=40)
+    assert dt.attrs["hyperparameters"] == ["spread"]
+    assert dt["posterior"]["slope"].sizes["feature"] == 6
