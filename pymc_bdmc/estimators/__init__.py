@@ -4,6 +4,7 @@
 NumPy and SciPy only.
 """
 
+from pymc_bdmc.estimators.bar import bar, overlap
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import (
     effective_sample_size,
@@ -14,8 +15,10 @@ from pymc_bdmc.estimators.jarzynski import (
 
 __all__ = [
     "Estimate",
+    "bar",
     "effective_sample_size",
     "jarzynski_forward",
     "jarzynski_reverse",
     "log_mean_exp",
+    "overlap",
 ]
