@@ -5,6 +5,11 @@ NumPy and SciPy only.
 """
 
 from pymc_bdmc.estimators.bar import bar, overlap
+from pymc_bdmc.estimators.cumulant import (
+    cumulant_combined,
+    cumulant_forward,
+    cumulant_reverse,
+)
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import (
     effective_sample_size,
@@ -16,6 +21,9 @@ from pymc_bdmc.estimators.jarzynski import (
 __all__ = [
     "Estimate",
     "bar",
+    "cumulant_combined",
+    "cumulant_forward",
+    "cumulant_reverse",
     "effective_sample_size",
     "jarzynski_forward",
     "jarzynski_reverse",

@@ -46,7 +46,7 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     --------
     >>> from pymc_bdmc.estimators import bar
     >>> round(bar([0.9, 1.0, 0.8], [1.2, 1.1]).value, 3)
-    1.025
+    1.002
     """
     forward, reverse = checked_pair(forward, reverse)
     log_z = solve_bar(forward, reverse)
@@ -62,8 +62,7 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
         error = np.nan
     valid = min(sizes) >= MIN_CROSSING_CHAINS
     reason = (
-        f"{min(sizes):.1f} effective chains cross, "
-        f"overlap {overlap(forward, reverse, log_z):.2g}"
+        f"{min(sizes):.1f} effective chains cross, overlap {overlap(forward, reverse, log_z):.2g}"
     )
     return Estimate(log_z, error, "bar", bool(valid), reason)
 
@@ -109,8 +108,11 @@ def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
     """Root of BAR's equation in log space; ±∞ or NaN where a direction has no finite weight."""
     finite = [np.isfinite(forward), np.isfinite(reverse)]
     if not (finite[0].any() and finite[1].any()):
-        return float(np.nan if finite[0].any() == finite[1].any() else
-                     (-np.inf if finite[1].any() else np.inf))
+        return float(
+            np.nan
+            if finite[0].any() == finite[1].any()
+            else (-np.inf if finite[1].any() else np.inf)
+        )
 
     def excess(log_z):
         into_reverse, into_forward = log_acceptances(forward, reverse, log_z)
