@@ -5,10 +5,23 @@ NumPy and SciPy only.
 """
 
 from pymc_bdmc.estimators.bar import bar, overlap
+from pymc_bdmc.estimators.certified import (
+    CertifiedBounds,
+    certified_bounds,
+    certified_lower,
+    certified_probability,
+    certified_upper,
+    round_confidence,
+)
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
     cumulant_forward,
     cumulant_reverse,
+)
+from pymc_bdmc.estimators.divergence import (
+    forward_divergence,
+    log_e_values,
+    reverse_divergence,
 )
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import (
@@ -19,14 +32,23 @@ from pymc_bdmc.estimators.jarzynski import (
 )
 
 __all__ = [
+    "CertifiedBounds",
     "Estimate",
     "bar",
+    "certified_bounds",
+    "certified_lower",
+    "certified_probability",
+    "certified_upper",
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
     "effective_sample_size",
+    "forward_divergence",
     "jarzynski_forward",
     "jarzynski_reverse",
+    "log_e_values",
     "log_mean_exp",
     "overlap",
+    "reverse_divergence",
+    "round_confidence",
 ]

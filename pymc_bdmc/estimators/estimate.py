@@ -7,12 +7,12 @@ __all__ = ["Estimate"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of log Z.
+    """An estimate of log Z, or of a bound.
 
     Attributes
     ----------
     value : float
-        log Z, nats.
+        Of log Z or of the bound, nats.
     error : float
         Standard error, nats.
     method : str
