@@ -24,6 +24,13 @@ from pymc_bdmc.estimators.divergence import (
     reverse_divergence,
 )
 from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.histogram import (
+    HistogramPosterior,
+    WorkDistribution,
+    histogram,
+    histogram_posterior,
+    work_distribution,
+)
 from pymc_bdmc.estimators.jarzynski import (
     effective_sample_size,
     jarzynski_forward,
@@ -34,6 +41,8 @@ from pymc_bdmc.estimators.jarzynski import (
 __all__ = [
     "CertifiedBounds",
     "Estimate",
+    "HistogramPosterior",
+    "WorkDistribution",
     "bar",
     "certified_bounds",
     "certified_lower",
@@ -44,6 +53,8 @@ __all__ = [
     "cumulant_reverse",
     "effective_sample_size",
     "forward_divergence",
+    "histogram",
+    "histogram_posterior",
     "jarzynski_forward",
     "jarzynski_reverse",
     "log_e_values",
@@ -51,4 +62,5 @@ __all__ = [
     "overlap",
     "reverse_divergence",
     "round_confidence",
+    "work_distribution",
 ]
