@@ -4,6 +4,7 @@
 NumPy and SciPy only.
 """
 
+from pymc_bdmc.estimators.averages import WeightedAverage, bootstrap, weighted_average
 from pymc_bdmc.estimators.bar import bar, overlap
 from pymc_bdmc.estimators.certified import (
     CertifiedBounds,
@@ -23,9 +24,9 @@ from pymc_bdmc.estimators.divergence import (
     log_e_values,
     reverse_divergence,
 )
-from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
+from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 from pymc_bdmc.estimators.histogram import (
-    HistogramPosterior,
     WorkDistribution,
     histogram,
     histogram_posterior,
@@ -40,10 +41,13 @@ from pymc_bdmc.estimators.jarzynski import (
 
 __all__ = [
     "CertifiedBounds",
+    "ErrorAnalysis",
     "Estimate",
-    "HistogramPosterior",
+    "EvidenceDraws",
+    "WeightedAverage",
     "WorkDistribution",
     "bar",
+    "bootstrap",
     "certified_bounds",
     "certified_lower",
     "certified_probability",
@@ -52,6 +56,7 @@ __all__ = [
     "cumulant_forward",
     "cumulant_reverse",
     "effective_sample_size",
+    "error_analysis",
     "forward_divergence",
     "histogram",
     "histogram_posterior",
@@ -62,5 +67,6 @@ __all__ = [
     "overlap",
     "reverse_divergence",
     "round_confidence",
+    "weighted_average",
     "work_distribution",
 ]

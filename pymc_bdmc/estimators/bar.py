@@ -34,8 +34,9 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     -------
     Estimate
         Valid if at least 15 effective chains of each direction reach into the other's work
-        distribution, counted by Kish's formula on σ. The chains are taken to be independent:
-        reverse chains that share their start are so only if they forget it.
+        distribution, counted by Kish's formula on σ, and the overlap is not above one. The
+        chains are taken to be independent: reverse chains that share their start are so only if
+        they forget it.
 
     Raises
     ------
@@ -60,10 +61,13 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
         error = float(np.sqrt(sum(terms)))
     else:
         error = np.nan
-    valid = min(sizes) >= MIN_CROSSING_CHAINS
-    reason = (
-        f"{min(sizes):.1f} effective chains cross, overlap {overlap(forward, reverse, log_z):.2g}"
-    )
+    shared = overlap(forward, reverse, log_z)
+    reason = f"{min(sizes):.1f} effective chains cross, overlap {shared:.2g}"
+    # The true overlap is 1 at most, and near 1 it has little noise.
+    impossible = shared > 1 + 2 * np.sqrt(1 / forward.size + 1 / reverse.size)
+    if impossible:
+        reason += ", more than Crooks' relation allows: is the sign that of log w in both?"
+    valid = min(sizes) >= MIN_CROSSING_CHAINS and not impossible
     return Estimate(log_z, error, "bar", bool(valid), reason)
 
 
@@ -115,8 +119,16 @@ def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
         )
 
     def excess(log_z):
-        into_reverse, into_forward = log_acceptances(forward, reverse, log_z)
-        return float(logsumexp(into_reverse) - logsumexp(into_forward))
+        # log of what the left side's terms hold over the right side's. By σ(x) = 1 − σ(−x) whole
+        # chains cancel, or a plateau between distant weights would drown its slope in rounding.
+        offset = log_z + np.log(forward.size / reverse.size)
+        left, right = forward - offset, offset - reverse
+        whole = np.count_nonzero(left > 0) - np.count_nonzero(right > 0)
+        parts = log_expit(-np.abs(np.concatenate([left, right])))
+        adds = np.concatenate([left <= 0, right > 0])
+        gain = logsumexp(np.append(parts[adds], np.log(whole) if whole > 0 else -np.inf))
+        loss = logsumexp(np.append(parts[~adds], np.log(-whole) if whole < 0 else -np.inf))
+        return float(gain - loss)
 
     # `excess` falls from +∞ to −∞, so a growing bracket always ends.
     pooled = np.concatenate([forward[finite[0]], reverse[finite[1]]])

@@ -47,5 +47,10 @@ def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
 
 
 def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Check forward and reverse log weights; see `checked_weights`."""
-    return checked_weights(forward, "forward"), checked_weights(reverse, "reverse")
+    """Check forward and reverse log weights, and sort them, lest rounding depend on their order.
+
+    See `checked_weights`.
+    """
+    return np.sort(checked_weights(forward, "forward")), np.sort(
+        checked_weights(reverse, "reverse")
+    )

@@ -1,8 +1,10 @@
-"""What every estimator returns."""
+"""What the estimators return."""
 
 from dataclasses import dataclass
 
-__all__ = ["Estimate"]
+import numpy as np
+
+__all__ = ["Estimate", "EvidenceDraws"]
 
 
 @dataclass(frozen=True)
@@ -28,3 +30,33 @@ class Estimate:
     method: str
     valid: bool
     reason: str
+
+
+@dataclass(frozen=True)
+class EvidenceDraws:
+    """Draws of log Z, from a posterior or a bootstrap.
+
+    Attributes
+    ----------
+    log_z : ndarray of shape (draws,)
+        Nats.
+    estimate : Estimate
+        Its error is the standard deviation of the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import Estimate, EvidenceDraws
+    >>> estimate = Estimate(0.5, 0.3, "histogram posterior", True, "")
+    >>> EvidenceDraws(np.linspace(0, 1, 101), estimate).interval(0.5)
+    (0.25, 0.75)
+    """
+
+    log_z: np.ndarray
+    estimate: Estimate
+
+    def interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """Central interval of the draws, nats."""
+        tail = (1 - probability) / 2
+        lower, upper = np.quantile(self.log_z, [tail, 1 - tail])
+        return float(lower), float(upper)

@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import log_expit, logsumexp
 
-from pymc_bdmc.estimators.bar import bar, log_acceptances, overlap, solve_bar
+from pymc_bdmc.estimators.bar import bar, overlap, solve_bar
 from pymc_bdmc.estimators.checks import checked_pair
-from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
 __all__ = [
-    "HistogramPosterior",
     "WorkDistribution",
     "histogram",
     "histogram_posterior",
@@ -59,9 +58,12 @@ def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     estimate = replace(bar(forward, reverse), method="histogram")
     if np.isnan(estimate.error):
         return estimate
-    into_reverse, into_forward = log_acceptances(forward, reverse, estimate.value)
-    chances = np.exp(np.concatenate([into_reverse, into_forward]))
-    variance = 1 / np.sum(chances * (1 - chances)) - 1 / forward.size - 1 / reverse.size
+    offset = estimate.value + np.log(forward.size / reverse.size)
+    odds = np.concatenate([forward, reverse]) - offset
+    # Infinite where no chain tells the directions apart.
+    with np.errstate(over="ignore"):
+        inverse = np.exp(-logsumexp(log_expit(odds) + log_expit(-odds)))
+    variance = inverse - 1 / forward.size - 1 / reverse.size
     return replace(estimate, error=float(np.sqrt(max(variance, 0.0))))
 
 
@@ -146,28 +148,6 @@ def work_distribution(forward: ArrayLike, reverse: ArrayLike) -> WorkDistributio
     return WorkDistribution(log_z, -log_weights, log_forward, log_reverse)
 
 
-@dataclass(frozen=True)
-class HistogramPosterior:
-    """Posterior draws of log Z.
-
-    Attributes
-    ----------
-    log_z : ndarray of shape (draws,)
-        Nats.
-    estimate : Estimate
-        Their mean and standard deviation.
-    """
-
-    log_z: np.ndarray
-    estimate: Estimate
-
-    def interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """Central interval of the draws, nats."""
-        tail = (1 - probability) / 2
-        lower, upper = np.quantile(self.log_z, [tail, 1 - tail])
-        return float(lower), float(upper)
-
-
 def histogram_posterior(
     forward: ArrayLike,
     reverse: ArrayLike,
@@ -175,7 +155,7 @@ def histogram_posterior(
     draws: int = 1000,
     concentration: float = 0.0,
     random_seed: int | np.random.Generator | None = None,
-) -> HistogramPosterior:
+) -> EvidenceDraws:
     """Sample the posterior of log Z under an unknown distribution of work.
 
     The forward masses p of the pooled works have a Dirichlet prior, forward works are multinomial
@@ -203,7 +183,7 @@ def histogram_posterior(
 
     Returns
     -------
-    HistogramPosterior
+    EvidenceDraws
         Its estimate is valid where `bar` is and the overlap is at least 1/200.
 
     Raises
@@ -245,4 +225,4 @@ def histogram_posterior(
         valid=check.valid and shared >= 1 / MAX_THIN,
         reason=f"{check.reason}, {thin} sweeps a draw",
     )
-    return HistogramPosterior(kept, estimate)
+    return EvidenceDraws(kept, estimate)

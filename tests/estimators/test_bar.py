@@ -45,7 +45,10 @@ def test_swapped_sign_of_reverse_work(gaussian_work):
     rng = np.random.default_rng(3)
     forward, reverse = gaussian_work.forward(2000, rng), gaussian_work.reverse(2000, rng)
     assert off_by(bar(forward, reverse), 3.0) < Z_ALPHA
-    assert abs(bar(forward, -reverse).value - 3.0) > 1.0
+    swapped = bar(forward, -reverse)
+    assert abs(swapped.value - 3.0) > 1.0
+    assert not swapped.valid
+    assert "Crooks" in swapped.reason
 
 
 def test_error_is_the_spread_of_replicates(gaussian_work):
