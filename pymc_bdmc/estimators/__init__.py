@@ -14,6 +14,7 @@ from pymc_bdmc.estimators.certified import (
     certified_upper,
     round_confidence,
 )
+from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
     cumulant_forward,
@@ -41,6 +42,7 @@ from pymc_bdmc.estimators.jarzynski import (
 
 __all__ = [
     "CertifiedBounds",
+    "Comparison",
     "ErrorAnalysis",
     "Estimate",
     "EvidenceDraws",
@@ -52,6 +54,7 @@ __all__ = [
     "certified_lower",
     "certified_probability",
     "certified_upper",
+    "compare_estimators",
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
