@@ -19,8 +19,8 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by Bennett's acceptance ratio.
 
     Solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w) with σ the logistic function and
-    M = log(n_f/n_r): Bennett (1976), Eqs 12-13; Habeck (2017), Eq. 14. Without M the solution is
-    wrong whenever n_f ≠ n_r. The standard error is Bennett's Eq. 10 with unbiased variances: the
+    M = log(n_f/n_r): Bennett (1976); Habeck (2017), Eq. 14. Without M the solution is
+    wrong whenever n_f ≠ n_r. The standard error is Bennett's with unbiased variances: the
     two sides' relative variances of σ add.
 
     Parameters

@@ -64,14 +64,14 @@ def error_analysis(
 ) -> ErrorAnalysis:
     """Split the error of an exponential average into spread, visible and invisible bias.
 
-    After Favaro et al. (2015), Sec. IV, whose quantities are built here from their definitions.
-    The bias of a block average is B(M) = E[L_M] − log Z = C(M, N) + D(N), with the drift
-    C(M, N) = E[L_M] − E[L_N] estimated by block means, and D(N) = B(N) out of sight. When the
-    mean weight of a block is close to normal with relative variance φ/M, expanding the logarithm
-    gives σ²(M) = φ/M and B(M) = −σ²(M)/2. Then D(N) = −φ/(2N), and L_N − log Z lies within
-    D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Whether blocks have come that far is seen by comparing three
-    estimates of σ²(M): the variance of the L_M, minus twice the bias Ĉ(M, N) − φ̂/(2N), and
-    φ̂/M; compare their Eq. 50.
+    The quantities of Favaro et al. (2015), Eqs 26-43, derived here from their definitions, so that
+    constants may differ from theirs. The bias of a block average is B(M) = E[L_M] − log Z = C(M,
+    N) + D(N), with the drift C(M, N) = E[L_M] − E[L_N] estimated by block means, and D(N) = B(N)
+    out of sight. When the mean weight of a block is close to normal with relative variance φ/M,
+    expanding the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. Then D(N) = −φ/(2N), and L_N −
+    log Z lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Whether blocks have come that far is seen by
+    comparing three estimates of σ²(M): the variance of the L_M, minus twice the bias Ĉ(M, N) −
+    φ̂/(2N), and φ̂/M; this stands for their Eq. 50.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ MAX_THIN = 200
 def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the maximum-likelihood histogram of work.
 
-    Habeck (2017), Section 3: of all distributions p on the pooled works, take the one under
+    After Habeck (2017): of all distributions p on the pooled works, take the one under
     which forward works drawn from p and reverse works drawn from p·w/Z are likeliest. Its masses
     are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z) with
     Z = Σ p_j w_j. That fixed point is BAR's equation, so the values agree; iterating towards it

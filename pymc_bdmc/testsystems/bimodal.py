@@ -120,7 +120,8 @@ class BimodalGaussian(_Bimodal):
 class BimodalCauchy(_Bimodal):
     """As `BimodalGaussian`, with products of Cauchy densities for modes: heavy-tailed work.
 
-    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy.
+    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy. The
+    numbers are those of the Gaussian system, not published ones.
 
     Parameters
     ----------

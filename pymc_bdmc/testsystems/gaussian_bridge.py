@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 __all__ = ["GaussianBridge"]
@@ -50,7 +51,15 @@ class GaussianBridge:
             raise ValueError("stds must be positive and the correlation in [0, 1).")
 
     @classmethod
-    def linear(cls, steps, *, start=(20.0, 10.0), end=(0.0, 1.0), correlation=0.0, path=None):
+    def linear(
+        cls,
+        steps: int,
+        *,
+        start: tuple[float, float] = (20.0, 10.0),
+        end: tuple[float, float] = (0.0, 1.0),
+        correlation: float = 0.0,
+        path: ArrayLike | None = None,
+    ) -> "GaussianBridge":
         """Bridge that is linear in mean and standard deviation.
 
         Parameters
@@ -66,7 +75,15 @@ class GaussianBridge:
         return cls(*_linear(_fractions(steps, path), start, end), correlation)
 
     @classmethod
-    def geometric(cls, steps, *, start=(20.0, 10.0), end=(0.0, 1.0), correlation=0.0, path=None):
+    def geometric(
+        cls,
+        steps: int,
+        *,
+        start: tuple[float, float] = (20.0, 10.0),
+        end: tuple[float, float] = (0.0, 1.0),
+        correlation: float = 0.0,
+        path: ArrayLike | None = None,
+    ) -> "GaussianBridge":
         """Bridge f_0^(1 − β) f_1^β, as annealing takes: linear in 1/σ² and μ/σ².
 
         The densities keep their own scale, that is f_k has its maximum at one, so log Z is that
@@ -76,8 +93,14 @@ class GaussianBridge:
 
     @classmethod
     def equal_divergence(
-        cls, steps, *, bridge="linear", start=(20.0, 10.0), end=(0.0, 1.0), correlation=0.0
-    ):
+        cls,
+        steps: int,
+        *,
+        bridge: str = "linear",
+        start: tuple[float, float] = (20.0, 10.0),
+        end: tuple[float, float] = (0.0, 1.0),
+        correlation: float = 0.0,
+    ) -> "GaussianBridge":
         """Bridge whose neighbours are equally far apart: KL(p_k‖p_{k+1}) is the same for all k.
 
         That divergence is the work which step k dissipates in a chain at equilibrium.
@@ -89,7 +112,14 @@ class GaussianBridge:
         bridge : {"linear", "geometric"}
         start, end, correlation
             As for `linear`.
+
+        Raises
+        ------
+        ValueError
+            If the bridge is unknown or a parameter out of range.
         """
+        if bridge not in ("linear", "geometric"):
+            raise ValueError(f"bridge must be 'linear' or 'geometric', not {bridge!r}.")
         curve = {"linear": _linear, "geometric": _geometric}[bridge]
 
         def apart(here, there):
@@ -125,6 +155,15 @@ class GaussianBridge:
         Parameters
         ----------
         direction : {"forward", "reverse"}
+
+        Returns
+        -------
+        means, stds : ndarrays of shape (K + 1,)
+
+        Raises
+        ------
+        ValueError
+            If the direction is unknown.
         """
         mu, sigma, order = self._along(direction)
         tau, means, variances = self.correlation, [mu[0]], [sigma[0] ** 2]
@@ -151,6 +190,15 @@ class GaussianBridge:
         Parameters
         ----------
         direction : {"forward", "reverse"}
+
+        Returns
+        -------
+        mean, variance : float
+
+        Raises
+        ------
+        ValueError
+            If the direction is unknown.
         """
         mu, sigma = np.array(self.means), np.array(self.stds)
         half = 1 / (2 * sigma**2)

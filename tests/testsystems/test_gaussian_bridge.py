@@ -6,9 +6,11 @@ import pytest
 from pymc_bdmc.estimators import bar
 from pymc_bdmc.testsystems import GaussianBridge
 
-Z_ALPHA = 4.0  # two-sided α = 6.3e-5 for each of at most twelve comparisons
+Z_ALPHA = 4.0  # two-sided α = 6.3e-5 for each of at most twenty comparisons
 
 BRIDGES = {
+    "short": GaussianBridge.linear(2, correlation=0.5),
+    "long": GaussianBridge.linear(200, correlation=0.9),
     "linear": GaussianBridge.linear(10, correlation=0.5),
     "geometric": GaussianBridge.geometric(30, correlation=0.8),
     "equal": GaussianBridge.equal_divergence(20, correlation=0.3),
@@ -96,6 +98,7 @@ def test_geometric_bridge_is_the_tempered_path():
         (lambda: GaussianBridge((0.0, 0.0), (1.0, 0.0)), "positive"),
         (lambda: GaussianBridge((0.0, 0.0), (1.0, 1.0), correlation=1.0), "correlation"),
         (lambda: GaussianBridge.linear(2, path=[0, 1, 0.5]), "increase from 0 to 1"),
+        (lambda: GaussianBridge.equal_divergence(2, bridge="other"), "bridge must be"),
         (lambda: GaussianBridge.linear(2).marginals("backward"), "direction"),
     ],
 )
