@@ -48,15 +48,21 @@ class EvidenceDraws:
     >>> import numpy as np
     >>> from pymc_bdmc.estimators import Estimate, EvidenceDraws
     >>> estimate = Estimate(0.5, 0.3, "histogram posterior", True, "")
-    >>> EvidenceDraws(np.linspace(0, 1, 101), estimate).interval(0.5)
-    (0.25, 0.75)
+    >>> lower, upper = EvidenceDraws(np.linspace(0, 1, 99), estimate).interval(0.5)
+    >>> round(lower, 3), round(upper, 3)
+    (0.245, 0.755)
     """
 
     log_z: np.ndarray
     estimate: Estimate
 
     def interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """Central interval of the draws, nats."""
+        """Central interval of the draws, nats.
+
+        Its ends are the quantiles that a further draw falls between with that probability; the
+        usual ones, between the extreme draws, make the interval of 300 draws half a per cent
+        too short.
+        """
         tail = (1 - probability) / 2
-        lower, upper = np.quantile(self.log_z, [tail, 1 - tail])
+        lower, upper = np.quantile(self.log_z, [tail, 1 - tail], method="weibull")
         return float(lower), float(upper)

@@ -112,15 +112,19 @@ def test_posterior_agrees_with_maximum_likelihood(weights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("std", [0.5, 1.5, 3.0])
-def test_posterior_interval_covers(std):
-    work, rng = GaussianWork(stds=(std,)), np.random.default_rng(9)
-    covered = []
-    for _ in range(1000):
-        pair = work.forward(100, rng), work.reverse(100, rng)
-        lower, upper = histogram_posterior(*pair, draws=300, random_seed=rng).interval()
-        covered.append(lower <= 0 <= upper)
+def test_posterior_interval_covers():
+    rng, covered, narrow = np.random.default_rng(9), [], []
+    for std in (0.5, 1.5, 3.0):
+        work = GaussianWork(stds=(std,))
+        for _ in range(667):
+            pair = work.forward(100, rng), work.reverse(100, rng)
+            posterior = histogram_posterior(*pair, draws=300, random_seed=rng)
+            lower, upper = posterior.interval()
+            covered.append(lower <= 0 <= upper)
+            lower, upper = posterior.interval(0.9)  # the broken twin
+            narrow.append(lower <= 0 <= upper)
     assert 0.93 <= np.mean(covered) <= 0.97
+    assert np.mean(narrow) < 0.93
 
 
 def test_zero_and_vast_weights():
