@@ -4,7 +4,35 @@
 NumPy and SciPy only.
 """
 
-from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.averages import WeightedAverage, bootstrap, weighted_average
+from pymc_bdmc.estimators.bar import bar, overlap
+from pymc_bdmc.estimators.certified import (
+    CertifiedBounds,
+    certified_bounds,
+    certified_lower,
+    certified_probability,
+    certified_upper,
+    round_confidence,
+)
+from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
+from pymc_bdmc.estimators.cumulant import (
+    cumulant_combined,
+    cumulant_forward,
+    cumulant_reverse,
+)
+from pymc_bdmc.estimators.divergence import (
+    forward_divergence,
+    log_e_values,
+    reverse_divergence,
+)
+from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
+from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
+from pymc_bdmc.estimators.histogram import (
+    WorkDistribution,
+    histogram,
+    histogram_posterior,
+    work_distribution,
+)
 from pymc_bdmc.estimators.jarzynski import (
     effective_sample_size,
     jarzynski_forward,
@@ -14,12 +42,38 @@ from pymc_bdmc.estimators.jarzynski import (
 from pymc_bdmc.estimators.sandwich import clustered_mean, jeffreys_bound, log_prior_mass
 
 __all__ = [
+    "CertifiedBounds",
+    "Comparison",
+    "ErrorAnalysis",
     "Estimate",
+    "EvidenceDraws",
+    "WeightedAverage",
+    "WorkDistribution",
+    "bar",
+    "bootstrap",
+    "certified_bounds",
+    "certified_lower",
+    "certified_probability",
+    "certified_upper",
     "clustered_mean",
+    "compare_estimators",
+    "cumulant_combined",
+    "cumulant_forward",
+    "cumulant_reverse",
     "effective_sample_size",
+    "error_analysis",
+    "forward_divergence",
+    "histogram",
+    "histogram_posterior",
     "jarzynski_forward",
     "jarzynski_reverse",
     "jeffreys_bound",
+    "log_e_values",
     "log_mean_exp",
     "log_prior_mass",
+    "overlap",
+    "reverse_divergence",
+    "round_confidence",
+    "weighted_average",
+    "work_distribution",
 ]

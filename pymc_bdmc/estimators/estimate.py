@@ -1,18 +1,20 @@
-"""What every estimator returns."""
+"""What the estimators return."""
 
 from dataclasses import dataclass
 
-__all__ = ["Estimate"]
+import numpy as np
+
+__all__ = ["Estimate", "EvidenceDraws"]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of log Z.
+    """An estimate of log Z, or of a bound.
 
     Attributes
     ----------
     value : float
-        log Z, nats.
+        Of log Z or of the bound, nats.
     error : float
         Standard error, nats.
     method : str
@@ -28,3 +30,39 @@ class Estimate:
     method: str
     valid: bool
     reason: str
+
+
+@dataclass(frozen=True)
+class EvidenceDraws:
+    """Draws of log Z, from a posterior or a bootstrap.
+
+    Attributes
+    ----------
+    log_z : ndarray of shape (draws,)
+        Nats.
+    estimate : Estimate
+        Its error is the standard deviation of the draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import Estimate, EvidenceDraws
+    >>> estimate = Estimate(0.5, 0.3, "histogram posterior", True, "")
+    >>> lower, upper = EvidenceDraws(np.linspace(0, 1, 99), estimate).interval(0.5)
+    >>> round(lower, 3), round(upper, 3)
+    (0.245, 0.755)
+    """
+
+    log_z: np.ndarray
+    estimate: Estimate
+
+    def interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """Central interval of the draws, nats.
+
+        Its ends are the quantiles that a further draw falls between with that probability; the
+        usual ones, between the extreme draws, make the interval of 300 draws half a per cent
+        too short.
+        """
+        tail = (1 - probability) / 2
+        lower, upper = np.quantile(self.log_z, [tail, 1 - tail], method="weibull")
+        return float(lower), float(upper)

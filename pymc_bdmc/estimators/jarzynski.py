@@ -4,12 +4,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from pymc_bdmc.estimators.checks import checked_weights
 from pymc_bdmc.estimators.estimate import Estimate
 
 __all__ = ["effective_sample_size", "jarzynski_forward", "jarzynski_reverse", "log_mean_exp"]
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
 """Below it the average hangs on a few weights and its standard error means little."""
+
+MAX_SKEWNESS = 0.25
+"""Largest skewness of the average; beyond it a 95 % interval covers less than about 92 %."""
 
 
 def log_mean_exp(values: ArrayLike) -> float:
@@ -65,7 +69,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     -------
     Estimate
         Biased low by about var(w)/(2K mean(w)²). Valid if the effective sample size is at least
-        10.
+        10 and the average is not too skew for its standard error. Weights that no chain found
+        leave no trace in one direction: only the reverse weights show them.
 
     Raises
     ------
@@ -78,9 +83,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     >>> round(jarzynski_forward([0.0, 0.1, -0.1]).value, 4)
     0.0033
     """
-    forward = _checked(forward, "forward")
-    value, error, size = _exponential_average(forward)
-    return _estimate(value, error, size, "forward average")
+    forward = checked_weights(forward, "forward")
+    return Estimate(*_exponential_average(forward, "forward average"))
 
 
 def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
@@ -97,7 +101,7 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Biased high. Valid if the effective sample size is at least 10.
+        Biased high. Valid as `jarzynski_forward` is.
 
     Raises
     ------
@@ -110,29 +114,29 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     >>> round(jarzynski_reverse([0.0, 0.1, -0.1]).value, 4)
     -0.0033
     """
-    reverse = _checked(reverse, "reverse")
-    value, error, size = _exponential_average(-reverse)
-    return _estimate(-value, error, size, "reverse average")
+    reverse = checked_weights(reverse, "reverse")
+    value, error, *rest = _exponential_average(-reverse, "reverse average")
+    return Estimate(-value, error, *rest)
 
 
-def _exponential_average(exponents: np.ndarray) -> tuple[float, float, float]:
-    """Log mean exp, its standard error, and the effective sample size."""
+def _exponential_average(exponents: np.ndarray, method: str) -> tuple:
+    """Log mean exp and the other fields of its `Estimate`."""
     size = effective_sample_size(exponents)
     k = exponents.size
     # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
     error = np.sqrt(max(k / size - 1, 0.0) / (k - 1)) if size > 0 and k > 1 else np.nan
-    return log_mean_exp(exponents), float(error), size
+    skewness = _skewness_of_mean(exponents)
+    valid = size >= MIN_EFFECTIVE_SAMPLE_SIZE and skewness <= MAX_SKEWNESS
+    reason = f"effective sample size {size:.1f}, skewness {skewness:.2f}"
+    return log_mean_exp(exponents), float(error), method, bool(valid), reason
 
 
-def _estimate(value, error, size, method) -> Estimate:
-    valid = size >= MIN_EFFECTIVE_SAMPLE_SIZE
-    return Estimate(value, error, method, valid, f"effective sample size {size:.1f}")
-
-
-def _checked(log_weights: ArrayLike, name: str) -> np.ndarray:
-    log_weights = np.asarray(log_weights, dtype=float).ravel()
-    if log_weights.size == 0:
-        raise ValueError(f"{name}: no log weights.")
-    if np.isnan(log_weights).any():
-        raise ValueError(f"{name}: log weights are NaN; drop unfinished chains first.")
-    return log_weights
+def _skewness_of_mean(exponents: np.ndarray) -> float:
+    """Size of the skewness of the mean weight: 1 if one weight rules, ~1/√K if none does."""
+    top = exponents.max()
+    if not np.isfinite(top):
+        return 0.0
+    deviation = np.exp(exponents - top)
+    deviation -= deviation.mean()
+    variance = np.sum(deviation**2)
+    return float(abs(np.sum(deviation**3)) / variance**1.5) if variance > 0 else 0.0

@@ -1,0 +1,289 @@
+"""Bounds on log Z that hold at a stated confidence for any number of chains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincinv
+
+from pymc_bdmc.estimators.checks import checked_weights
+from pymc_bdmc.estimators.jarzynski import log_mean_exp
+
+__all__ = [
+    "CertifiedBounds",
+    "certified_bounds",
+    "certified_lower",
+    "certified_probability",
+    "certified_upper",
+    "round_confidence",
+]
+
+
+@dataclass(frozen=True)
+class CertifiedBounds:
+    """An interval for log Z that needs no large-sample argument.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Nats; −∞ or ∞ on a side that is not bounded.
+    confidence : float
+        Probability, at least, that the interval holds log Z.
+    kind : str
+        How each side was got, such as ``"order statistics / mean"``.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import CertifiedBounds
+    >>> print(CertifiedBounds(-2.0, 1.5, 0.95, "mean / mean"))
+    log ML ∈ [-2.000, 1.500], certified at 95 % (finite sample)
+    """
+
+    lower: float
+    upper: float
+    confidence: float
+    kind: str
+
+    def __str__(self):
+        return (
+            f"log ML ∈ [{self.lower:.3f}, {self.upper:.3f}], "
+            f"certified at {100 * self.confidence:.6g} % (finite sample)"
+        )
+
+
+def certified_lower(
+    forward: ArrayLike,
+    confidence: float = 0.95,
+    *,
+    kind: str = "mean",
+    ranks: Sequence[int] | None = None,
+) -> CertifiedBounds:
+    """Lower bound on log Z from forward weights.
+
+    ``"mean"`` is Markov's inequality for the average, log mean(w) − log(1/δ), however the chains
+    depend on one another. ``"order statistics"`` needs independent chains: more than
+    K − r of them exceed aZ if w_(r) does, each with probability at most 1/a, so that
+    P(w_(r) > aZ) ≤ P(Bin(K, 1/a) ≥ K − r + 1); a is solved for. It is much tighter for weights
+    that vary by a few nats or less. The ranks share δ equally and the best bound is taken.
+
+    Parameters
+    ----------
+    forward : array_like of shape (K,)
+        Forward log weights, nats; may contain −∞.
+    confidence : float
+        1 − δ.
+    kind : {"mean", "order statistics"}
+    ranks : sequence of int, optional
+        Ranks from 1 (the smallest weight) to K, fixed before the weights are seen. By default
+        the smallest weight and the three quartiles.
+
+    Returns
+    -------
+    CertifiedBounds
+        With no upper side.
+
+    Raises
+    ------
+    ValueError
+        If there are no weights or one is NaN or +∞, if the confidence is not between 0 and 1,
+        or if a rank or the kind is unknown.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import certified_lower
+    >>> round(certified_lower([0.0] * 64, 0.95).lower, 3)
+    -2.996
+    >>> round(certified_lower([0.0] * 64, 0.95, kind="order statistics", ranks=[1]).lower, 3)
+    -0.047
+    """
+    lower = _markov(checked_weights(forward, "forward"), _checked_delta(confidence), kind, ranks)
+    return CertifiedBounds(lower, np.inf, confidence, kind)
+
+
+def certified_upper(
+    reverse: ArrayLike,
+    confidence: float = 0.95,
+    *,
+    kind: str = "mean",
+    ranks: Sequence[int] | None = None,
+) -> CertifiedBounds:
+    """Upper bound on log Z from reverse weights, whose reciprocals average to 1/Z.
+
+    The bounds of `certified_lower` applied to 1/w. They hold only if the reverse chains start
+    from exact posterior draws: on real data there is no certified upper bound. Reverse chains
+    that share their start are not independent, which rules out order statistics.
+
+    Parameters
+    ----------
+    reverse : array_like of shape (K,)
+        Reverse log weights, nats.
+    confidence : float
+        1 − δ.
+    kind : {"mean", "order statistics"}
+    ranks : sequence of int, optional
+        Ranks of 1/w; see `certified_lower`.
+
+    Returns
+    -------
+    CertifiedBounds
+        With no lower side.
+
+    Raises
+    ------
+    ValueError
+        As `certified_lower` does.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import certified_upper
+    >>> round(certified_upper([0.0] * 64, 0.95).upper, 3)
+    2.996
+    """
+    upper = -_markov(-checked_weights(reverse, "reverse"), _checked_delta(confidence), kind, ranks)
+    return CertifiedBounds(-np.inf, upper, confidence, kind)
+
+
+def certified_bounds(
+    forward: ArrayLike,
+    reverse: ArrayLike,
+    confidence: float = 0.95,
+    *,
+    kind: str | tuple[str, str] = ("order statistics", "mean"),
+    lower_share: float = 0.5,
+) -> CertifiedBounds:
+    """Two-sided interval for log Z; the sides split δ.
+
+    Parameters
+    ----------
+    forward, reverse : array_like of shape (n_f,), (n_r,)
+        Log weights, nats.
+    confidence : float
+        1 − δ for both sides together.
+    kind : str or pair of str
+        ``"mean"`` or ``"order statistics"``, for both sides or for lower and upper. The default
+        suits independent forward chains and reverse chains that share their start.
+    lower_share : float
+        Part of δ that the lower side spends, between 0 and 1.
+
+    Returns
+    -------
+    CertifiedBounds
+
+    Raises
+    ------
+    ValueError
+        As `certified_lower` does, or if ``lower_share`` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import certified_bounds
+    >>> print(certified_bounds([0.0] * 64, [0.0] * 64, kind="mean"))
+    log ML ∈ [-3.689, 3.689], certified at 95 % (finite sample)
+    """
+    if not 0 < lower_share < 1:
+        raise ValueError(f"lower_share must lie between 0 and 1, not {lower_share}.")
+    kinds = (kind, kind) if isinstance(kind, str) else tuple(kind)
+    delta = _checked_delta(confidence)
+    lower = certified_lower(forward, 1 - lower_share * delta, kind=kinds[0]).lower
+    upper = certified_upper(reverse, 1 - (1 - lower_share) * delta, kind=kinds[1]).upper
+    return CertifiedBounds(lower, upper, confidence, " / ".join(kinds))
+
+
+def certified_probability(
+    trials: int, acceptances: int, confidence: float = 0.95
+) -> CertifiedBounds:
+    """Interval for the log of an acceptance probability, where trials ran until enough succeeded.
+
+    Clopper and Pearson's interval for sampling that stops at the last acceptance: it bounds
+    log P(S), the prior mass of a hard constraint, from the rejections of the prior draws. Each
+    side spends δ/2.
+
+    Parameters
+    ----------
+    trials : int
+        Draws in all, the last one accepted.
+    acceptances : int
+        Draws accepted, at least 1.
+    confidence : float
+        1 − δ.
+
+    Returns
+    -------
+    CertifiedBounds
+        On log P(S), nats. Add its sides to those of log(Z/P(S)); the failure probabilities add.
+
+    Raises
+    ------
+    ValueError
+        If not 1 ≤ acceptances ≤ trials, or the confidence is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import certified_probability
+    >>> bounds = certified_probability(trials=200, acceptances=100)
+    >>> round(bounds.lower, 3), round(bounds.upper, 3)
+    (-0.847, -0.564)
+    """
+    if not 1 <= acceptances <= trials:
+        raise ValueError(f"{acceptances} acceptances in {trials} trials are not possible.")
+    tail = _checked_delta(confidence) / 2
+    lower = np.log(betaincinv(acceptances, trials - acceptances + 1, tail))
+    upper = 0.0
+    if trials > acceptances:
+        upper = np.log(betaincinv(acceptances, trials - acceptances, 1 - tail))
+    return CertifiedBounds(float(lower), float(upper), confidence, "Clopper-Pearson")
+
+
+def round_confidence(confidence: float, number: int) -> float:
+    """Confidence to certify with in one of several rounds, when looking decides whether to stop.
+
+    Round 1, 2, 3, … spends δ/2, δ/4, δ/8, …, so all rounds together spend no more than δ.
+
+    Parameters
+    ----------
+    confidence : float
+        1 − δ over all rounds.
+    number : int
+        The round, from 1.
+
+    Raises
+    ------
+    ValueError
+        If the round is less than 1 or the confidence is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import round_confidence
+    >>> round(round_confidence(0.9, 1), 6), round(round_confidence(0.9, 2), 6)
+    (0.95, 0.975)
+    """
+    if number < 1:
+        raise ValueError(f"Rounds count from 1, not {number}.")
+    return 1 - _checked_delta(confidence) * 0.5**number
+
+
+def _markov(log_values: np.ndarray, delta: float, kind: str, ranks) -> float:
+    """Lower bound on log E[v] of a positive v, at confidence 1 − δ."""
+    if kind == "mean":
+        if ranks is not None:
+            raise ValueError("ranks belong to kind='order statistics'.")
+        return log_mean_exp(log_values) + float(np.log(delta))
+    if kind != "order statistics":
+        raise ValueError(f"kind must be 'mean' or 'order statistics', not {kind!r}.")
+    k = log_values.size
+    if ranks is None:
+        ranks = np.unique([1, *np.ceil(np.array([0.25, 0.5, 0.75]) * k)])
+    ranks = np.asarray(ranks)
+    if ranks.size == 0 or (ranks < 1).any() or (ranks > k).any() or (ranks % 1 != 0).any():
+        raise ValueError(f"ranks must be whole numbers from 1 to {k}, not {ranks}.")
+    ranks = ranks.astype(int)
+    # P(Bin(K, p) ≥ m) is the beta distribution function with parameters m and K − m + 1 at p.
+    log_a = -np.log(betaincinv(k - ranks + 1, ranks, delta / ranks.size))
+    return float(np.max(np.sort(log_values)[ranks - 1] - log_a))
+
+
+def _checked_delta(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    return 1 - confidence

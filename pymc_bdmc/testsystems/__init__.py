@@ -1,0 +1,23 @@
+"""Systems whose answers are known exactly, for users' tests as for this project's own."""
+
+from pymc_bdmc.testsystems.bimodal import BimodalCauchy, BimodalGaussian
+from pymc_bdmc.testsystems.continuous import ContinuousSystem
+from pymc_bdmc.testsystems.finite import ExactSandwich, exact_sandwich, metropolis_transitions
+from pymc_bdmc.testsystems.gaussian_bridge import GaussianBridge
+from pymc_bdmc.testsystems.grids import Grid
+from pymc_bdmc.testsystems.spike_and_slab import SpikeAndSlab
+from pymc_bdmc.testsystems.work import GammaWork, GaussianWork
+
+__all__ = [
+    "BimodalCauchy",
+    "BimodalGaussian",
+    "ContinuousSystem",
+    "ExactSandwich",
+    "GammaWork",
+    "GaussianBridge",
+    "GaussianWork",
+    "Grid",
+    "SpikeAndSlab",
+    "exact_sandwich",
+    "metropolis_transitions",
+]

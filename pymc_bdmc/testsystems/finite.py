@@ -1,0 +1,205 @@
+"""Annealing on a finite state space, computed exactly from its transition matrices."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, rel_entr
+
+__all__ = ["ExactSandwich", "exact_sandwich", "metropolis_transitions"]
+
+CHUNK = 1000
+"""Transition matrices held at a time."""
+
+
+@dataclass(frozen=True)
+class ExactSandwich:
+    """Expectations of an annealing run, without Monte Carlo error.
+
+    Attributes
+    ----------
+    log_z : float
+        log Σ p(s) exp ℓ(s), nats.
+    lower, upper : float
+        ⟨log w⟩_f and ⟨log w⟩_r, nats.
+    bound : float
+        B = upper − lower, the Jeffreys bound.
+    jeffreys : float
+        J, the Jeffreys divergence between the last state of a forward chain and the posterior.
+    forward_divergence, reverse_divergence : float
+        Its halves KL(q‖p) and KL(p‖q), nats.
+    """
+
+    log_z: float
+    lower: float
+    upper: float
+    bound: float
+    jeffreys: float
+    forward_divergence: float
+    reverse_divergence: float
+
+
+def exact_sandwich(
+    log_prior: ArrayLike,
+    log_likelihood: ArrayLike,
+    schedule: ArrayLike,
+    transitions: ArrayLike | Callable[[np.ndarray], np.ndarray],
+) -> ExactSandwich:
+    """Compute the expected sandwich of any annealing run on a finite state space.
+
+    Marginals of the states are carried through the transition matrices, forwards from the prior
+    and backwards from the posterior through the reversals. With q_t and r_t the marginals of
+    state t of either run, ⟨log w⟩_f = Σ_t (β_t − β_{t−1}) Σ_s q_{t−1}(s) ℓ(s), and likewise for
+    r: Grosse, Ancha and Roy (2016), App. B, Eqs 22-23. The last transition, at β = 1, is applied
+    and its outcome enters J.
+
+    Parameters
+    ----------
+    log_prior : array_like of shape (n,)
+        Normalised, nats.
+    log_likelihood : array_like of shape (n,)
+        ℓ, finite, nats.
+    schedule : array_like of shape (T + 1,)
+        β_0 = 0 < … < β_T = 1.
+    transitions : array_like of shape (T, n, n), or function
+        Row-stochastic matrices K_1, …, K_T, where K_t leaves p(s) exp(β_t ℓ(s)) invariant; or a
+        function from m values of β to m such matrices.
+
+    Returns
+    -------
+    ExactSandwich
+
+    Raises
+    ------
+    ValueError
+        If the schedule does not increase from 0 to 1, shapes do not fit, the prior is not
+        normalised, or a matrix is not stochastic or does not leave its distribution invariant.
+
+    Examples
+    --------
+    Transitions that draw afresh leave no divergence, but a coarse schedule still has a gap:
+
+    >>> import numpy as np
+    >>> from pymc_bdmc.testsystems import exact_sandwich
+    >>> def exact(betas):
+    ...     p = np.exp(betas[:, None] * np.array([0.0, 1.0]))
+    ...     return np.repeat((p / p.sum(axis=1, keepdims=True))[:, None], 2, axis=1)
+    >>> run = exact_sandwich(np.log([0.5, 0.5]), [0.0, 1.0], [0.0, 0.5, 1.0], exact)
+    >>> round(run.bound, 4), round(run.jeffreys, 4)
+    (0.1155, 0.0)
+    """
+    log_prior = np.asarray(log_prior, dtype=float)
+    log_likelihood = np.asarray(log_likelihood, dtype=float)
+    betas = np.asarray(schedule, dtype=float)
+    _check(log_prior, log_likelihood, betas)
+    get = transitions if callable(transitions) else _lookup(np.asarray(transitions), betas)
+    increments = np.diff(betas)
+    steps = np.arange(1, betas.size)
+
+    def target(t):
+        log_p = log_prior + np.multiply.outer(betas[t], log_likelihood)
+        return np.exp(log_p - logsumexp(log_p, axis=-1, keepdims=True))
+
+    q, lower = np.exp(log_prior), 0.0
+    for block in np.array_split(steps, -(-steps.size // CHUNK)):
+        matrices, invariant = get(betas[block]), target(block)
+        _check_kernels(matrices, invariant)
+        for t, matrix in zip(block, matrices, strict=True):
+            lower += increments[t - 1] * (q @ log_likelihood)
+            q = q @ matrix
+
+    posterior = target(steps[-1])
+    r, upper = posterior, 0.0
+    for block in np.array_split(steps[::-1], -(-steps.size // CHUNK)):
+        for t, matrix, p in zip(block, get(betas[block]), target(block), strict=True):
+            # Reversal: K†(s → s′) = p(s′) K(s′ → s) / p(s)
+            r = p * (matrix @ (r / p))
+            upper += increments[t - 1] * (r @ log_likelihood)
+
+    forward, reverse = rel_entr(q, posterior).sum(), rel_entr(posterior, q).sum()
+    return ExactSandwich(
+        log_z=float(logsumexp(log_prior + log_likelihood)),
+        lower=float(lower),
+        upper=float(upper),
+        bound=float(upper - lower),
+        jeffreys=float(forward + reverse),
+        forward_divergence=float(forward),
+        reverse_divergence=float(reverse),
+    )
+
+
+def metropolis_transitions(
+    log_prior: ArrayLike, log_likelihood: ArrayLike, proposal: ArrayLike
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Metropolis transition matrices on a finite state space, as a function of β.
+
+    Parameters
+    ----------
+    log_prior, log_likelihood : array_like of shape (n,)
+        Nats.
+    proposal : array_like of shape (n, n)
+        Symmetric, row-stochastic.
+
+    Returns
+    -------
+    function
+        From m values of β to an array of shape (m, n, n).
+
+    Raises
+    ------
+    ValueError
+        If the proposal is not symmetric and stochastic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testsystems import metropolis_transitions
+    >>> kernel = metropolis_transitions(np.log([0.5, 0.5]), np.log([1.0, 0.25]), [[0, 1], [1, 0]])
+    >>> kernel(np.array([1.0]))[0]
+    array([[0.75, 0.25],
+           [1.  , 0.  ]])
+    """
+    log_prior, log_likelihood = np.asarray(log_prior, float), np.asarray(log_likelihood, float)
+    proposal = np.asarray(proposal, dtype=float)
+    if not (np.allclose(proposal, proposal.T) and np.allclose(proposal.sum(axis=1), 1)):
+        raise ValueError("The proposal must be symmetric and its rows must add up to one.")
+    # Only the moves that can be proposed are worked out; grids have few.
+    source, sink = np.nonzero(proposal * (1 - np.eye(proposal.shape[0])))
+    rates, diagonal = proposal[source, sink], np.arange(proposal.shape[0])
+
+    def transitions(betas):
+        log_p = log_prior + np.multiply.outer(betas, log_likelihood)
+        moves = rates * np.exp(np.minimum(log_p[:, sink] - log_p[:, source], 0.0))
+        matrices = np.zeros((len(betas), *proposal.shape))
+        matrices[:, source, sink] = moves
+        matrices[:, diagonal, diagonal] = 1 - matrices.sum(axis=2)
+        return matrices
+
+    return transitions
+
+
+def _check(log_prior, log_likelihood, betas):
+    if log_prior.ndim != 1 or log_prior.shape != log_likelihood.shape:
+        raise ValueError("log_prior and log_likelihood must be vectors of the same length.")
+    if not np.isfinite(log_likelihood).all():
+        raise ValueError("log_likelihood must be finite.")
+    if abs(logsumexp(log_prior)) > 1e-9:
+        raise ValueError("log_prior must be normalised.")
+    if betas.ndim != 1 or betas.size < 2 or betas[0] != 0 or betas[-1] != 1:
+        raise ValueError("The schedule must go from 0 to 1.")
+    if (np.diff(betas) <= 0).any():
+        raise ValueError("The schedule must increase.")
+
+
+def _check_kernels(matrices, invariant):
+    if not np.allclose(matrices.sum(axis=2), 1) or (matrices < -1e-12).any():
+        raise ValueError("Rows of a transition matrix must be probabilities.")
+    if not np.allclose(np.einsum("ts,tsr->tr", invariant, matrices), invariant, atol=1e-9):
+        raise ValueError("A transition matrix does not leave its tempered distribution invariant.")
+
+
+def _lookup(matrices, betas):
+    if matrices.ndim != 3 or matrices.shape[0] != betas.size - 1:
+        raise ValueError(f"{betas.size - 1} transition matrices are needed.")
+    return lambda wanted: matrices[np.searchsorted(betas[1:], wanted)]

@@ -1,0 +1,66 @@
+"""A narrow spike that holds most of the evidence and that forward chains do not find."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_bdmc.testsystems.continuous import ContinuousSystem
+
+__all__ = ["SpikeAndSlab"]
+
+
+@dataclass(frozen=True)
+class SpikeAndSlab(ContinuousSystem):
+    """Posterior that is a narrow Gaussian spike on a slab equal to the prior; log Z = 0.
+
+    The likelihood is (1 − a) + a N(x; 0, s²)/N(x; 0, 1), so the posterior is the mixture of the
+    prior, with weight 1 − a, and a spike of width s. Tempering turns one into the other in a
+    first-order transition: a forward chain almost never enters the spike, its log weight is
+    log(1 − a), and nothing in it says so; most reverse chains start in the spike, are caught
+    there, and return log weights far above.
+
+    Parameters
+    ----------
+    dimension : int
+    spike_std : float
+        s, below 1.
+    spike_weight : float
+        a.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testsystems import SpikeAndSlab
+    >>> system, rng = SpikeAndSlab(), np.random.default_rng(0)
+    >>> round(float(np.median(system.forward(100, rng))), 2)
+    -2.3
+    >>> bool(np.median(system.reverse(100, rng)) > 2)
+    True
+    """
+
+    dimension: int = 5
+    spike_std: float = 0.02
+    spike_weight: float = 0.9
+    prior_std: float = 1.0
+
+    @property
+    def log_z(self) -> float:
+        """Log evidence, 0 nats."""
+        return 0.0
+
+    def log_likelihood(self, x: np.ndarray) -> np.ndarray:
+        """ℓ of states of shape (dimension, n), nats."""
+        excess = self.spike_std**-2 - self.prior_std**-2
+        spike = self.dimension * np.log(self.prior_std / self.spike_std)
+        spike = spike - excess * np.sum(x**2, axis=0) / 2
+        return np.logaddexp(np.log1p(-self.spike_weight), np.log(self.spike_weight) + spike)
+
+    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n exact posterior states."""
+        stds = np.where(rng.random(n) < self.spike_weight, self.spike_std, self.prior_std)
+        return stds * rng.normal(size=(self.dimension, n))
+
+    def step_size(self, beta: float) -> float:
+        """Fit for the slab up to β = 1/2, then shrinking to fit the spike."""
+        shrink = self.spike_std ** np.clip(2 * beta - 1, 0, 1)
+        return 2.4 / np.sqrt(self.dimension) * self.prior_std * shrink

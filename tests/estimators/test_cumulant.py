@@ -1,0 +1,81 @@
+"""Cumulant expansions: exact for Gaussian work, flagged elsewhere."""
+
+import numpy as np
+import pytest
+
+from pymc_bdmc.estimators import cumulant_combined, cumulant_forward, cumulant_reverse
+from pymc_bdmc.testsystems import GaussianWork
+
+Z_ALPHA = 3.7  # two-sided α = 2.2e-4 for each of three comparisons
+
+ESTIMATORS = {
+    "forward": lambda f, r: cumulant_forward(f),
+    "reverse": lambda f, r: cumulant_reverse(r),
+    "combined": cumulant_combined,
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_gaussian_work(name):
+    work, rng = GaussianWork(stds=(3.0,), log_z=2.0), np.random.default_rng(1)
+    forward, reverse = work.forward(5000, rng), work.reverse(2000, rng)
+    estimate = ESTIMATORS[name](forward, reverse)
+    assert abs(estimate.value - 2.0) < Z_ALPHA * estimate.error
+    # Broken twin: the variance's sign swapped (in the combination: the reverse weights' sign)
+    broken = {
+        "forward": forward.mean() - forward.var() / 2,
+        "reverse": reverse.mean() + reverse.var() / 2,
+        "combined": cumulant_combined(forward, -reverse).value,
+    }[name]
+    assert abs(broken - 2.0) > Z_ALPHA * estimate.error
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_error_is_the_spread_of_replicates(name):
+    work, rng = GaussianWork(stds=(1.0,)), np.random.default_rng(2)
+    runs = [ESTIMATORS[name](work.forward(300, rng), work.reverse(300, rng)) for _ in range(600)]
+    covered = sum(abs(r.value) < 1.96 * r.error for r in runs)
+    tolerance = Z_ALPHA * np.sqrt(600 * 0.95 * 0.05)
+    assert abs(covered - 570) < tolerance
+    assert abs(sum(abs(r.value) < 1.96 * r.error / 2 for r in runs) - 570) > tolerance
+
+
+def test_combination_cancels_third_and_fourth_cumulants():
+    # K(t) of a quartic in t: its cumulants at 0 and 1 give K(1) exactly.
+    a, b, c, d = 0.3, 0.5, -0.2, 0.07
+    mean_f, var_f = a, 2 * b
+    mean_r, var_r = a + 2 * b + 3 * c + 4 * d, 2 * b + 6 * c + 12 * d
+
+    def two_points(mean, variance):
+        return mean + np.sqrt(variance / 2) * np.array([-1, 1])  # unbiased variance of two
+
+    estimate = cumulant_combined(two_points(mean_f, var_f), two_points(mean_r, var_r))
+    assert estimate.value == pytest.approx(a + b + c + d, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_says_invalid_for_skewed_work(name, skewed_work):
+    rng = np.random.default_rng(3)
+    estimate = ESTIMATORS[name](skewed_work.forward(1000, rng), skewed_work.reverse(1000, rng))
+    assert not estimate.valid
+
+
+def test_combination_says_invalid_for_a_spike(spike_work):
+    rng = np.random.default_rng(4)
+    estimate = cumulant_combined(spike_work.forward(1000, rng), spike_work.reverse(1000, rng))
+    assert not estimate.valid
+
+
+@pytest.mark.parametrize("name", ["forward", "combined"])
+def test_zero_weights_have_no_cumulants(name):
+    estimate = ESTIMATORS[name](np.full(3, -np.inf), np.zeros(3))
+    assert np.isnan(estimate.value)
+    assert not estimate.valid
+    assert "no cumulants" in estimate.reason
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_one_chain(name):
+    estimate = ESTIMATORS[name]([1.0], [2.0])
+    assert np.isnan(estimate.value)
+    assert "one chain" in estimate.reason
