@@ -6,7 +6,8 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 
 import pymc as _pymc
 
-from pymc_bdmc import estimators, schedules
+from pymc_bdmc import estimators, schedules, testsystems
+from pymc_bdmc.evidence import certified, evidence
 from pymc_bdmc.plots import plot_hysteresis, plot_sandwich
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
@@ -14,13 +15,16 @@ from pymc_bdmc.stats import diagnose, summary
 
 __all__ = [
     "Schedule",
+    "certified",
     "diagnose",
     "estimators",
+    "evidence",
     "plot_hysteresis",
     "plot_sandwich",
     "sample_bdmc",
     "schedules",
     "summary",
+    "testsystems",
 ]
 
 _pymc.sample_bdmc = sample_bdmc

@@ -39,7 +39,7 @@ class Schedule:
         betas = np.array(self.betas, dtype=float)
         if betas.ndim != 1 or len(betas) < 2:
             raise ValueError(
-                f"schedule: need at least the inverse temperatures 0 and 1, got {betas.shape}."
+                f"schedule: need at least the values 0 and 1, got shape {betas.shape}."
             )
         if betas[0] != 0 or betas[-1] != 1:
             raise ValueError(

@@ -13,6 +13,7 @@ from pymc_bdmc.estimators import (
     jeffreys_bound,
     log_prior_mass,
 )
+from pymc_bdmc.evidence import certified
 
 __all__ = ["diagnose", "directions", "log_ml_weights", "summary"]
 
@@ -39,10 +40,12 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         value is. What to doubt is in ``attrs["warnings"]``; see `diagnose`.
 
         For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
-        the averaged weights. For ``simulated`` also ``upper bound`` ⟨log w⟩_r, ``jeffreys
-        bound`` (their gap) and ``evidence, reverse``. The start of the reverse chains, on which
-        the upper bound rests, is ``exact`` (θ* from the joint distribution), ``burned-in`` (from
-        fitted hyperparameters) or ``heuristic`` (from some sampler on the real data).
+        the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
+        any number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r,
+        ``jeffreys bound`` (their gap), ``evidence, reverse`` and ``certified upper``. The start
+        of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from the joint
+        distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from some
+        sampler on the real data).
 
     Notes
     -----
@@ -85,9 +88,11 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         mass = log_prior_mass(dt["real"]["prior_draws"].values)
         rows["real", "lower bound"] = _bound(real + mass[0], mass[2], "mean log weight")
         rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
+    rows |= _certified_rows(dt)
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
     table = table[["value", "error", "q25", "median", "q75", "kind"]]
+    table = table.sort_index(level="data", ascending=False, sort_remaining=False)
     table.attrs["warnings"] = diagnose(dt)
     return table
 
@@ -112,6 +117,18 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
         name: dt[name]["log_weight"] + masses.isel(bound=int(name == "reverse"))
         for name in directions(dt)
     }
+
+
+def _certified_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
+    """Certified bounds, of the simulated data only if they are a single set."""
+    rows = {}
+    for (data, _), row in certified(dt).iterrows():
+        if data == "real" or dt["forward"].sizes["dataset"] == 1:
+            for side in ("lower", "upper"):
+                if np.isfinite(row[side]):
+                    kind = f"holds with {row['confidence']:.0%}, any number of chains"
+                    rows[data, f"certified {side}"] = {"value": row[side], "kind": kind}
+    return rows
 
 
 def _bound(log_weights: np.ndarray, mass_error, kind: str) -> dict:

@@ -39,8 +39,8 @@ def test_a_schedule_is_frozen():
         ([0.1, 1], "start at exactly 0"),
         ([0, 0.9], "end at exactly 1"),
         ([0, np.nan, 1], "increase strictly"),
-        ([1.0], "at least the two"),
-        ([[0, 1]], "at least"),
+        ([1.0], "at least the values 0 and 1"),
+        ([[0, 1]], "got shape"),
     ],
 )
 def test_explicit_values_are_validated(betas, message):

@@ -42,6 +42,7 @@ def test_rows_of_a_sandwich():
         ("simulated", "evidence, reverse"),
         ("real", "lower bound"),
         ("real", "evidence"),
+        ("real", "certified lower"),
     ]
     assert list(table.columns) == ["value", "error", "q25", "median", "q75", "kind"]
     value = table["value"]

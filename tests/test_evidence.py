@@ -1,0 +1,87 @@
+"""Labelled estimates and certified bounds are those of the plain estimators, row by row."""
+
+import numpy as np
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.estimators import bar, certified_bounds, certified_lower, compare_estimators
+from pymc_bdmc.testsystems import GaussianWork
+from tests.test_stats import tree
+
+WORK = GaussianWork(stds=(1.0,), log_z=-7.0)
+RNG = np.random.default_rng(3)
+FORWARD = np.array([WORK.forward(200, RNG) for _ in range(2)])
+REVERSE = np.array([WORK.reverse(100, RNG) for _ in range(2)])
+REAL = WORK.forward(150, RNG)
+
+
+def padded(rows, n):
+    return np.concatenate([rows, np.full((len(rows), n - rows.shape[1]), np.nan)], axis=1)
+
+
+DT = tree(FORWARD, padded(REVERSE, 200), REAL)
+
+
+def test_bar_of_every_data_set():
+    table = bdmc.evidence(DT)
+    assert list(table.index) == [("simulated", d, "bar") for d in range(2)]
+    for d in range(2):
+        expected = bar(FORWARD[d], REVERSE[d])
+        row = table.loc[("simulated", d, "bar")]
+        assert (row["value"], row["error"]) == (expected.value, expected.error)
+        assert abs(row["value"] + 7) < 4 * row["error"]
+        assert row["recommended"]
+
+
+def test_all_methods_with_one_recommendation_a_data_set():
+    table = bdmc.evidence(DT, "all")
+    methods = {}
+    for data, dataset, method in table.index:
+        methods.setdefault((data, dataset), set()).add(method)
+    both = set(compare_estimators(FORWARD[0], REVERSE[0]).estimates)
+    forward = {"forward average", "cumulant forward"}
+    assert methods == {("simulated", 0): both, ("simulated", 1): both, ("real", 0): forward}
+    assert table.groupby(level=["data", "dataset"])["recommended"].sum().tolist() == [1, 1, 1]
+
+
+def test_unknown_and_impossible_methods_are_refused():
+    with pytest.raises(ValueError, match=r"'mbar' is not among \['bar', 'histogram'"):
+        bdmc.evidence(DT, "mbar")
+    with pytest.raises(ValueError, match=r"'bar' is not among \['forward average'"):
+        bdmc.evidence(tree(real=REAL))
+
+
+def test_certified_bounds_need_an_exact_start_for_an_upper_side():
+    table = bdmc.certified(DT, confidence=0.9)
+    expected = certified_bounds(FORWARD[1], REVERSE[1], 0.9)
+    assert table.loc[("simulated", 1), "lower"] == expected.lower
+    assert table.loc[("simulated", 1), "upper"] == expected.upper
+    only_lower = certified_lower(REAL, 0.9, kind="order statistics")
+    assert table.loc[("real", 0), "lower"] == only_lower.lower
+    assert table.loc[("real", 0), "upper"] == np.inf
+    assert (table["lower"] < -7).all()
+    assert (table["upper"] > -7).all()
+    burned_in = bdmc.certified(tree(FORWARD, padded(REVERSE, 200), status="burned-in"))
+    assert (burned_in["upper"] == np.inf).all()
+
+
+def test_a_hard_constraint_spends_half_of_the_failure_probability():
+    free, constrained = (bdmc.certified(tree(real=REAL, draws=d)) for d in (1.0, 4.0))
+    lower = certified_lower(REAL, 0.975, kind="order statistics").lower
+    shift = constrained.loc[("real", 0), "lower"] - lower
+    assert -0.2 < shift - np.log(0.25) < 0
+    assert constrained.loc[("real", 0), "lower"] < free.loc[("real", 0), "lower"]
+    moved = bdmc.evidence(tree(real=REAL, draws=4.0), "forward average")
+    still = bdmc.evidence(tree(real=REAL), "forward average")
+    assert (moved["value"] - still["value"]).item() == pytest.approx(np.log(0.25))
+    assert (moved["error"] > still["error"]).all()
+
+
+def test_certified_rows_of_the_summary():
+    one = bdmc.summary(tree(FORWARD[:1], padded(REVERSE[:1], 200), REAL))
+    assert one.loc[("simulated", "certified lower"), "value"] < -7
+    assert one.loc[("simulated", "certified upper"), "value"] > -7
+    assert "95%" in one.loc[("real", "certified lower"), "kind"]
+    assert ("real", "certified upper") not in one.index
+    many = bdmc.summary(DT)
+    assert ("simulated", "certified lower") not in many.index
