@@ -3,6 +3,7 @@
 import logging
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -42,6 +43,7 @@ __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
 
+DEFAULT_TEMPERATURES = 1000
 _FIT_DRAWS = 500
 
 Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
@@ -60,16 +62,33 @@ class _Purpose(IntEnum):
 class _Run:
     """Chains of one direction on one data set, filled in as they finish."""
 
-    group: Literal["forward", "reverse", "real"]
-    target: int
+    group: Literal["real", "forward", "reverse"]
+    dataset: int
+    """0 is the real data; the simulated sets count from 1."""
+    data: Mapping[str, np.ndarray]
+    source: Simulated | None = None
+    """Where reverse chains start."""
+    tuning: Tuning | None = None
     chains: list[Chain | None] = field(default_factory=list)
+
+    def task(self, chain: int, burn_in: int, entropy) -> AnnealTask:
+        direction = Direction.REVERSE if self.source else Direction.FORWARD
+        key = (_Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain)
+        return AnnealTask(
+            direction,
+            self.data,
+            self.tuning,
+            _stream(entropy, *key),
+            self.source.point if self.source else None,
+            burn_in if self.source and self.source.status == "burned-in" else 0,
+        )
 
 
 def sample_bdmc(
     model: pm.Model | None = None,
     *,
     chains: int = 64,
-    temperatures: int | ArrayLike = 1000,
+    temperatures: int | ArrayLike = DEFAULT_TEMPERATURES,
     schedule: str | Schedule = "sigmoid",
     step: StepFactory | Sequence[StepFactory] | None = None,
     simulate: Simulate = "hyperparameters",
@@ -174,12 +193,12 @@ def sample_bdmc(
     check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
     cores = min(pm.sampling.parallel._cpu_count(), 4) if cores is None else cores
     check_counts(cores=cores)
-    if isinstance(schedule, Schedule) and temperatures not in (1000, schedule.n_temperatures):
+    if isinstance(schedule, Schedule) and temperatures is not DEFAULT_TEMPERATURES:
         raise ValueError(
             f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them out."
         )
     schedule = make_schedule(schedule, temperatures)
-    _check_simulate(model, simulate, hyperparameters, hyperparameters_at, real_data)
+    _check_simulate(model, simulate, datasets, hyperparameters, hyperparameters_at, real_data)
     compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
     entropy = _entropy(random_seed)
 
@@ -193,34 +212,13 @@ def sample_bdmc(
     )  # fmt: skip
     engine = StepEngine(density, schedule.betas, step, compile_kwargs)
     _log.info(f"Kernel: {engine.description}")
-    targets = [density.data] * real_data + [each.data for each in simulated]
-    first = int(real_data)
-    runs = [_Run("real", 0)] if real_data else []
-    for d in range(len(simulated)):
-        runs += [_Run("forward", first + d), _Run("reverse", first + d)]
-
-    # Target 0 of the streams is the real data, whether or not they are annealed.
-    streams = [t + (not real_data) for t in range(len(targets))]
+    runs = [_Run("real", 0, density.data)] if real_data else []
+    for d, each in enumerate(simulated, start=1):
+        runs += [_Run("forward", d, each.data), _Run("reverse", d, each.data, each)]
     compiled = time.perf_counter()
     with WorkerPool(engine, cores) as pool:
-        tunings = _pilot(pool, targets, streams, entropy)
-        tasks = {}
-        for chain in range(chains):
-            for r, run in enumerate(runs):
-                direction = Direction.REVERSE if run.group == "reverse" else Direction.FORWARD
-                source = simulated[run.target - first] if run.group == "reverse" else None
-                tasks[r, chain] = AnnealTask(
-                    direction,
-                    targets[run.target],
-                    tunings[run.target],
-                    _stream(
-                        entropy, _Purpose.ANNEAL, streams[run.target],
-                        int(direction is Direction.REVERSE), chain,
-                    ),
-                    source.point if source else None,
-                    burn_in if source and source.status == "burned-in" else 0,
-                )  # fmt: skip
-        interrupted = _anneal(pool, tasks, runs, chains, progressbar)
+        _pilot(pool, runs, entropy)
+        interrupted = _anneal(pool, runs, chains, burn_in, entropy, progressbar)
     finished = time.perf_counter()
 
     attrs = {
@@ -237,13 +235,15 @@ def sample_bdmc(
         "preparation_time": compiled - started,
         "sampling_time": finished - compiled,
     }
-    dt = _to_datatree(model, density, schedule, runs, tunings, simulated, attrs)
+    dt = _to_datatree(model, density, schedule, runs, simulated, attrs)
     for message in diagnose(dt):
         _log.warning(message)
     return dt
 
 
-def _check_simulate(model, simulate, hyperparameters, hyperparameters_at, real_data) -> None:
+def _check_simulate(
+    model, simulate, datasets, hyperparameters, hyperparameters_at, real_data
+) -> None:
     if simulate is None:
         if not real_data:
             raise ValueError("real_data: with simulate=None there is nothing left to run.")
@@ -256,6 +256,8 @@ def _check_simulate(model, simulate, hyperparameters, hyperparameters_at, real_d
         check_simulable(model)
     elif not (isinstance(simulate, tuple) and len(simulate) == 2):
         raise ValueError("simulate: a pair (point, data) of mappings by variable name is needed.")
+    elif datasets != 1:
+        raise ValueError("datasets: simulate=(point, data) gives one data set.")
     if hyperparameters is not None:
         check_names(list(hyperparameters), model)
     if hyperparameters_at not in ("draw", "mean"):
@@ -281,11 +283,10 @@ def _simulate(
     if simulate is None:
         return []
     if not isinstance(simulate, str):
-        return [as_simulated(density, *simulate)] * datasets
+        return [as_simulated(density, *simulate)]
     seeds = [_stream(entropy, _Purpose.SIMULATE, d) for d in range(datasets)]
     if simulate == "prior":
         return simulate_from_prior(density, seeds)
-    fit_stream = _stream(entropy, _Purpose.FIT)
     if idata is None:
         _log.info("Fitting the real data to find plausible hyperparameters")
         idata = pm.sample(
@@ -294,43 +295,38 @@ def _simulate(
             chains=2,
             cores=min(cores, 2),
             model=model,
-            random_seed=fit_stream.generate_state(1).tolist()[0],
+            random_seed=int(_stream(entropy, _Purpose.FIT, 0).generate_state(1)[0]),
             progressbar=progressbar,
         )
     _log.info(f"Hyperparameters held at a posterior {at}: {', '.join(names)}")
-    rng = np.random.default_rng(fit_stream)
+    rng = np.random.default_rng(_stream(entropy, _Purpose.FIT, 1))
     values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
     return simulate_from_hyperparameters(density, values, seeds)
 
 
-def _pilot(pool, targets, streams, entropy) -> list[Tuning]:
+def _pilot(pool, runs, entropy) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses."""
-    tasks = [
-        PilotTask(data, _stream(entropy, _Purpose.PILOT, stream, 0, chain))
-        for data, stream in zip(targets, streams, strict=True)
-        for chain in range(PILOT_CHAINS)
-    ]
-    found = dict(pool.run(tasks))
-    return [
-        combine([found[i * PILOT_CHAINS + chain] for chain in range(PILOT_CHAINS)])
-        for i in range(len(targets))
-    ]
+    data = {run.dataset: run.data for run in runs}
+    keys = [(dataset, chain) for dataset in data for chain in range(PILOT_CHAINS)]
+    tasks = [PilotTask(data[d], _stream(entropy, _Purpose.PILOT, d, 0, c)) for d, c in keys]
+    found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
+    for run in runs:
+        run.tuning = combine([found[run.dataset, chain] for chain in range(PILOT_CHAINS)])
 
 
-def _anneal(pool, tasks, runs, chains, progressbar) -> bool:
-    """Fill in the runs; on Ctrl-C keep what is finished and return True."""
+def _anneal(pool, runs, chains, burn_in, entropy, progressbar) -> bool:
+    """Fill in the runs, a chain of each in turn; on Ctrl-C keep what is finished, return True."""
     for run in runs:
         run.chains = [None] * chains
-    totals: dict[str, int] = {}
-    for run in runs:
-        totals[run.group] = totals.get(run.group, 0) + chains
-    keys = list(tasks)
+    keys = [(run, chain) for chain in range(chains) for run in runs]
+    tasks = [run.task(chain, burn_in, entropy) for run, chain in keys]
+    totals = Counter(run.group for run, _ in keys)
     with ChainProgress(totals, progressbar) as progress:
         try:
-            for i, chain in pool.run(list(tasks.values())):
-                r, c = keys[i]
-                runs[r].chains[c] = chain
-                progress.finished(runs[r].group, chain.log_weight)
+            for i, chain in pool.run(tasks):
+                run, place = keys[i]
+                run.chains[place] = chain
+                progress.finished(run.group, chain.log_weight)
         except KeyboardInterrupt:
             done = sum(chain is not None for run in runs for chain in run.chains)
             if not done:
@@ -344,7 +340,7 @@ def _anneal(pool, tasks, runs, chains, progressbar) -> bool:
     return False
 
 
-def _to_datatree(model, density, schedule, runs, tunings, simulated, attrs) -> xr.DataTree:
+def _to_datatree(model, density, schedule, runs, simulated, attrs) -> xr.DataTree:
     betas = schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
     for group in ("forward", "reverse", "real"):
@@ -353,7 +349,7 @@ def _to_datatree(model, density, schedule, runs, tunings, simulated, attrs) -> x
             groups[group] = annealing_dataset(
                 [run.chains for run in mine],
                 betas,
-                [_step_size(tunings[run.target], betas) for run in mine],
+                [_step_size(run.tuning, betas) for run in mine],
             )
     if "real" in groups:
         groups["real"] = groups["real"].isel(dataset=0, drop=True)

@@ -248,6 +248,12 @@ BAD = [
     (normal_model, {"schedule": "cosine"}, ValueError, "unknown name 'cosine'"),
     (normal_model, {"schedule": bdmc.schedules.linear(7)}, ValueError, "has 7 of its own"),
     (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
+    (
+        normal_model,
+        {"simulate": ({"x": 0.0}, {"y": 0.0}), "datasets": 2},
+        ValueError,
+        "datasets: simulate",
+    ),
     (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
     (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
     (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
