@@ -43,7 +43,7 @@ __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
 
-DEFAULT_TEMPERATURES = 1000
+_TEMPERATURES = 1000
 _FIT_DRAWS = 500
 
 Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
@@ -88,7 +88,7 @@ def sample_bdmc(
     model: pm.Model | None = None,
     *,
     chains: int = 64,
-    temperatures: int | ArrayLike = DEFAULT_TEMPERATURES,
+    temperatures: int | ArrayLike = _TEMPERATURES,
     schedule: str | Schedule = "sigmoid",
     step: StepFactory | Sequence[StepFactory] | None = None,
     simulate: Simulate = "hyperparameters",
@@ -193,12 +193,16 @@ def sample_bdmc(
     check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
     cores = min(pm.sampling.parallel._cpu_count(), 4) if cores is None else cores
     check_counts(cores=cores)
-    if isinstance(schedule, Schedule) and temperatures is not DEFAULT_TEMPERATURES:
+    if isinstance(schedule, Schedule) and not np.array_equal(temperatures, _TEMPERATURES):
         raise ValueError(
             f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them out."
         )
     schedule = make_schedule(schedule, temperatures)
-    _check_simulate(model, simulate, datasets, hyperparameters, hyperparameters_at, real_data)
+    _check_simulate(model, simulate, datasets, real_data)
+    if hyperparameters is not None:
+        check_names(list(hyperparameters), model)
+    if hyperparameters_at not in ("draw", "mean"):
+        raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
     compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
     entropy = _entropy(random_seed)
 
@@ -241,9 +245,7 @@ def sample_bdmc(
     return dt
 
 
-def _check_simulate(
-    model, simulate, datasets, hyperparameters, hyperparameters_at, real_data
-) -> None:
+def _check_simulate(model, simulate, datasets, real_data) -> None:
     if simulate is None:
         if not real_data:
             raise ValueError("real_data: with simulate=None there is nothing left to run.")
@@ -258,10 +260,6 @@ def _check_simulate(
         raise ValueError("simulate: a pair (point, data) of mappings by variable name is needed.")
     elif datasets != 1:
         raise ValueError("datasets: simulate=(point, data) gives one data set.")
-    if hyperparameters is not None:
-        check_names(list(hyperparameters), model)
-    if hyperparameters_at not in ("draw", "mean"):
-        raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
 
 
 def _entropy(random_seed) -> int | list[int]:
