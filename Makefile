@@ -23,7 +23,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 
 docs: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet ".[docs]"
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/python -m sphinx -W docs docs/_build
 
 $(VENV)/installed: pyproject.toml
