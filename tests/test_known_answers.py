@@ -58,7 +58,7 @@ def test_conjugate_regression(step, temperatures):
     check(model, log_ml, max_error=0.3, step=step, temperatures=betas, cores=2)
 
 
-@pytest.mark.parametrize("step", [None, pm.Metropolis])
+@pytest.mark.parametrize("step", [None, pm.CategoricalGibbsMetropolis, pm.Metropolis])
 def test_discrete_mixture(step):
     model, log_ml = conftest.discrete_mixture()
     check(model, log_ml, step=step)
@@ -67,7 +67,8 @@ def test_discrete_mixture(step):
 @pytest.mark.parametrize("masked", [True, False])
 def test_missing_values_are_as_good_as_absent(masked):
     model, log_ml = conftest.missing_values(masked)
-    check(model, log_ml)
+    for step in (pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice) if masked else (None,):
+        check(model, log_ml, step=step)
 
 
 @pytest.mark.parametrize("make", [conftest.random_trials, conftest.hard_constraint])
