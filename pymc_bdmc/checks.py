@@ -1,5 +1,6 @@
 """Refuse models and arguments that cannot give a right answer, before any sampling."""
 
+import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
@@ -27,6 +28,8 @@ def check_model(model: pm.Model) -> None:
             "model: it has no observed variables, so its posterior is its prior. "
             "Pass observed=... to the variables that were measured."
         )
+    if "dataset" in model.coords:
+        raise ValueError("model: the result needs the name of its dimension 'dataset'; rename it.")
     for rv in model.basic_RVs:
         op = rv.owner.op
         if isinstance(op, FlatRV | HalfFlatRV):
@@ -79,7 +82,8 @@ def check_counts(**counts: int) -> None:
     minimum = {"chains": 2, "burn_in": 0}
     for name, value in counts.items():
         least = minimum.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least:
             raise ValueError(f"{name}: must be a whole number of at least {least}, got {value!r}.")
 
 

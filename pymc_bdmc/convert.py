@@ -18,6 +18,7 @@ from pymc_bdmc.types import Chain
 __all__ = ["annealing_dataset", "posterior_dataset", "simulated_dataset"]
 
 _MIN_DRAWS_FOR_PARETO_K = 25
+_MIN_STRETCH = 50
 
 
 def annealing_dataset(
@@ -83,9 +84,14 @@ def annealing_dataset(
 
 
 def _lowest_acceptance(chain: Chain) -> float:
-    """Smallest mean acceptance over the quarters of a chain; NaN where the kernel has none."""
-    quarters = np.array_split(chain.acceptance[1:], min(4, len(chain.acceptance) - 1))
-    return float(np.min([np.mean(quarter) for quarter in quarters]))
+    """Smallest mean acceptance over stretches of a chain; NaN where the kernel has none.
+
+    A stretch is a quarter of the chain but long enough that a kernel that accepts every tenth
+    proposal practically never rejects all of it.
+    """
+    n_stretches = max(1, min(4, (len(chain.acceptance) - 1) // _MIN_STRETCH))
+    stretches = np.array_split(chain.acceptance[1:], n_stretches)
+    return float(np.min([np.mean(stretch) for stretch in stretches]))
 
 
 def posterior_dataset(
@@ -93,10 +99,11 @@ def posterior_dataset(
 ) -> xr.Dataset:
     """Last states of forward chains on the real data, as one chain of weighted draws.
 
-    The normalised weights are the coordinate ``weight`` and Pareto k of their tail the attribute
+    The normalised weights are the coordinate ``bdmc_weight``, Pareto k of their tail the attribute
     ``pareto_k``: above 0.7 weighted averages cannot be trusted (Vehtari et al. 2024).
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
+    density.set_data(density.data)  # Deterministics may depend on the observed variables
     values = {
         name: value[None] for name, value in density.constrain([c.end for c in chains]).items()
     }
@@ -110,13 +117,14 @@ def posterior_dataset(
     )
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
-    return dataset.assign_coords(weight=(("chain", "draw"), weights[None]))
+    return dataset.assign_coords(bdmc_weight=(("chain", "draw"), weights[None]))
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
     """Shape of the generalised Pareto tail of importance weights; NaN for too few of them."""
     log_weights = log_weights[np.isfinite(log_weights)]
-    if len(log_weights) < _MIN_DRAWS_FOR_PARETO_K or np.ptp(log_weights) == 0:
+    tail = np.sort(log_weights)[-_MIN_DRAWS_FOR_PARETO_K // 5 :]
+    if len(log_weights) < _MIN_DRAWS_FOR_PARETO_K or np.ptp(tail) == 0:
         return np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the value is reported instead

@@ -133,7 +133,9 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
         rows[data, dataset] = {
             "lower": lower, "upper": upper, "confidence": confidence, "kind": bounds.kind,
         }  # fmt: skip
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["lower", "upper", "confidence", "kind"]
+    )
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset"])
     return table
 
@@ -149,7 +151,8 @@ def _data_sets(dt: xr.DataTree) -> Iterator[tuple]:
                 yield "simulated", dataset, *found
     if "real" in dt.children:
         forward, n_draws = (dt["real"][name].values for name in ("log_weight", "prior_draws"))
-        yield "real", 0, _finished(forward), None, _finished(n_draws)
+        if _finished(forward).size:
+            yield "real", 0, _finished(forward), None, _finished(n_draws)
 
 
 def _finished(values: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
+from pymc.vartypes import discrete_types
 
 from pymc_bdmc.annealing import AnnealTask, PilotTask, StepEngine, WorkerPool
 from pymc_bdmc.checks import check_counts, check_model, check_names, check_simulable
@@ -30,6 +31,7 @@ from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.simulation import (
     Simulated,
     as_simulated,
+    check_drawable,
     default_hyperparameters,
     hyperparameter_values,
     simulate_from_hyperparameters,
@@ -90,7 +92,7 @@ def sample_bdmc(
     chains: int = 64,
     temperatures: int | ArrayLike = _TEMPERATURES,
     schedule: str | Schedule = "sigmoid",
-    step: StepFactory | Sequence[StepFactory] | None = None,
+    step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Simulate = "hyperparameters",
     hyperparameters: Sequence[str] | None = None,
     hyperparameters_at: Literal["draw", "mean"] = "draw",
@@ -122,8 +124,8 @@ def sample_bdmc(
         T, the number of transitions of a chain, or the inverse temperatures themselves.
     schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
         How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
-    step : step method class, sequence of them, or None
-        PyMC step method for all variables (``pm.NUTS``, or ``functools.partial(pm.NUTS,
+    step : {"nuts", "hmc", "metropolis"}, step method class, sequence of them, or None
+        PyMC step method for all variables, or its name (``pm.NUTS``, or ``functools.partial(pm.NUTS,
         target_accept=0.95)``); several, assigned by competence; or None, as `pymc.sample` does.
     simulate : {"hyperparameters", "prior"}, (point, data) or None
         Where y\* comes from. ``"hyperparameters"``: fit the real data, hold the hyperparameters
@@ -141,7 +143,8 @@ def sample_bdmc(
         Simulated data sets. Errors of the gap are clustered by data set, so with one data set
         they are conditional on it.
     burn_in : int, default 100
-        Transitions at β = 1 before a reverse chain starts, where θ\* is not exact.
+        Transitions at β = 1 before a reverse chain starts, with ``simulate="hyperparameters"``;
+        with none of them the upper bound is heuristic.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
@@ -200,6 +203,7 @@ def sample_bdmc(
     schedule = make_schedule(schedule, temperatures)
     _check_simulate(model, simulate, datasets, real_data)
     if hyperparameters is not None:
+        hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
         check_names(list(hyperparameters), model)
     if hyperparameters_at not in ("draw", "mean"):
         raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
@@ -210,18 +214,23 @@ def sample_bdmc(
     density = TemperedDensity(model, compile_kwargs)
     if hyperparameters is None:
         hyperparameters = default_hyperparameters(density.model)
-    simulated = _simulate(
-        model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
-        entropy, cores, progressbar,
-    )  # fmt: skip
+    discrete = [name for name in hyperparameters if density.model[name].dtype in discrete_types]
+    if discrete and hyperparameters_at == "mean":
+        raise ValueError(f"hyperparameters_at: the mean of the discrete {discrete} is no value.")
+    if isinstance(simulate, str):
+        check_drawable(density)
     engine = StepEngine(density, schedule.betas, step, compile_kwargs)
     _log.info(f"Kernel: {engine.description}")
+    simulated = _simulate(
+        model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
+        burn_in, entropy, cores, progressbar,
+    )  # fmt: skip
     runs = [_Run("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
         runs += [_Run("forward", d, each.data), _Run("reverse", d, each.data, each)]
     compiled = time.perf_counter()
     with WorkerPool(engine, cores) as pool:
-        _pilot(pool, runs, entropy)
+        _pilot(pool, runs, engine.steps, entropy)
         interrupted = _anneal(pool, runs, chains, burn_in, entropy, progressbar)
     finished = time.perf_counter()
 
@@ -230,9 +239,9 @@ def sample_bdmc(
         "step": engine.description,
         "simulate": simulate if isinstance(simulate, str) else "given" if simulate else "none",
         "upper_bound": simulated[0].status if simulated else "none",
-        "hyperparameters": list(hyperparameters) if simulate == "hyperparameters" else [],
-        "burn_in": burn_in,
-        "random_seed": [str(word) for word in np.atleast_1d(entropy)],
+        "hyperparameters": ", ".join(hyperparameters if simulate == "hyperparameters" else []),
+        "burn_in": burn_in if simulate == "hyperparameters" else 0,
+        "random_seed": " ".join(map(str, np.atleast_1d(entropy))),
         "interrupted": int(interrupted),
         "pymc_version": pm.__version__,
         "pymc_bdmc_version": version("pymc-bdmc"),
@@ -276,7 +285,7 @@ def _stream(entropy, *key: int) -> np.random.SeedSequence:
 
 
 def _simulate(
-    model, density, simulate, names, at, idata, datasets, entropy, cores, progressbar
+    model, density, simulate, names, at, idata, datasets, burn_in, entropy, cores, progressbar
 ) -> list[Simulated]:
     if simulate is None:
         return []
@@ -296,20 +305,23 @@ def _simulate(
             random_seed=int(_stream(entropy, _Purpose.FIT, 0).generate_state(1)[0]),
             progressbar=progressbar,
         )
+    if "posterior" not in getattr(idata, "children", ()):
+        raise ValueError("idata: expected a DataTree with a group 'posterior'.")
     _log.info(f"Hyperparameters held at a posterior {at}: {', '.join(names)}")
     rng = np.random.default_rng(_stream(entropy, _Purpose.FIT, 1))
     values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
-    return simulate_from_hyperparameters(density, values, seeds)
+    status = "burned-in" if burn_in else "heuristic"
+    return simulate_from_hyperparameters(density, values, seeds, status)
 
 
-def _pilot(pool, runs, entropy) -> None:
+def _pilot(pool, runs, steps, entropy) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses."""
     data = {run.dataset: run.data for run in runs}
     keys = [(dataset, chain) for dataset in data for chain in range(PILOT_CHAINS)]
     tasks = [PilotTask(data[d], _stream(entropy, _Purpose.PILOT, d, 0, c)) for d, c in keys]
     found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
     for run in runs:
-        run.tuning = combine([found[run.dataset, chain] for chain in range(PILOT_CHAINS)])
+        run.tuning = combine([found[run.dataset, chain] for chain in range(PILOT_CHAINS)], steps)
 
 
 def _anneal(pool, runs, chains, burn_in, entropy, progressbar) -> bool:

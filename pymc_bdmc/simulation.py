@@ -8,12 +8,18 @@ import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.tempering import ForwardSampler, TemperedDensity, TemperedModel
+from pymc_bdmc.tempering import (
+    INTERPRETED,
+    ForwardSampler,
+    TemperedDensity,
+    TemperedModel,
+)
 from pymc_bdmc.types import Point
 
 __all__ = [
     "Simulated",
     "as_simulated",
+    "check_drawable",
     "default_hyperparameters",
     "hyperparameter_values",
     "simulate_from_hyperparameters",
@@ -64,6 +70,7 @@ def simulate_from_hyperparameters(
     density: TemperedDensity,
     values: Sequence[Mapping[str, np.ndarray]],
     seeds: Sequence[np.random.SeedSequence],
+    status: Status = "burned-in",
 ) -> list[Simulated]:
     """Fix the hyperparameters at plausible values and simulate everything else from the model.
 
@@ -79,11 +86,13 @@ def simulate_from_hyperparameters(
         Constrained values of the hyperparameters, one mapping a data set.
     seeds : sequence of SeedSequence
         One a data set.
+    status : {"burned-in", "heuristic"}
+        Whether the reverse chains are burned in.
     """
     names = list(values[0])
     sampler = ForwardSampler(density.model, observed=True, given=names)
     return [
-        _draw(sampler, density, seed, [each[name] for name in names], "burned-in")
+        _draw(sampler, density, seed, [each[name] for name in names], status)
         for seed, each in zip(seeds, values, strict=True)
     ]
 
@@ -124,22 +133,50 @@ def as_simulated(
     density.set_data(data)
     sampler = ForwardSampler(model, given=free)
     sampler.seed(np.random.default_rng(0))  # nothing is left to draw
-    given = [np.asarray(point[rv.name], dtype=rv.dtype) for rv in model.free_RVs]
+    given = [_given(rv, point[rv.name]) for rv in model.free_RVs]
     unconstrained, _ = sampler.draw(*given)
     for name, value in zip(free, unconstrained.values(), strict=True):
         if not np.isfinite(value).all():
             raise ValueError(f"simulate: the value of {name} lies outside its support.")
-    if not np.isfinite(sum(density(unconstrained))):
+    log_density = sum(density(unconstrained))
+    density.set_data(density.data)
+    if not np.isfinite(log_density):
         raise ValueError("simulate: the point has zero density under the model with these data.")
     real = all(np.array_equal(np.asarray(data[name]), density.data[name]) for name in density.data)
     data = {name: np.asarray(data[name], density.data[name].dtype) for name in density.data}
     return Simulated(unconstrained, data, "heuristic" if real else "exact")
 
 
+def _given(rv, value) -> np.ndarray:
+    """A caller's value of a free variable, of the right shape and not rounded."""
+    given = np.asarray(value).astype(rv.dtype)
+    shape = tuple(rv.shape.eval(mode=INTERPRETED))
+    if given.shape != shape or not np.array_equal(given, value):
+        raise ValueError(
+            f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
+        )
+    return given
+
+
 def default_hyperparameters(model: TemperedModel) -> list[str]:
-    """Names of the free variables that depend on no other random variable."""
+    """Names of the free variables that depend on no other random variable.
+
+    The missing part of a partly observed variable is never one: it is simulated with the rest.
+    """
     basic = set(model.basic_RVs)
-    return [rv.name for rv in model.free_RVs if not basic.intersection(ancestors(rv.owner.inputs))]
+    return [
+        rv.name
+        for rv in model.free_RVs
+        if not basic.intersection(ancestors(rv.owner.inputs))
+        and not (rv.name.endswith("_unobserved") and rv.name[:-10] + "observed" in model.named_vars)
+    ]
+
+
+def check_drawable(density: TemperedDensity) -> None:
+    """Refuse models whose observed variables cannot be drawn; names the variable."""
+    sampler = ForwardSampler(density.model, observed=True)
+    sampler.seed(np.random.default_rng(0))
+    sampler.draw()
 
 
 def hyperparameter_values(
@@ -167,9 +204,12 @@ def hyperparameter_values(
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
-    posterior = posterior.to_dataset() if isinstance(posterior, xr.DataTree) else posterior
-    draws = posterior[list(names)].stack(sample=["chain", "draw"]).transpose("sample", ...)
+    draws = {}
+    for name in names:
+        values_of = posterior[name].transpose("chain", "draw", ...).values
+        draws[name] = values_of.reshape(-1, *values_of.shape[2:])
     if values == "mean":
-        return [{name: draws[name].mean("sample").values for name in names}] * n
-    chosen = rng.choice(draws.sizes["sample"], size=n, replace=n > draws.sizes["sample"])
-    return [{name: draws[name].values[i] for name in names} for i in chosen]
+        return [{name: draws[name].mean(axis=0) for name in names}] * n
+    size = len(draws[names[0]])
+    chosen = rng.choice(size, size=n, replace=n > size)
+    return [{name: draws[name][i] for name in names} for i in chosen]

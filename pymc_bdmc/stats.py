@@ -133,7 +133,8 @@ def _certified_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
 
 def _bound(log_weights: np.ndarray, mass_error, kind: str) -> dict:
     value, error = clustered_mean(log_weights)
-    error = float(np.hypot(error, np.mean(mass_error) / np.sqrt(len(log_weights))))
+    if len(log_weights) == 1:  # else the spread over data sets contains it already
+        error = float(np.hypot(error, np.mean(mass_error)))
     return {"value": value, "error": error, **_quartiles(log_weights), "kind": kind}
 
 
@@ -197,6 +198,8 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
     messages = []
     rows = np.atleast_2d(run["log_weight"].values)
     finished = rows[~np.isnan(rows)]
+    if not finished.size:
+        return ["no chain was finished."]
     if np.isinf(finished).any():
         messages.append(
             f"{np.isinf(finished).sum()} of {finished.size} log weights are infinite; the kernel "
@@ -213,15 +216,17 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
         dead = int((run["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
         if dead:
             messages.append(
-                f"{dead} of {finished.size} chains hardly moved along a quarter of the path; "
+                f"{dead} of {finished.size} chains hardly moved along part of the path; "
                 "their log weights widen the gap. Use another step method or reparametrise."
             )
     signed = -rows if group == "reverse" else rows
     rows = [row[~np.isnan(row)] for row in signed]
-    size = min((effective_sample_size(row) for row in rows if row.size), default=0.0)
-    if size < min(MIN_EFFECTIVE_SAMPLE_SIZE, finished.size / 2):
+    sizes = [effective_sample_size(row) for row in rows]
+    if any(
+        s < min(MIN_EFFECTIVE_SAMPLE_SIZE, r.size / 2) for s, r in zip(sizes, rows, strict=True)
+    ):
         messages.append(
-            f"the averaged weights have an effective sample size of {size:.1f}; "
+            f"the averaged weights have an effective sample size of {min(sizes):.1f}; "
             "use more temperatures."
         )
     straggling = sum(_straggles(row) for row in rows)

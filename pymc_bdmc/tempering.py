@@ -19,7 +19,7 @@ __all__ = ["MAX_PRIOR_DRAWS", "ForwardSampler", "TemperedDensity", "TemperedMode
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
 
-_INTERPRETED = Mode("py", "fast_run")
+INTERPRETED = Mode("py", "fast_run")
 """For graphs that are evaluated once a chain: compiling them costs more than it saves."""
 
 
@@ -54,7 +54,7 @@ class TemperedModel(pm.Model):
         tempered.beta = pytensor.shared(np.array(1.0), name="beta")
         tempered.observed = {}
         for rv in tempered.observed_RVs:
-            value = tempered.rvs_to_values[rv].data
+            value = np.asarray(tempered.rvs_to_values[rv].eval())  # constant, or a cast of one
             shared = pytensor.shared(value, name=f"{rv.name}_data", shape=value.shape)
             tempered.observed[rv.name] = tempered.rvs_to_values[rv] = shared
         return tempered
@@ -107,7 +107,7 @@ class ForwardSampler:
             random_seed=False,
             return_updates=True,
             on_unused_input="ignore",
-            mode=_INTERPRETED,
+            mode=INTERPRETED,
         )
         self._rngs = list(updates)
 
@@ -137,7 +137,7 @@ class ForwardSampler:
         names = []
         for rv in self._model.basic_RVs:
             try:
-                pm.draw(rv, mode=_INTERPRETED)
+                pm.draw(rv, mode=INTERPRETED)
             except NotImplementedError:
                 names.append(rv.name)
         # What depends on a variable without draws fails too: the first one is to blame.
@@ -260,7 +260,7 @@ class TemperedDensity:
 
     def _explain(self, point: Point) -> str:
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
-        values = self.model.compile_logp(sum=False, mode=_INTERPRETED)(dict(point))
+        values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
         bad = [
             factor.name
             for factor, value in zip(factors, values, strict=True)
@@ -312,7 +312,7 @@ class TemperedDensity:
         model = self.model
         graphs = model.replace_rvs_by_values(model.unobserved_RVs)
         function = compile_graph(
-            model.value_vars, graphs, on_unused_input="ignore", mode=_INTERPRETED
+            model.value_vars, graphs, on_unused_input="ignore", mode=INTERPRETED
         )
         rows = [function(*[point[name] for name in self._names]) for point in points]
         return {

@@ -51,7 +51,7 @@ def test_posterior_is_named_and_shaped_as_the_model(schools_result):
         posterior["theta"], posterior["mu"] + posterior["tau"] * posterior["z"]
     )
     weights = softmax(schools_result["real"]["log_weight"].values)
-    np.testing.assert_allclose(posterior["weight"].values[0], weights)
+    np.testing.assert_allclose(posterior["bdmc_weight"].values[0], weights)
     table = arviz_stats.summary(schools_result, kind="stats")
     assert "theta[A]" in table.index
     assert "weight" not in " ".join(table.index)

@@ -66,5 +66,5 @@ def test_step_method_on_trial():
 
 def test_logistic_regression():
     dt = example("logistic_regression").main(chains=6, temperatures=40)
-    assert dt.attrs["hyperparameters"] == ["spread"]
+    assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6

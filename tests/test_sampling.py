@@ -164,7 +164,7 @@ def test_schedule_and_kernel_are_recorded():
     assert dt.attrs["schedule"] == "power(exponent=2)"
     assert dt.attrs["step"] == "Metropolis(x)"
     assert dt.attrs["upper_bound"] == "exact"
-    assert dt.attrs["random_seed"] == ["1"]
+    assert dt.attrs["random_seed"] == "1"
 
 
 def test_hyperparameters_are_printed_and_recorded(caplog):
@@ -177,7 +177,7 @@ def test_hyperparameters_are_printed_and_recorded(caplog):
     )
     assert "Hyperparameters held at a posterior mean: mu, tau" in caplog.text
     assert "Fitting" not in caplog.text
-    assert dt.attrs["hyperparameters"] == ["mu", "tau"]
+    assert dt.attrs["hyperparameters"] == "mu, tau"
     assert dt.attrs["upper_bound"] == "burned-in"
     assert dt["simulated"]["tau"].item() == pytest.approx(2.0)
     assert dt["simulated"]["mu"].item() == 0
@@ -264,7 +264,12 @@ BAD = [
     (normal_model, {"burn_in": -1}, ValueError, "burn_in: must be"),
     (normal_model, {"cores": 0}, ValueError, "cores: must be"),
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
-    (normal_model, {"step": "nuts", "simulate": None}, TypeError, "expected a PyMC step method"),
+    (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
+    (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a PyMC step method"),
+    (mixed_model, {"hyperparameters_at": "mean"}, ValueError, r"discrete \['z'\] is no value"),
+    (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
+    (custom_without_draws, {}, ValueError, "likely: its distribution has a log"),
+    (normal_model, {"idata": bdmc.sampling.xr.Dataset()}, ValueError, "with a group 'posterior'"),
 ]
 
 

@@ -39,7 +39,7 @@ class StepEngine:
         self,
         density: "TemperedDensity",
         betas: np.ndarray,
-        step: StepFactory | Sequence[StepFactory] | None = None,
+        step: str | StepFactory | Sequence[StepFactory] | None = None,
         compile_kwargs: Mapping | None = None,
     ):
         self.density = density

@@ -72,8 +72,8 @@ def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float
     """
     forward, reverse = (np.atleast_2d(np.asarray(a, dtype=float)) for a in (forward, reverse))
     pairs = [(clustered_mean(f), clustered_mean(r)) for f, r in zip(forward, reverse, strict=True)]
+    pairs = [(f, r) for f, r in pairs if not np.isnan(r[0] - f[0])]
     gaps = np.array([r[0] - f[0] for f, r in pairs])
-    gaps = gaps[~np.isnan(gaps)]
     if gaps.size == 0:
         return np.nan, np.nan
     if gaps.size == 1:

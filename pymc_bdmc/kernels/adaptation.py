@@ -5,10 +5,12 @@ temperatures, `read` takes what they found, and `write` sets it, interpolated, b
 Values are on scales on which any average of two legal ones is legal.
 """
 
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
 from pymc.step_methods.hmc.base_hmc import BaseHMC
+from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
 from pymc.step_methods.metropolis import (
     BinaryGibbsMetropolis,
     CategoricalGibbsMetropolis,
@@ -39,22 +41,27 @@ class Adaptation:
     def restart(self, step) -> None:
         """Begin a new stage of adaptation from the present values."""
 
+    def merge(self, found: Sequence[Values]) -> Values:
+        """Join what independent pilot chains found at one temperature."""
+        return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
+
 
 class _Hamiltonian(Adaptation):
     """Log step size, and the standard deviations that make the diagonal metric."""
 
     def read(self, step):
-        return {
-            "step_size": float(step.step_adapt._log_bar),
-            "stds": step.potential._stds.copy(),
-        }
+        found = {"step_size": float(step.step_adapt._log_bar)}
+        if isinstance(step.potential, QuadPotentialDiagAdapt):  # else the metric is the user's
+            found["stds"] = step.potential._stds.copy()
+        return found
 
     def write(self, step, values):
         step.step_adapt._log_bar = values["step_size"]
-        potential, stds = step.potential, values["stds"]
-        potential._stds = stds
-        potential._var = stds * stds
-        potential._inv_stds = 1.0 / stds
+        if "stds" in values:
+            potential, stds = step.potential, values["stds"]
+            potential._stds = stds
+            potential._var = stds * stds
+            potential._inv_stds = 1.0 / stds
 
     def restart(self, step):
         step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)
@@ -100,6 +107,10 @@ class _DifferentialEvolution(_MetropolisScale):
     def write(self, step, values):
         super().write(step, values)
         step._history = _FixedHistory(values["history"])
+
+    def merge(self, found):
+        # Differences of averaged states would be too short: keep one chain's.
+        return super().merge(found) | {"history": found[0]["history"]}
 
 
 class _FixedHistory:

@@ -14,9 +14,13 @@ from pymc.step_methods import (
     CategoricalGibbsMetropolis,
     CompoundStep,
     DEMetropolis,
+    HamiltonianMC,
+    Metropolis,
     Slice,
 )
 from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
+from pymc.step_methods.hmc import NUTS
+from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
 from pymc_bdmc.kernels.adaptation import adaptation
@@ -30,9 +34,12 @@ StepFactory = Callable[..., BlockedStep | CompoundStep]
 """A step method class, or a `functools.partial` of one with some of its options set."""
 
 
+_BY_NAME = {"nuts": NUTS, "hmc": HamiltonianMC, "metropolis": Metropolis}
+
+
 def build_steps(
     density: TemperedDensity,
-    step: StepFactory | Sequence[StepFactory] | None = None,
+    step: str | StepFactory | Sequence[StepFactory] | None = None,
     compile_kwargs: Mapping | None = None,
 ) -> list[BlockedStep]:
     """Step methods that together update all free variables, in the order in which they apply.
@@ -41,8 +48,8 @@ def build_steps(
     ----------
     density : TemperedDensity
         Its tempered model is what the step methods target.
-    step : step method class, sequence of them, or None
-        One class for all variables; several, among which PyMC assigns by competence; or None,
+    step : {"nuts", "hmc", "metropolis"}, step method class, sequence of them, or None
+        One class for all variables, or its name; several, among which PyMC assigns by competence; or None,
         PyMC's own assignment among all of its step methods.
     compile_kwargs : mapping, optional
         Passed to the step methods.
@@ -56,6 +63,10 @@ def build_steps(
         is known not to leave its target invariant.
     """
     model = density.model
+    if isinstance(step, str):
+        if step not in _BY_NAME:
+            raise ValueError(f"step: unknown name {step!r}; choose one of {list(_BY_NAME)}.")
+        step = _BY_NAME[step]
     factories = () if step is None else step if isinstance(step, Sequence) else (step,)
     for factory in factories:
         _refuse_instance(factory)
@@ -75,7 +86,8 @@ def build_steps(
             initial_point=model.initial_point(),
             compile_kwargs=compile_kwargs,
         )
-        steps.extend(flatten_steps(factory(**options)))
+        with model:  # for constructors that take the model from the context
+            steps.extend(flatten_steps(factory(**options)))
     for part in steps:
         _refuse_invalid(part)
     return steps
@@ -124,6 +136,11 @@ def _refuse_invalid(step: BlockedStep) -> None:
         raise ValueError(
             "step: DEMetropolis proposes from the states of other chains and cannot be frozen; "
             "use pm.DEMetropolisZ."
+        )
+    if isinstance(step, Metropolis) and isinstance(step.proposal_dist, PoissonProposal):
+        raise ValueError(
+            "step: PoissonProposal is not symmetric, and pm.Metropolis does not correct for it; "
+            "leave proposal_dist out."
         )
     if isinstance(step, CategoricalGibbsMetropolis) and step.astep == step.astep_prop:
         raise ValueError(
@@ -253,10 +270,8 @@ def _summarize(stats: Sequence[Mapping]) -> Move:
     return Move(sum(rates) / len(rates) if rates else np.nan, diverging, gradients)
 
 
-def check_frozen(
-    steps: Sequence[BlockedStep], point: Point, rng: np.random.Generator, n_steps: int = 5
-) -> None:
-    """Refuse step methods that go on adapting after ``stop_tuning()``.
+def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Generator) -> None:
+    """Refuse step methods that are seen to go on adapting after ``stop_tuning()``.
 
     Raises
     ------
@@ -264,6 +279,8 @@ def check_frozen(
         Names the step method and the attribute that changed.
     """
     for step in steps:
+        # PyMC's own are known; others may adapt once in a while only, commonly in 100 steps.
+        n_steps = 5 if type(step).__module__.startswith("pymc.") else 120
         step.setup_chain(rng.spawn(1)[0], tune=0, draws=n_steps)
         point, _ = step.step(point)  # the first step may give the attributes their shapes
         before = _numbers(step)
@@ -281,11 +298,17 @@ def check_frozen(
                 )
 
 
-def _numbers(step: BlockedStep) -> dict[str, np.ndarray]:
-    """Copies of the attributes that could hold adapted parameters; counters cannot."""
+_LIBRARIES = ("builtins", "numpy", "pymc.", "pytensor", "collections")
+
+
+def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
+    """Copies of attributes that could hold adapted parameters, also of users' nested objects."""
     numbers = {}
-    for name, value in vars(step).items():
+    for name, value in vars(thing).items():
         if isinstance(value, float | np.floating | np.ndarray | list):
             with suppress(TypeError, ValueError):  # a list of something else
-                numbers[name] = np.array(value, dtype=float)
+                numbers[prefix + name] = np.array(value, dtype=float)
+        elif depth and hasattr(value, "__dict__"):
+            if not type(value).__module__.startswith(_LIBRARIES):
+                numbers |= _numbers(value, f"{prefix}{name}.", depth - 1)
     return numbers

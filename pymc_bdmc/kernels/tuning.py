@@ -105,19 +105,11 @@ def pilot_run(
     return Tuning(betas, values)
 
 
-def combine(tunings: Sequence[Tuning]) -> Tuning:
-    """Average the findings of independent pilot chains."""
-    first = tunings[0]
-    return Tuning(
-        first.betas,
-        [
-            [
-                {
-                    name: np.mean([tuning.values[g][i][name] for tuning in tunings], axis=0)
-                    for name in first.values[g][i]
-                }
-                for i in range(len(first.values[g]))
-            ]
-            for g in range(len(first.betas))
-        ],
-    )
+def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
+    """Join the findings of independent pilot chains."""
+    accesses = [adaptation(step) for step in steps]
+    values = [
+        [access.merge(found) for access, *found in zip(accesses, *stage, strict=True)]
+        for stage in zip(*(tuning.values for tuning in tunings), strict=True)
+    ]
+    return Tuning(tunings[0].betas, values)

@@ -86,14 +86,13 @@ def plot_hysteresis(
             for title, each in panels(dt).items()
         }
     )
-    data = xr.Dataset({"log_likelihood": paths})
-    canvas = Canvas(data, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    beta, paths = paths.sel(plot_axis="x"), paths.sel(plot_axis="y")
+    canvas = Canvas(_named(paths), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
     if paths.sizes["direction"] == 2:
-        band = along(
-            "kwarg", x=paths["beta"], y_bottom=paths.min("direction"), y_top=paths.max("direction")
-        )
+        low, high = paths.min("direction"), paths.max("direction")
+        band = along("kwarg", x=beta.isel(direction=0, drop=True), y_bottom=low, y_top=high)
         canvas.draw("loop", fill_between_y, _named(band), color="gray", alpha=0.2)
-    canvas.draw("path", line_xy, _named(along("plot_axis", x=paths["beta"], y=paths)))
+    canvas.draw("path", line_xy, _named(along("plot_axis", x=beta, y=paths)))
     canvas.draw("ylim", _set_ylim, _named(_shown_range(paths)))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="mean log likelihood (nats)")
@@ -101,8 +100,11 @@ def plot_hysteresis(
 
 
 def _mean_path(run: xr.Dataset) -> xr.DataArray:
+    """β and mean ℓ by the place along the path; panels may have different schedules."""
     path = run["log_likelihood_path"]
-    return path.mean("dataset") if "dataset" in path.dims else path
+    path = path.mean("dataset") if "dataset" in path.dims else path
+    pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")
+    return pair.assign_coords(place=range(pair.sizes["place"]))
 
 
 def _named(array: xr.DataArray) -> xr.Dataset:
@@ -111,13 +113,11 @@ def _named(array: xr.DataArray) -> xr.Dataset:
 
 def _shown_range(paths: xr.DataArray) -> xr.DataArray:
     """Limits of the vertical axis: next to the prior ℓ can be lower by orders of magnitude."""
-    low, high = (paths.quantile(q, ["beta", "direction"]) for q in (0.05, 1.0))
-    margin = 0.1 * (high - low)
-    return along(
-        "limit",
-        low=(low - margin).drop_vars("quantile"),
-        high=(high + margin).drop_vars("quantile"),
+    low, high = (
+        paths.quantile(q, ["place", "direction"]).drop_vars("quantile") for q in (0.05, 1.0)
     )
+    margin = 0.1 * (high - low)
+    return along("limit", low=low - margin, high=high + margin)
 
 
 def _set_ylim(da, target, **kwargs):

@@ -18,6 +18,7 @@ from arviz_plots.visuals import (
     vline,
 )
 
+from pymc_bdmc.estimators import clustered_mean
 from pymc_bdmc.plots.common import Canvas, along, panels, stacked
 from pymc_bdmc.stats import directions, log_ml_weights
 
@@ -119,26 +120,33 @@ def _sequence(results: Results) -> Sequence[xr.DataTree]:
 
 
 def _weights(dt: xr.DataTree, relative: bool) -> dict[str, xr.DataArray]:
-    """Log weights by direction, one dimension ``sample`` over data sets and chains."""
+    """Log weights by direction, relative to the middle of each data set's bounds if asked."""
     weights = log_ml_weights(dt)
     if relative:
         bounds = [each.mean("chain") for each in weights.values()]
         weights = {name: each - sum(bounds) / len(bounds) for name, each in weights.items()}
-    return {
-        name: each.stack(sample=each.dims).drop_vars(
-            ["sample", "dataset", "chain"], errors="ignore"
-        )
-        for name, each in weights.items()
-    }
+    return weights
+
+
+def _pooled(weights: xr.DataArray) -> xr.DataArray:
+    """All chains of all data sets along one dimension; unfinished ones are left out."""
+    values = weights.values.ravel()
+    values = values[~np.isnan(values)]
+    return xr.DataArray(values, dims="sample", coords={"sample": np.arange(values.size)})
 
 
 def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
-    weights = stacked({title: _weights(dt, relative) for title, dt in by_panel.items()})
+    weights = stacked(
+        {
+            title: {name: _pooled(each) for name, each in _weights(dt, relative).items()}
+            for title, dt in by_panel.items()
+        }
+    )
     data = xr.Dataset({"log_weight": weights})
     canvas = Canvas(data, *options)
     inherited = {name: canvas.visuals[name] for name in ("dist", "face") if name in canvas.visuals}
     plot_dist(
-        data.dropna("sample"),
+        data,
         sample_dims=["sample"],
         kind=kind,
         plot_collection=canvas.collection,
@@ -179,13 +187,13 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
 def _by_temperature(results: Results, relative: bool, which: str) -> dict[str, xr.DataArray]:
     """Mean log weight, or its standard error, by direction and number of temperatures."""
     results = sorted(_sequence(results), key=_n_temperatures)
-    coord = xr.Variable("temperatures", [_n_temperatures(dt) for dt in results])
+    coord, places = "temperatures", [_n_temperatures(dt) for dt in results]
     weights = [_weights(dt, relative) for dt in results]
-    reduce = {
-        "mean": lambda w: w.mean("sample"),
-        "error": lambda w: w.std("sample", ddof=1) / w.count("sample") ** 0.5,
-    }[which]
-    return {name: xr.concat([reduce(w[name]) for w in weights], coord) for name in weights[0]}
+    part = {"mean": 0, "error": 1}[which]
+    return {
+        name: xr.DataArray([clustered_mean(w[name].values)[part] for w in weights], {coord: places})
+        for name in weights[0]
+    }
 
 
 def _n_temperatures(dt: xr.DataTree) -> int:

@@ -245,7 +245,7 @@ def test_tuning_is_interpolated_over_beta_and_held_beyond():
     np.testing.assert_allclose(tuning.at(0.05)[0]["w"], [0.0, 2.0])
     np.testing.assert_allclose(tuning.at(1.0)[0]["w"], [4.0, 0.0])
     assert tuning.at(0.4)[1] == {}
-    twice = combine([tuning, Tuning(tuning.betas, tuning.values[::-1])])
+    twice = combine([tuning, Tuning(tuning.betas, tuning.values[::-1])], [None, None])
     np.testing.assert_allclose(twice.at(0.4)[0]["w"], [2.0, 1.0])
 
 
