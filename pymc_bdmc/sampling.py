@@ -125,8 +125,9 @@ def sample_bdmc(
     schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
         How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
     step : {"nuts", "hmc", "metropolis"}, step method class, sequence of them, or None
-        PyMC step method for all variables, or its name (``pm.NUTS``, or ``functools.partial(pm.NUTS,
-        target_accept=0.95)``); several, assigned by competence; or None, as `pymc.sample` does.
+        PyMC step method for all variables, ``pm.NUTS`` or ``functools.partial(pm.NUTS,
+        target_accept=0.95)`` say, or its name; several, assigned by competence; or None, as
+        `pymc.sample` does.
     simulate : {"hyperparameters", "prior"}, (point, data) or None
         Where y\* comes from. ``"hyperparameters"``: fit the real data, hold the hyperparameters
         at what was found, simulate the rest; y\* resembles the data, θ\* is burned in.

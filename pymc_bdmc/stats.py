@@ -82,7 +82,9 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
             "kind": f"mean gap, {status} start",
         }
         rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
-        rows["simulated", "evidence, reverse"] = _evidence(jarzynski_reverse, reverse, masses)
+        reverse_row = _evidence(jarzynski_reverse, reverse, masses)
+        reverse_row["kind"] += ", error given their start"
+        rows["simulated", "evidence, reverse"] = reverse_row
     if "real" in dt.children:
         real = dt["real"]["log_weight"].values[None]
         mass = log_prior_mass(dt["real"]["prior_draws"].values)

@@ -80,3 +80,17 @@ def test_options_reach_the_visuals(schools_result, plot):
     assert tuple(figure.get_size_inches()) == (4, 3)
     with pytest.raises(ValueError, match="nonsense"):
         plot(schools_result, visuals={"nonsense": False})
+
+
+def test_panels_may_differ_in_chains_and_schedule(schools_result):
+    long, short = one_data_set(schools_result), one_data_set(schools_result).copy()
+    for group in ("forward", "reverse"):
+        short[group] = short[group].dataset.isel(chain=slice(3), beta=slice(0, 20))
+    pc = bdmc.plot_sandwich({"long": long, "short": short}, backend="matplotlib")
+    line = pc.viz["bound"]["log_weight"].sel(direction="forward", model="short").item()
+    mean = float(short["forward"]["log_weight"].mean())
+    assert line.get_xdata()[0] == pytest.approx(mean)
+    pc = bdmc.plot_hysteresis({"long": long, "short": short}, backend="matplotlib")
+    for model, n in (("long", 31), ("short", 20)):
+        line = pc.viz["path"]["log_likelihood"].sel(direction="forward", model=model).item()
+        assert np.isfinite(line.get_ydata()[:n]).all()

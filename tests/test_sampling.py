@@ -194,6 +194,75 @@ def test_the_callers_own_pair():
     assert "real" not in dt.children
 
 
+@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+def test_the_posterior_belongs_to_the_real_data_for_any_cores():
+    """Imputed values stand between the real ones, although simulated data came last."""
+    y = np.ma.masked_invalid([1.0, np.nan, 3.0])
+    results = []
+    for cores in (1, 2):
+        with pm.Model() as model:
+            mu = pm.Normal("mu")
+            pm.Normal("y", mu, 1.0, observed=y)
+        results.append(
+            pm.sample_bdmc(
+                model, simulate="prior", datasets=2, random_seed=1, **{**SMALL, "cores": cores}
+            )
+        )
+    assert same(*results)
+    assert (results[0]["posterior"]["y"][..., [0, 2]] == [1.0, 3.0]).all()
+
+
+def test_a_variable_may_be_called_weight():
+    with pm.Model() as model:
+        weight = pm.Normal("weight")
+        pm.Normal("y", weight, observed=0.5)
+    dt = pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
+    assert list(dt["posterior"].data_vars) == ["weight"]
+    assert dt["posterior"]["bdmc_weight"].sum() == pytest.approx(1)
+
+
+def test_whole_numbers_as_data_of_a_normal():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=pm.Data("counts", [1, 2]))
+    dt = pm.sample_bdmc(model, simulate="prior", random_seed=1, **SMALL)
+    assert dt["simulated"]["y"].dtype == float
+
+
+def test_tied_weights_lose_no_result():
+    with pm.Model() as model:
+        b = pm.Bernoulli("b", 0.5)
+        pm.Normal("y", b, observed=0.5)
+    dt = pm.sample_bdmc(
+        model, simulate=None, random_seed=1, **{**SMALL, "chains": 64, "temperatures": [0, 1]}
+    )
+    assert np.isnan(dt["posterior"].attrs["pareto_k"])
+
+
+def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
+    finished = []
+    run = AnnealTask.run
+
+    def interrupted_run(self, engine):
+        if finished:
+            raise KeyboardInterrupt
+        finished.append(True)
+        return run(self, engine)
+
+    monkeypatch.setattr(AnnealTask, "run", interrupted_run)
+    with pytest.warns(UserWarning, match="holds the 1 of 12 chains"):
+        dt = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    assert np.isfinite(bdmc.summary(dt).loc[("real", "evidence"), "value"])
+    assert "reverse: no chain was finished." in bdmc.diagnose(dt)
+
+
+def test_without_burn_in_the_upper_bound_is_heuristic():
+    fit = pm.backends.arviz.dict_to_dataset({"x": np.zeros((1, 5))})
+    idata = bdmc.sampling.xr.DataTree.from_dict({"posterior": fit})
+    dt = pm.sample_bdmc(normal_model(), idata=idata, burn_in=0, random_seed=1, **SMALL)
+    assert dt.attrs["upper_bound"] == "heuristic"
+
+
 def flat():
     with pm.Model() as model:
         x = pm.Flat("slope")

@@ -78,6 +78,15 @@ def test_default_hyperparameters_have_no_random_parents(regression):
     assert default_hyperparameters(other) == ["mu", "tau", "z"]
 
 
+@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+def test_missing_values_are_no_hyperparameters():
+    with pm.Model() as model:
+        z = pm.Normal("z")
+        pm.MvNormal("y", np.zeros(2), np.eye(2), observed=np.ma.masked_invalid([1.0, np.nan]))
+        pm.Normal("x", z, observed=0.0)
+    assert default_hyperparameters(TemperedDensity(model, QUICK).model) == ["z"]
+
+
 def test_hyperparameters_from_a_fit():
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(2, 3, 2)
     draws = xr.Dataset({"a": (("chain", "draw"), a), "b": (("chain", "draw", "k"), b)})
@@ -108,6 +117,7 @@ def test_a_pair_of_the_callers(regression):
     [
         ({"x": 1.0}, {"y": [0, 1, 2], "k": 3}, r"must give \['scale', 'x'\]"),
         ({"scale": -1.0, "x": 1.0}, {"y": [0, 1, 2], "k": 3}, "scale lies outside its support"),
+        ({"scale": 1.0, "x": [1.0, 2.0]}, {"y": [0, 1, 2], "k": 3}, r"x must be .* shape \(\)"),
         ({"scale": 1.0, "x": 1.0}, {"y": [0, 1], "k": 3}, "y must have the shape"),
         ({"scale": 1.0, "x": 1.0}, {"y": [0, 1, 2]}, "expected the observed variables"),
         ({"scale": 1.0, "x": 1.0}, {"y": [0, 1, 2], "k": -1}, "zero density"),

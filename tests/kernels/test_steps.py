@@ -217,6 +217,51 @@ def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
     StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
 
 
+class HiddenAdaptation(FrozenWalk):
+    """Adapts now and then, and keeps the scale in an object of its own."""
+
+    name = "hidden"
+
+    class State:
+        scale = 1.0
+
+    def astep(self, q0):
+        if not hasattr(self, "state"):
+            self.state, self.count = HiddenAdaptation.State(), 0
+            self.state.scale = 1.0
+        self.count += 1
+        if self.count % 100 == 0:
+            self.state.scale *= 0.5
+        return super().astep(q0)
+
+
+def test_adaptation_that_hides_is_found(gaussian):
+    with pytest.raises(ValueError, match=r"HiddenAdaptation changes its attribute 'state\.scale'"):
+        StepEngine(gaussian, BETAS, HiddenAdaptation)
+
+
+def test_the_model_reaches_step_methods_through_the_context(gaussian):
+    class FromContext(FrozenWalk):
+        def __init__(self, vars, rng=None):
+            super().__init__(vars, model=pm.modelcontext(None), rng=rng)
+
+    (step,) = build_steps(gaussian, FromContext)
+    assert [var.name for var in step.vars] == ["x"]
+
+
+def test_a_metric_of_the_users_own_is_kept(gaussian):
+    step = partial(pm.NUTS, scaling=np.array([1.0, 2.0]), is_cov=True)
+    kernel = frozen_kernel(gaussian, step)
+    kernel.step(1, {"x": np.zeros(2)})
+    assert set(kernel._tuning.values[0][0]) == {"step_size"}
+
+
+def test_an_asymmetric_proposal_is_refused(discrete):
+    step = partial(pm.Metropolis, proposal_dist=pm.step_methods.metropolis.PoissonProposal)
+    with pytest.raises(ValueError, match="PoissonProposal is not symmetric"):
+        build_steps(discrete, step)
+
+
 def test_what_cannot_be_built_is_refused(gaussian, discrete):
     with pytest.raises(ValueError, match=r"NUTS cannot sample b \(int64\)"):
         build_steps(discrete, pm.NUTS)
