@@ -308,7 +308,10 @@ def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
         if isinstance(value, float | np.floating | np.ndarray | list):
             with suppress(TypeError, ValueError):  # a list of something else
                 numbers[prefix + name] = np.array(value, dtype=float)
-        elif depth and hasattr(value, "__dict__"):
-            if not type(value).__module__.startswith(_LIBRARIES):
-                numbers |= _numbers(value, f"{prefix}{name}.", depth - 1)
+        elif (
+            depth
+            and hasattr(value, "__dict__")
+            and not type(value).__module__.startswith(_LIBRARIES)
+        ):
+            numbers |= _numbers(value, f"{prefix}{name}.", depth - 1)
     return numbers
