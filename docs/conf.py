@@ -6,4 +6,3 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "nu
 exclude_patterns = ["_build"]
 autosummary_generate = True
 numpydoc_show_class_members = False
-myst_enable_extensions = ["colon_fence"]
