@@ -46,3 +46,4 @@ $(VENV)/installed: pyproject.toml
 
 clean:
 	rm -rf $(VENV) output docs/_build
+	find pymc_bdmc tests -name '*.nb[ic]' -delete

@@ -6,12 +6,22 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 
 import pymc as _pymc
 
-from pymc_bdmc import estimators, schedules, testsystems
+from pymc_bdmc import estimators, lattice, schedules, testsystems
 from pymc_bdmc.evidence import certified, evidence
-from pymc_bdmc.plots import plot_hysteresis, plot_sandwich
+from pymc_bdmc.plots import (
+    plot_convergence,
+    plot_error_analysis,
+    plot_estimators,
+    plot_hysteresis,
+    plot_sandwich,
+    plot_tempering,
+    plot_work,
+)
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
-from pymc_bdmc.stats import diagnose, summary
+from pymc_bdmc.simulated_tempering import temper
+from pymc_bdmc.stats import diagnose, expectation, summary
+from pymc_bdmc.tempered_evidence import tempered_evidence
 
 __all__ = [
     "Schedule",
@@ -19,11 +29,20 @@ __all__ = [
     "diagnose",
     "estimators",
     "evidence",
+    "expectation",
+    "lattice",
+    "plot_convergence",
+    "plot_error_analysis",
+    "plot_estimators",
     "plot_hysteresis",
     "plot_sandwich",
+    "plot_tempering",
+    "plot_work",
     "sample_bdmc",
     "schedules",
     "summary",
+    "temper",
+    "tempered_evidence",
     "testsystems",
 ]
 

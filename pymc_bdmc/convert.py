@@ -13,27 +13,22 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.simulation import Simulated
 from pymc_bdmc.tempering import TemperedDensity
-from pymc_bdmc.types import Chain
+from pymc_bdmc.types import AnnealingRun, Point
 
 __all__ = ["annealing_dataset", "posterior_dataset", "simulated_dataset"]
 
 _MIN_DRAWS_FOR_PARETO_K = 25
-_MIN_STRETCH = 50
 
 
-def annealing_dataset(
-    runs: Sequence[Sequence[Chain | None]], betas: np.ndarray, step_sizes: Sequence[np.ndarray]
-) -> xr.Dataset:
+def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dataset:
     """Log weights by chain, and what happened along β.
 
     Parameters
     ----------
-    runs : sequence (dataset) of sequence (chain) of Chain or None
-        None for a chain that was not finished: its log weight is NaN.
+    runs : sequence (dataset) of AnnealingRun
+        Of one direction.
     betas : ndarray of shape (T + 1,)
         The schedule.
-    step_sizes : sequence (dataset) of ndarray of shape (T + 1,)
-        Step size of the Hamiltonian steps at each temperature, NaN without any.
 
     Returns
     -------
@@ -42,60 +37,32 @@ def annealing_dataset(
         ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
         ``divergences`` and ``step_size`` by (dataset, beta).
     """
-
-    def by_chain(value) -> np.ndarray:
-        return np.array(
-            [[np.nan if chain is None else value(chain) for chain in run] for run in runs]
-        )
-
-    def by_beta(field, reduce) -> np.ndarray:
-        blank = np.full((1, len(betas)), np.nan)
-        with np.errstate(invalid="ignore"):  # the spread of an impossible ℓ is NaN
-            return np.array(
-                [reduce([getattr(c, field) for c in run if c is not None] or blank) for run in runs]
-            )
-
-    finished = [chain for run in runs for chain in run if chain is not None]
-    log_weight = by_chain(lambda chain: chain.log_weight)
-    data = {
-        "log_weight": log_weight,
-        "prior_draws": by_chain(lambda chain: chain.prior_draws),
-        "lowest_acceptance": by_chain(_lowest_acceptance),
-        "log_likelihood_path": by_beta("log_likelihood", lambda x: np.mean(x, axis=0)),
-        "log_likelihood_sd": by_beta("log_likelihood", lambda x: np.std(x, axis=0)),
-        "acceptance": by_beta("acceptance", lambda x: np.mean(x, axis=0)),
-        "divergences": by_beta("diverging", lambda x: np.sum(x, axis=0)),
-        "step_size": np.array(step_sizes),
+    by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
+    by_beta = {
+        "log_likelihood_path": "log_likelihood_mean",
+        "log_likelihood_sd": "log_likelihood_sd",
+        "acceptance": "acceptance",
+        "divergences": "divergences",
+        "step_size": "step_size",
     }
-    along = {name: ["beta"] for name in list(data)[3:]}
+    fields = {name: name for name in by_chain} | by_beta
+    data = {name: np.array([getattr(run, field) for run in runs]) for name, field in fields.items()}
     return dict_to_dataset(
         data,
         sample_dims=["dataset"],
-        dims={"log_weight": ["chain"], "prior_draws": ["chain"], "lowest_acceptance": ["chain"]}
-        | along,
+        dims={name: ["chain" if name in by_chain else "beta"] for name in fields},
         coords={"beta": betas},
         inference_library=pm,
         attrs={
-            "infinite_weights": int(np.isinf(log_weight).sum()),
-            "divergences": int(sum(chain.diverging.sum() for chain in finished)),
-            "gradient_evaluations": sum(chain.gradient_evaluations for chain in finished),
+            "infinite_weights": int(np.isinf(data["log_weight"]).sum()),
+            "divergences": int(data["divergences"].sum()),
+            "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
         },
     )
 
 
-def _lowest_acceptance(chain: Chain) -> float:
-    """Smallest mean acceptance over stretches of a chain; NaN where the kernel has none.
-
-    A stretch is a quarter of the chain but long enough that a kernel that accepts every tenth
-    proposal practically never rejects all of it.
-    """
-    n_stretches = max(1, min(4, (len(chain.acceptance) - 1) // _MIN_STRETCH))
-    stretches = np.array_split(chain.acceptance[1:], n_stretches)
-    return float(np.min([np.mean(stretch) for stretch in stretches]))
-
-
 def posterior_dataset(
-    density: TemperedDensity, model: pm.Model, chains: Sequence[Chain]
+    density: TemperedDensity, model: pm.Model, ends: Sequence[Point], log_weights: np.ndarray
 ) -> xr.Dataset:
     """Last states of forward chains on the real data, as one chain of weighted draws.
 
@@ -104,10 +71,7 @@ def posterior_dataset(
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
-    values = {
-        name: value[None] for name, value in density.constrain([c.end for c in chains]).items()
-    }
-    log_weights = np.array([chain.log_weight for chain in chains])
+    values = {name: value[None] for name, value in density.constrain(ends).items()}
     dataset = dict_to_dataset(
         values,
         coords=coords,

@@ -17,7 +17,7 @@ from pymc_bdmc.estimators import (
     log_prior_mass,
 )
 
-__all__ = ["certified", "evidence"]
+__all__ = ["certified", "data_sets", "evidence"]
 
 
 def evidence(dt: xr.DataTree, method: str = "bar") -> pd.DataFrame:
@@ -45,6 +45,13 @@ def evidence(dt: xr.DataTree, method: str = "bar") -> pd.DataFrame:
     ValueError
         For a method that is unknown or that needs chains that were not run.
 
+    Notes
+    -----
+    Reverse chains of one data set share their start θ*. Errors that use them count the chains as
+    independent, so they are right where the chains forget θ*, and conditional on it where the
+    kernels mix too slowly for that; no check on a single data set can see this. Several data sets
+    do: their rows are independent of one another, and the errors in `summary` are clustered.
+
     Examples
     --------
     >>> import numpy as np
@@ -61,7 +68,7 @@ def evidence(dt: xr.DataTree, method: str = "bar") -> pd.DataFrame:
     [True]
     """
     rows = {}
-    for data, dataset, forward, reverse, n_draws in _data_sets(dt):
+    for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         _, mass, mass_error = log_prior_mass(n_draws)
         for name, estimate in found.estimates.items():
@@ -106,6 +113,16 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     ValueError
         If the confidence does not lie between 0 and 1.
 
+    Notes
+    -----
+    Whether any draw from the prior makes the data impossible is seen in the run, so either case has
+    one half of the failure probability. Without such a draw the K starts are K draws from the whole
+    prior, and the bound from their weights is one on Z itself. With some, that half is split
+    evenly over the bounds on Z/P(ℓ > −∞) and those on P(ℓ > −∞).
+
+    A run with a ``target_gap`` stops by looking at its gap: round r has the share 2^−r of the
+    failure probability, so that the bounds of whichever round is the last hold.
+
     Examples
     --------
     >>> import numpy as np
@@ -115,24 +132,30 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> table = bdmc.certified(xr.DataTree.from_dict(dict(real=real)))
     >>> round(float(table.loc[("real", 0), "lower"]), 3)
-    -0.068
+    -0.079
     """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
     exact = dt.attrs.get("upper_bound") == "exact"
+    failure = (1 - confidence) / 2 ** dt.attrs.get("rounds", 0)
     rows = {}
-    for data, dataset, forward, reverse, n_draws in _data_sets(dt):
-        constrained = n_draws.sum() > n_draws.size
-        delta = (1 - confidence) * (0.5 if constrained else 1.0)
+    for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        rejected = n_draws.sum() > n_draws.size
+        level = 1 - failure / (4 if rejected else 2)
         if reverse is not None and exact:
-            bounds = certified_bounds(forward, reverse, 1 - delta)
+            bounds = certified_bounds(forward, reverse, level)
         else:
-            bounds = certified_lower(forward, 1 - delta, kind="order statistics")
+            bounds = certified_lower(forward, level, kind="order statistics")
         lower, upper = bounds.lower, bounds.upper
-        if constrained:
-            mass = certified_probability(int(n_draws.sum()), n_draws.size, 1 - delta)
+        if rejected:
+            mass = certified_probability(int(n_draws.sum()), n_draws.size, level)
             lower, upper = lower + mass.lower, upper + mass.upper
         rows[data, dataset] = {
-            "lower": lower, "upper": upper, "confidence": confidence, "kind": bounds.kind,
-        }  # fmt: skip
+            "lower": lower,
+            "upper": upper,
+            "confidence": confidence,
+            "kind": bounds.kind,
+        }
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["lower", "upper", "confidence", "kind"]
     )
@@ -140,7 +163,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     return table
 
 
-def _data_sets(dt: xr.DataTree) -> Iterator[tuple]:
+def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
     """(data, dataset, forward, reverse or None, prior draws) of the chains that were finished."""
     if "forward" in dt.children:
         rows = (dt[g]["log_weight"].values for g in ("forward", "reverse"))

@@ -1,8 +1,7 @@
-"""A progress table in PyMC's style: chains done and the current bound of every run."""
+"""A progress table in PyMC's style: what is done of every run, and what it says so far."""
 
 from types import TracebackType
 
-import numpy as np
 from pymc.progress_bar import CustomProgress, default_progress_theme
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -20,16 +19,24 @@ class ChainProgress:
         Number of chains by the name of the run.
     visible : bool
         Whether to show anything.
+    counted, found : str
+        Titles of what is counted and of what is found.
     """
 
-    def __init__(self, runs: dict[str, int], visible: bool = True):
+    def __init__(
+        self,
+        runs: dict[str, int],
+        visible: bool = True,
+        counted: str = "Chains",
+        found: str = "Bound",
+    ):
         self._progress = CustomProgress(
             TextColumn("{task.description}", table_column=Column("Run", ratio=2)),
             BarColumn(bar_width=None, table_column=Column("Progress", ratio=2)),
             TextColumn(
-                "{task.completed:.0f}/{task.total:.0f}", table_column=Column("Chains", ratio=1)
+                "{task.completed:.0f}/{task.total:.0f}", table_column=Column(counted, ratio=1)
             ),
-            TextColumn("{task.fields[bound]}", table_column=Column("Bound", ratio=1)),
+            TextColumn("{task.fields[found]}", table_column=Column(found, ratio=1)),
             TimeElapsedColumn(table_column=Column("Elapsed", ratio=1)),
             TimeRemainingColumn(table_column=Column("Remaining", ratio=1)),
             console=Console(theme=default_progress_theme),
@@ -38,10 +45,11 @@ class ChainProgress:
             disable=not visible,
         )
         self._rows = {
-            name: self._progress.add_task(name, total=total, bound="")
+            name: self._progress.add_task(name, total=total, found="")
             for name, total in runs.items()
         }
-        self._log_weights: dict[str, list[float]] = {name: [] for name in runs}
+        self._log_weights = {name: [0, 0.0] for name in runs}
+        """Their number and sum."""
 
     def __enter__(self) -> "ChainProgress":
         self._progress.start()
@@ -55,8 +63,18 @@ class ChainProgress:
     ) -> None:
         self._progress.stop()
 
-    def finished(self, run: str, log_weight: float) -> None:
-        """Count one more chain of a run and update its mean log weight."""
-        self._log_weights[run].append(log_weight)
-        mean = np.mean(self._log_weights[run])
-        self._progress.update(self._rows[run], advance=1, bound=f"{mean:.2f}")
+    def finished(self, run: str, *log_weights: float) -> None:
+        """Count more chains of a run and update its mean log weight."""
+        totals = self._log_weights[run]
+        totals[0] += len(log_weights)
+        totals[1] += sum(log_weights)
+        self.advance(run, len(log_weights), totals[1] / totals[0])
+
+    def advance(self, run: str, count: int, found: float) -> None:
+        """Count more of a run and show what was found."""
+        self._progress.update(self._rows[run], advance=count, found=f"{found:.2f}")
+
+    def complete(self, run: str) -> None:
+        """Take a run that needed less than was foreseen as done."""
+        task = self._rows[run]
+        self._progress.update(task, total=self._progress.tasks[task].completed)

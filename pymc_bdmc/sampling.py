@@ -2,11 +2,7 @@
 
 import logging
 import time
-import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
 from importlib.metadata import version
 from typing import Literal
 
@@ -17,7 +13,7 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.vartypes import discrete_types
 
-from pymc_bdmc.annealing import AnnealTask, PilotTask, StepEngine, WorkerPool
+from pymc_bdmc.annealing import CompiledEngine, StepEngine, available_cores
 from pymc_bdmc.checks import check_counts, check_model, check_names, check_simulable
 from pymc_bdmc.convert import (
     annealing_dataset,
@@ -25,9 +21,10 @@ from pymc_bdmc.convert import (
     posterior_dataset,
     simulated_dataset,
 )
-from pymc_bdmc.kernels import PILOT_CHAINS, StepFactory, Tuning, combine
-from pymc_bdmc.progress import ChainProgress
-from pymc_bdmc.schedules import Schedule, make_schedule
+from pymc_bdmc.jitted import NotJittable
+from pymc_bdmc.kernels import StepFactory
+from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots, stream
+from pymc_bdmc.schedules import Schedule, make_schedule, mean_between, thermodynamic_length
 from pymc_bdmc.simulation import (
     Simulated,
     as_simulated,
@@ -39,7 +36,6 @@ from pymc_bdmc.simulation import (
 )
 from pymc_bdmc.stats import diagnose
 from pymc_bdmc.tempering import TemperedDensity
-from pymc_bdmc.types import Chain, Direction
 
 __all__ = ["sample_bdmc"]
 
@@ -49,41 +45,6 @@ _TEMPERATURES = 1000
 _FIT_DRAWS = 500
 
 Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
-
-
-class _Purpose(IntEnum):
-    """First entry of a random stream's key: streams of different purposes never meet."""
-
-    FIT = 0
-    SIMULATE = 1
-    PILOT = 2
-    ANNEAL = 3
-
-
-@dataclass
-class _Run:
-    """Chains of one direction on one data set, filled in as they finish."""
-
-    group: Literal["real", "forward", "reverse"]
-    dataset: int
-    """0 is the real data; the simulated sets count from 1."""
-    data: Mapping[str, np.ndarray]
-    source: Simulated | None = None
-    """Where reverse chains start."""
-    tuning: Tuning | None = None
-    chains: list[Chain | None] = field(default_factory=list)
-
-    def task(self, chain: int, burn_in: int, entropy) -> AnnealTask:
-        direction = Direction.REVERSE if self.source else Direction.FORWARD
-        key = (_Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain)
-        return AnnealTask(
-            direction,
-            self.data,
-            self.tuning,
-            _stream(entropy, *key),
-            self.source.point if self.source else None,
-            burn_in if self.source and self.source.status == "burned-in" else 0,
-        )
 
 
 def sample_bdmc(
@@ -100,6 +61,9 @@ def sample_bdmc(
     datasets: int = 1,
     burn_in: int = 100,
     real_data: bool = True,
+    target_gap: float | None = None,
+    max_temperatures: int = 1_000_000,
+    max_time: float | None = None,
     random_seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None = None,
     cores: int | None = None,
     progressbar: bool = True,
@@ -122,12 +86,15 @@ def sample_bdmc(
         Chains per direction and data set, at least 2.
     temperatures : int or array_like of shape (T + 1,), default 1000
         T, the number of transitions of a chain, or the inverse temperatures themselves.
-    schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
-        How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
-    step : {"nuts", "hmc", "metropolis"}, step method class, sequence of them, or None
-        PyMC step method for all variables, ``pm.NUTS`` or ``functools.partial(pm.NUTS,
-        target_accept=0.95)`` say, or its name; several, assigned by competence; or None, as
-        `pymc.sample` does.
+    schedule : {"sigmoid", "linear", "power", "cubic", "adaptive"} or Schedule, default "sigmoid"
+        How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
+        length, from the pilot. A `Schedule` brings its own temperatures.
+    step : {"hmc", "nuts", "metropolis"}, step method class, sequence of them, or None
+        The kernel. A name: compiled moves of the continuous variables, with Metropolis moves of
+        the discrete ones and, now and then, to a fresh draw from the prior. None: ``"hmc"``. Or
+        PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
+        say; several are assigned by competence. They also run where a model cannot be compiled,
+        or ``backend`` is not numba.
     simulate : {"hyperparameters", "prior"}, (point, data) or None
         Where y\* comes from. ``"hyperparameters"``: fit the real data, hold the hyperparameters
         at what was found, simulate the rest; y\* resembles the data, θ\* is burned in.
@@ -148,23 +115,33 @@ def sample_bdmc(
         with none of them the upper bound is heuristic.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
+    target_gap : float, optional
+        Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
+        no more than this many nats. The last round alone is the result; the others are rows of
+        its group ``rounds``, and certified bounds spend their confidence over all of them.
+    max_temperatures : int, default 1000000
+        Largest T of a round.
+    max_time : float, optional
+        Seconds; a round that would not fit is not begun.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result, for any ``cores``.
     cores : int, optional
-        Processes. Default: as many as the machine has, at most 4.
+        Threads, or processes for PyMC's step methods. Default: as many as the machine has, at
+        most 4.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
-        PyTensor backend of the log density.
+        PyTensor backend of the log density; the compiled chains need numba.
     compile_kwargs : dict, optional
-        Passed to PyTensor when the log density and the step methods are compiled.
+        Passed to PyTensor when the density and PyMC's step methods are compiled; the compiled
+        chains have no use for it, unless it names another mode, which rules them out.
 
     Returns
     -------
     DataTree
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``posterior`` (weighted
-        last states on the real data), ``simulated`` and ``observed_data``. Read it with
-        `summary` and the plots.
+        last states on the real data), ``simulated``, ``rounds`` and ``observed_data``. Read it
+        with `summary` and the plots.
 
     Raises
     ------
@@ -195,24 +172,26 @@ def sample_bdmc(
     model = pm.modelcontext(model)
     check_model(model)
     check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
-    cores = min(pm.sampling.parallel._cpu_count(), 4) if cores is None else cores
+    cores = min(available_cores(), 4) if cores is None else cores
     check_counts(cores=cores)
     if isinstance(schedule, Schedule) and not np.array_equal(temperatures, _TEMPERATURES):
         raise ValueError(
             f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them out."
         )
-    schedule = make_schedule(schedule, temperatures)
+    is_adaptive = schedule == "adaptive" and np.ndim(temperatures) == 0
+    schedule = make_schedule("power" if is_adaptive else schedule, temperatures)
+    _check_target(target_gap, max_temperatures, max_time, simulate)
     _check_simulate(model, simulate, datasets, real_data)
     if hyperparameters is not None:
         hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
         check_names(list(hyperparameters), model)
     if hyperparameters_at not in ("draw", "mean"):
         raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
-    compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
     entropy = _entropy(random_seed)
+    plan = Plan(chains, burn_in, entropy, target_gap, max_temperatures, max_time, progressbar)
 
-    _log.info("Compiling the tempered model, once for all temperatures and data sets")
-    density = TemperedDensity(model, compile_kwargs)
+    _log.info("Compiling, once per model structure; the first time it takes a while")
+    density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
     if hyperparameters is None:
         hyperparameters = default_hyperparameters(density.model)
     discrete = [name for name in hyperparameters if density.model[name].dtype in discrete_types]
@@ -220,20 +199,21 @@ def sample_bdmc(
         raise ValueError(f"hyperparameters_at: the mean of the discrete {discrete} is no value.")
     if isinstance(simulate, str):
         check_drawable(density)
-    engine = StepEngine(density, schedule.betas, step, compile_kwargs)
+    engine = _engine(density, step, schedule, backend, compile_kwargs)
     _log.info(f"Kernel: {engine.description}")
     simulated = _simulate(
         model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
         burn_in, entropy, cores, progressbar,
     )  # fmt: skip
-    runs = [_Run("real", 0, density.data)] if real_data else []
+    runs = [Run("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
-        runs += [_Run("forward", d, each.data), _Run("reverse", d, each.data, each)]
+        runs += [Run("forward", d, each.data), Run("reverse", d, each.data, each)]
     compiled = time.perf_counter()
-    with WorkerPool(engine, cores) as pool:
-        _pilot(pool, runs, engine.steps, entropy)
-        interrupted = _anneal(pool, runs, chains, burn_in, entropy, progressbar)
+    with engine.pool(cores) as pool:
+        run_pilots(pool, engine, runs, plan)
+        rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
     finished = time.perf_counter()
+    schedule = rounds[-1].schedule
 
     attrs = {
         "schedule": schedule.name,
@@ -243,13 +223,14 @@ def sample_bdmc(
         "hyperparameters": ", ".join(hyperparameters if simulate == "hyperparameters" else []),
         "burn_in": burn_in if simulate == "hyperparameters" else 0,
         "random_seed": " ".join(map(str, np.atleast_1d(entropy))),
-        "interrupted": int(interrupted),
+        "interrupted": int(rounds[-1].interrupted),
+        "rounds": 0 if target_gap is None else len(rounds),
         "pymc_version": pm.__version__,
         "pymc_bdmc_version": version("pymc-bdmc"),
         "preparation_time": compiled - started,
         "sampling_time": finished - compiled,
     }
-    dt = _to_datatree(model, density, schedule, runs, simulated, attrs)
+    dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
     for message in diagnose(dt):
         _log.warning(message)
     return dt
@@ -272,17 +253,23 @@ def _check_simulate(model, simulate, datasets, real_data) -> None:
         raise ValueError("datasets: simulate=(point, data) gives one data set.")
 
 
+def _check_target(target_gap, max_temperatures, max_time, simulate) -> None:
+    if target_gap is None:
+        return
+    check_counts(max_temperatures=max_temperatures)
+    for name, value in {"target_gap": target_gap, "max_time": max_time}.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}: must be positive, got {value!r}.")
+    if simulate is None:
+        raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
+
+
 def _entropy(random_seed) -> int | list[int]:
     if isinstance(random_seed, np.random.Generator):
         return int(random_seed.integers(2**63))
     if isinstance(random_seed, np.random.SeedSequence):
         return random_seed.generate_state(4).tolist()
     return np.random.SeedSequence(random_seed).entropy
-
-
-def _stream(entropy, *key: int) -> np.random.SeedSequence:
-    """The random stream of (purpose, data set, direction, chain), whoever runs it."""
-    return np.random.SeedSequence(entropy, spawn_key=key)
 
 
 def _simulate(
@@ -292,7 +279,7 @@ def _simulate(
         return []
     if not isinstance(simulate, str):
         return [as_simulated(density, *simulate)]
-    seeds = [_stream(entropy, _Purpose.SIMULATE, d) for d in range(datasets)]
+    seeds = [stream(entropy, Purpose.SIMULATE, d) for d in range(datasets)]
     if simulate == "prior":
         return simulate_from_prior(density, seeds)
     if idata is None:
@@ -303,83 +290,76 @@ def _simulate(
             chains=2,
             cores=min(cores, 2),
             model=model,
-            random_seed=int(_stream(entropy, _Purpose.FIT, 0).generate_state(1)[0]),
+            random_seed=int(stream(entropy, Purpose.FIT, 0).generate_state(1)[0]),
             progressbar=progressbar,
         )
     if "posterior" not in getattr(idata, "children", ()):
         raise ValueError("idata: expected a DataTree with a group 'posterior'.")
     _log.info(f"Hyperparameters held at a posterior {at}: {', '.join(names)}")
-    rng = np.random.default_rng(_stream(entropy, _Purpose.FIT, 1))
+    rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1))
     values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
     status = "burned-in" if burn_in else "heuristic"
     return simulate_from_hyperparameters(density, values, seeds, status)
 
 
-def _pilot(pool, runs, steps, entropy) -> None:
-    """Tune the kernel on every data set, with streams that no weighted chain uses."""
-    data = {run.dataset: run.data for run in runs}
-    keys = [(dataset, chain) for dataset in data for chain in range(PILOT_CHAINS)]
-    tasks = [PilotTask(data[d], _stream(entropy, _Purpose.PILOT, d, 0, c)) for d, c in keys]
-    found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
-    for run in runs:
-        run.tuning = combine([found[run.dataset, chain] for chain in range(PILOT_CHAINS)], steps)
-
-
-def _anneal(pool, runs, chains, burn_in, entropy, progressbar) -> bool:
-    """Fill in the runs, a chain of each in turn; on Ctrl-C keep what is finished, return True."""
-    for run in runs:
-        run.chains = [None] * chains
-    keys = [(run, chain) for chain in range(chains) for run in runs]
-    tasks = [run.task(chain, burn_in, entropy) for run, chain in keys]
-    totals = Counter(run.group for run, _ in keys)
-    with ChainProgress(totals, progressbar) as progress:
+def _engine(density, step, schedule, backend, compile_kwargs) -> CompiledEngine | StepEngine:
+    """The compiled engine where it can do what is asked for, else PyMC's step methods."""
+    numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
+    if numba and (step is None or step in ("hmc", "nuts", "metropolis")):
         try:
-            for i, chain in pool.run(tasks):
-                run, place = keys[i]
-                run.chains[place] = chain
-                progress.finished(run.group, chain.log_weight)
-        except KeyboardInterrupt:
-            done = sum(chain is not None for run in runs for chain in run.chains)
-            if not done:
-                raise
-            warnings.warn(
-                f"Interrupted: the result holds the {done} of {len(tasks)} chains that were "
-                "finished; the others are NaN.",
-                stacklevel=3,
-            )
-            return True
-    return False
+            return CompiledEngine(density, step)
+        except NotJittable as reason:
+            _log.info(f"No compiled chains for this model ({reason}): PyMC's step methods run.")
+    compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
+    return StepEngine(density, schedule.betas, step, compile_kwargs)
 
 
-def _to_datatree(model, density, schedule, runs, simulated, attrs) -> xr.DataTree:
-    betas = schedule.betas
+def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
+    last = rounds[-1]
+    betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
-    for group in ("forward", "reverse", "real"):
-        mine = [run for run in runs if run.group == group]
-        if mine:
-            groups[group] = annealing_dataset(
-                [run.chains for run in mine],
-                betas,
-                [_step_size(run.tuning, betas) for run in mine],
-            )
+    for group, found in last.runs.items():
+        tunings = [run.tuning for run in runs if run.group == group]
+        pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+        groups[group] = annealing_dataset(found, betas).assign(
+            pilot_log_likelihood=(
+                ("dataset", "beta"), np.array([mean_between(betas, *pilot) for pilot in pilots])
+            ),
+            thermodynamic_length=(
+                "dataset", np.array([thermodynamic_length(*pilot) for pilot in pilots])
+            ),
+        )  # fmt: skip
     if "real" in groups:
         groups["real"] = groups["real"].isel(dataset=0, drop=True)
         groups["real"].attrs["sample_dims"] = []
-        ends = [chain for chain in runs[0].chains if chain is not None]
-        if ends:
-            groups["posterior"] = posterior_dataset(density, model, ends)
+        if last.ends:
+            places = sorted(last.ends)
+            groups["posterior"] = posterior_dataset(
+                density,
+                model,
+                [last.ends[place] for place in places],
+                groups["real"]["log_weight"].values[places],
+            )
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
+        groups["rounds"] = _rounds_dataset(rounds)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
 
 
-def _step_size(tuning: Tuning, betas: np.ndarray) -> np.ndarray:
-    """Step size of the Hamiltonian steps by temperature; NaN at β = 0 and without any."""
-    sizes = np.full(len(betas), np.nan)
-    for t in range(1, len(betas)):
-        for values in tuning.at(betas[t]):
-            if "step_size" in values:
-                sizes[t] = np.exp(values["step_size"])
-    return sizes
+def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
+    """T, Jeffreys bound with its error (nats), gradients and seconds of every round."""
+    gaps = np.array([each.gap for each in rounds])
+    gradients = [
+        sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
+        for each in rounds
+    ]
+    columns = {
+        "temperatures": [each.schedule.n_temperatures for each in rounds],
+        "jeffreys_bound": gaps[:, 0],
+        "error": gaps[:, 1],
+        "gradient_evaluations": gradients,
+        "seconds": [each.seconds for each in rounds],
+    }
+    return xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})

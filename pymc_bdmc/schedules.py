@@ -5,8 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import isotonic_regression
 
-__all__ = ["Schedule", "cubic", "explicit", "linear", "make_schedule", "power", "sigmoid"]
+__all__ = [
+    "Schedule",
+    "adaptive",
+    "cubic",
+    "explicit",
+    "linear",
+    "make_schedule",
+    "mean_between",
+    "power",
+    "sigmoid",
+    "thermodynamic_length",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +72,11 @@ class Schedule:
     def n_temperatures(self) -> int:
         """T, the number of kernels and of weight increments."""
         return len(self.betas) - 1
+
+    def refined(self) -> "Schedule":
+        """Twice as many temperatures: one in the middle of every increment."""
+        places = np.arange(2 * self.n_temperatures + 1) / 2
+        return Schedule(np.interp(places, np.arange(len(self.betas)), self.betas), self.name)
 
     @property
     def increments(self) -> np.ndarray:
@@ -147,6 +165,62 @@ def explicit(betas: ArrayLike) -> Schedule:
     2
     """
     return Schedule(betas)
+
+
+def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: int) -> Schedule:
+    r"""Steps of equal thermodynamic length, which make the gap of well-mixed chains smallest.
+
+    That gap is :math:`\sum_t (\beta_t - \beta_{t-1})(m(\beta_t) - m(\beta_{t-1}))` with
+    :math:`m(\beta) = E_\beta[\ell]`; it is least where the increments of
+    :math:`\int \sqrt{m'}\, d\beta` are equal. Grosse, Maddison and Salakhutdinov (2013), Section 4.
+
+    Parameters
+    ----------
+    betas : array_like of shape (F,)
+        Increasing from 0 to 1.
+    mean_log_likelihood : array_like of shape (F,)
+        Estimates of m, nats. Made increasing where they are not.
+    n_temperatures : int
+        T.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.adaptive([0, 0.5, 1], [-30, -2, -1], 4).betas.round(2)
+    array([0.  , 0.04, 0.18, 0.4 , 1.  ])
+    """
+    betas = np.asarray(betas, dtype=float)
+    length = _lengths(betas, mean_log_likelihood)
+    length += 1e-6 * max(length[-1], 1e-300) * np.linspace(0, 1, len(betas))  # never flat
+    curve = PchipInterpolator(length / length[-1], betas)
+    return _from_curve(curve, n_temperatures, "adaptive")
+
+
+def thermodynamic_length(betas: ArrayLike, mean_log_likelihood: ArrayLike) -> float:
+    """Λ = ∫ sqrt(m′(β)) dβ; T well-mixed steps of equal length leave a gap of Λ²/T nats.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.thermodynamic_length([0, 1], [-9, 0])
+    3.0
+    """
+    return float(_lengths(np.asarray(betas, dtype=float), mean_log_likelihood)[-1])
+
+
+def mean_between(betas: ArrayLike, known: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """E_β[ℓ] at ``betas`` by interpolation; where its slope overflows, the value below."""
+    found = np.interp(betas, known, means)
+    below = means[np.searchsorted(known, betas, side="right") - 1]
+    return np.where(np.isfinite(found), found, below)
+
+
+def _lengths(betas: np.ndarray, mean_log_likelihood: ArrayLike) -> np.ndarray:
+    """Length of the path from 0 to every β."""
+    means = np.asarray(mean_log_likelihood, dtype=float)
+    means = np.maximum(means, means[np.isfinite(means)].min())  # E[ℓ] may be −∞ under the prior
+    means = isotonic_regression(means).x
+    return np.concatenate([[0.0], np.cumsum(np.sqrt(np.diff(betas) * np.diff(means)))])
 
 
 _BY_NAME = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubic}

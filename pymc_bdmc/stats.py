@@ -12,15 +12,18 @@ from pymc_bdmc.estimators import (
     jarzynski_reverse,
     jeffreys_bound,
     log_prior_mass,
+    weighted_average,
 )
 from pymc_bdmc.evidence import certified
 
-__all__ = ["diagnose", "directions", "log_ml_weights", "summary"]
+__all__ = ["diagnose", "directions", "expectation", "log_ml_weights", "summary"]
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10
 MAX_PARETO_K = 0.7
 MAX_DIVERGENT_SHARE = 0.01
 MIN_ACCEPTANCE = 0.01
+KNOT_PARTS = 10
+"""A knot is where half of the gap opens within one part in ten of the temperatures."""
 
 
 def summary(dt: xr.DataTree) -> pd.DataFrame:
@@ -42,7 +45,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
         the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
         any number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r,
-        ``jeffreys bound`` (their gap), ``evidence, reverse`` and ``certified upper``. The start
+        ``jeffreys bound`` (their gap), ``ideal gap`` (what it would be with perfect mixing),
+        ``evidence, reverse`` and ``certified upper``. The start
         of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from the joint
         distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from some
         sampler on the real data).
@@ -81,6 +85,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
             **(_quartiles(gaps) if len(gaps) > 1 else {}),
             "kind": f"mean gap, {status} start",
         }
+        if "thermodynamic_length" in dt["forward"]:
+            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset)
         rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
         reverse_row = _evidence(jarzynski_reverse, reverse, masses)
         reverse_row["kind"] += ", error given their start"
@@ -97,6 +103,61 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     table = table.sort_index(level="data", ascending=False, sort_remaining=False)
     table.attrs["warnings"] = diagnose(dt)
     return table
+
+
+def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
+    """Posterior mean of a variable of the model, by the weights of the chains on the real data.
+
+    The last states of the forward chains are near the posterior only; weighted by w they average
+    to its mean whatever the schedule, by Crooks' relation (Favaro et al. 2015, Eq. 11).
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`, with the chains on the real data.
+    name : str
+        A variable of the group ``posterior``.
+
+    Returns
+    -------
+    Dataset
+        ``mean`` and ``error``, one standard error, with the dimensions and coordinates of the
+        variable and in its units; attributes ``effective_sample_size`` and ``valid``, whether
+        that is at least 10. NaN if every weight is zero.
+
+    Raises
+    ------
+    ValueError
+        If there are no chains on the real data, or no such variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> draws = ("chain", "draw", "day"), np.array([[[0.0, 2.0], [1.0, 4.0]]])
+    >>> weights = ("chain", "draw"), np.array([[0.25, 0.75]])
+    >>> posterior = xr.Dataset(dict(x=draws), coords=dict(bdmc_weight=weights))
+    >>> dt = xr.DataTree.from_dict(dict(posterior=posterior))
+    >>> bdmc.expectation(dt, "x")["mean"].values
+    array([0.75, 3.5 ])
+    """
+    if "posterior" not in dt.children:
+        raise ValueError("There is no posterior: run sample_bdmc with real_data=True.")
+    posterior = dt["posterior"].dataset.stack(sample=("chain", "draw"), create_index=False)
+    if name not in posterior.data_vars:
+        known = sorted(map(str, posterior.data_vars))
+        raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
+    variable = posterior[name].transpose("sample", ...)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(np.nan_to_num(posterior["bdmc_weight"].values))
+    average = weighted_average(log_weights, variable.values)
+    like = variable.isel(sample=0, drop=True)
+    like = like.drop_vars([c for c in ("chain", "draw", "bdmc_weight") if c in like.coords])
+    return xr.Dataset(
+        {"mean": like.copy(data=average.value), "error": like.copy(data=average.error)},
+        attrs={"effective_sample_size": average.effective_sample_size, "valid": average.valid},
+    )
 
 
 def directions(dt: xr.DataTree) -> tuple[str, ...]:
@@ -118,6 +179,15 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
     return {
         name: dt[name]["log_weight"] + masses.isel(bound=int(name == "reverse"))
         for name in directions(dt)
+    }
+
+
+def _ideal_gap(run: xr.Dataset) -> dict:
+    """What the gap would be if every transition forgot the last state, on the best schedule."""
+    lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
+    return {
+        "value": float(np.mean(lengths**2) / n),
+        "kind": f"Λ²/T, perfect mixing; Λ = {np.mean(lengths):.3g} nats^½, from the pilot",
     }
 
 
@@ -193,7 +263,26 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     for group in ("forward", "reverse", "real"):
         if group in dt.children:
             messages += [f"{group}: {message}" for message in _doubts(dt[group].dataset, group)]
+    if {"forward", "reverse"} <= set(dt.children) and "log_likelihood_path" in dt["forward"]:
+        messages += _knots(dt["forward"].dataset, dt["reverse"].dataset)
     return messages
+
+
+def _knots(forward: xr.Dataset, reverse: xr.Dataset) -> list[str]:
+    """Where most of a wide gap opens within a small part of the path."""
+    apart = (reverse - forward)["log_likelihood_path"].mean("dataset").values[:-1]
+    betas = forward["beta"].values
+    opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
+    width = max(1, len(apart) // KNOT_PARTS)
+    inside = opened[width:] - opened[:-width]
+    if not opened[-1] > 1 or not inside.max() > opened[-1] / 2 or len(apart) < KNOT_PARTS:
+        return []
+    first = int(np.argmax(inside))
+    return [
+        f"forward and reverse: {inside[first]:.2g} of the {opened[-1]:.2g} nats between them open "
+        f"at beta = {betas[first]:.3g} to {betas[first + width]:.3g}, a transition that the kernel "
+        "hardly crosses. Put temperatures there, or use another kernel; see plot_hysteresis."
+    ]
 
 
 def _doubts(run: xr.Dataset, group: str) -> list[str]:
@@ -236,7 +325,7 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
         messages.append(
             f"{straggling} of {finished.size} log weights lie so far out that they decide the "
             "mean: chains that the prior started in the far tail. Take smaller first steps, "
-            'schedule="power", or a prior with lighter tails.'
+            'schedule="adaptive", or a prior with lighter tails.'
         )
     k = np.fmax.reduce([pareto_k(row) for row in rows], initial=-np.inf)
     if k > MAX_PARETO_K:

@@ -1,16 +1,24 @@
 """A PyMC model as a tempered density f_β(θ) = p(θ) exp(β ℓ(θ)), and exact draws from its prior."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pytensor.compile.mode import Mode
+from pytensor.compile.rewriting import inline_ofg_expansion
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import dfs_rewriter
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point
 
@@ -19,8 +27,9 @@ __all__ = ["MAX_PRIOR_DRAWS", "ForwardSampler", "TemperedDensity", "TemperedMode
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
 
-INTERPRETED = Mode("py", "fast_run")
-"""For graphs that are evaluated once a chain: compiling them costs more than it saves."""
+INTERPRETED = Mode("py", "fast_run").excluding("fusion")
+"""For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
+operations would go element by element through Python."""
 
 
 class TemperedModel(pm.Model):
@@ -98,6 +107,7 @@ class ForwardSampler:
             for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
         ]
         self._model = model
+        self._unconstrained = unconstrained
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
         self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
@@ -133,6 +143,59 @@ class ForwardSampler:
         }
         return point, dict(zip(self._observed_names, values[len(point) :], strict=True))
 
+    @cached_property
+    def _batch(self) -> tuple[Callable, list] | None:
+        """The function of n that draws n times, and its generators; None where PyTensor cannot.
+
+        Every random variable is made to depend on a variable without meaning, which then is given
+        n values. Draws by a user's function are not trusted to be independent for all n, nor
+        whatever else takes a generator.
+        """
+        graph = FunctionGraph(outputs=self._unconstrained, clone=True)
+        dfs_rewriter(inline_ofg_expansion).rewrite(graph)
+        nothing, n = pt.dscalar(), pt.lscalar()
+        graph.add_input(nothing)
+        for node in graph.toposort():
+            if not any(isinstance(each.type, RandomType) for each in node.inputs):
+                continue
+            if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
+                return None
+            first = node.op.dist_params(node)[0]
+            graph.change_node_input(
+                node, node.inputs.index(first), pt.second(nothing, first), check=False
+            )
+        try:
+            function, updates = compile_graph(
+                [n],
+                vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)}),
+                random_seed=False,
+                return_updates=True,
+                mode=INTERPRETED,
+            )
+            shapes = [value.shape for value in function(2)]
+        except Exception:  # whatever an op without vectorization raises
+            return None
+        single = [np.shape(value) for value in self.draw()[0].values()]
+        return (function, list(updates)) if shapes == [(2, *shape) for shape in single] else None
+
+    @property
+    def batches(self) -> bool:
+        """Whether many draws cost little more than one."""
+        return self._batch is not None
+
+    def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Independent draws of the free variables from a new stream, one a row.
+
+        Unlike in `draw_supported`, rows may lie outside the support.
+        """
+        if self._batch is None:
+            self.seed(rng)
+            points = [self.draw()[0] for _ in range(n)]
+            return {name: np.stack([point[name] for point in points]) for name in self._names}
+        function, rngs = self._batch
+        reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
+        return dict(zip(self._names, function(n), strict=True))
+
     def _explain_missing_draws(self) -> str:
         names = []
         for rv in self._model.basic_RVs:
@@ -155,16 +218,22 @@ class ForwardSampler:
         """
         for trials in range(1, MAX_PRIOR_DRAWS + 1):
             point, data = self.draw(*given)
-            if all(np.isfinite(value).all() for value in point.values()):
+            if self.supports(point):
                 return point, data, trials
-            self._refuse_infinite(point)
         raise ValueError(
             f"None of {MAX_PRIOR_DRAWS} prior draws lies in the support of the transforms of "
             f"{', '.join(self._names)}. Choose a prior that puts mass there."
         )
 
     @staticmethod
-    def _refuse_infinite(point: Point) -> None:
+    def supports(point: Point) -> bool:
+        """Whether θ lies in the support that the transforms impose.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, so that nobody can tell.
+        """
         for name, value in point.items():
             if np.isinf(value).any():
                 raise ValueError(
@@ -172,6 +241,7 @@ class ForwardSampler:
                     "be represented on the unconstrained scale. Use a less extreme prior, or "
                     "define the variable on the log scale."
                 )
+        return all(np.isfinite(value).all() for value in point.values())
 
 
 class TemperedDensity:
@@ -190,6 +260,8 @@ class TemperedDensity:
         The copy of the model whose ``logp()`` contains β.
     data : dict of str to ndarray
         The observed data of the original model, by the name of the observed variable.
+    prior : ForwardSampler
+        Draws from the prior, whatever the data.
 
     Examples
     --------
@@ -211,14 +283,20 @@ class TemperedDensity:
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
-        self._terms = compile_graph(
+        self._compile_kwargs = compile_kwargs or {}
+        self.prior = ForwardSampler(self.model)
+
+    @cached_property
+    def terms(self) -> Callable[..., tuple[float, float]]:
+        """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
+        terms = compile_graph(
             self.model.value_vars,
             [self.model.varlogp, self.model.datalogp],
             on_unused_input="ignore",
-            **(compile_kwargs or {}),
+            **self._compile_kwargs,
         )
-        self._terms.trust_input = True
-        self._prior = ForwardSampler(self.model)
+        terms.trust_input = True
+        return terms
 
     def set_beta(self, beta: float) -> None:
         """Move the step methods' target to f_β."""
@@ -253,7 +331,7 @@ class TemperedDensity:
         FloatingPointError
             If either is NaN or +∞; names β and the variables. −∞ is legal.
         """
-        log_prior, log_likelihood = map(float, self._terms(*[point[name] for name in self._names]))
+        log_prior, log_likelihood = map(float, self.terms(*[point[name] for name in self._names]))
         if not log_prior + log_likelihood < np.inf:
             raise FloatingPointError(self._explain(point))
         return log_prior, log_likelihood
@@ -294,10 +372,10 @@ class TemperedDensity:
         ValueError
             If `MAX_PRIOR_DRAWS` draws all have ℓ = −∞.
         """
-        self._prior.seed(rng)
+        self.prior.seed(rng)
         n_draws = 0
         while n_draws < MAX_PRIOR_DRAWS:
-            point, _, trials = self._prior.draw_supported()
+            point, _, trials = self.prior.draw_supported()
             n_draws += trials
             if self(point)[1] > -np.inf:
                 return point, n_draws

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["Chain", "Direction", "Kernel", "Move", "Point"]
+__all__ = ["AnnealingRun", "Chain", "Direction", "Kernel", "Move", "Point"]
 
 Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
@@ -87,3 +87,36 @@ class Chain:
     gradient_evaluations: int
     end: Point
     prior_draws: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealingRun:
+    """Chains of one direction on one data set, as arrays.
+
+    Attributes
+    ----------
+    log_weight : ndarray of shape (C,)
+        log w in nats; NaN for a chain that was not finished.
+    prior_draws : ndarray of shape (C,)
+        Draws from the prior until one had ℓ > −∞; 0 for a chain that did not start there.
+    lowest_acceptance : ndarray of shape (C,)
+        Smallest mean acceptance over stretches of a chain.
+    log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
+        Mean and standard deviation of ℓ over chains at each temperature, nats.
+    acceptance, step_size : ndarray of shape (T + 1,)
+        Mean acceptance statistic and step size of K_t; NaN where there is none.
+    divergences : ndarray of int, shape (T + 1,)
+        Number of chains in which K_t diverged.
+    gradient_evaluations : int
+        Gradients computed by all chains.
+    """
+
+    log_weight: np.ndarray
+    prior_draws: np.ndarray
+    lowest_acceptance: np.ndarray
+    log_likelihood_mean: np.ndarray
+    log_likelihood_sd: np.ndarray
+    acceptance: np.ndarray
+    step_size: np.ndarray
+    divergences: np.ndarray
+    gradient_evaluations: int

@@ -14,7 +14,7 @@ from tests.conftest import Y_SCHOOLS
 def test_groups_and_dimensions(schools_result):
     dt = schools_result
     assert set(dt.children) == {
-        "forward", "reverse", "real", "posterior", "simulated", "observed_data",
+        "forward", "reverse", "real", "posterior", "simulated", "observed_data", "rounds",
     }  # fmt: skip
     for group, chain_dims, beta_dims in [
         ("forward", ("dataset", "chain"), ("dataset", "beta")),

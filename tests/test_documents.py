@@ -1,6 +1,7 @@
 """What the README and the examples show, runs."""
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def example(name):
 
 def test_readme_code_runs():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     names = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
@@ -42,6 +43,17 @@ def test_readme_names_the_commands_of_the_makefile():
         assert (ROOT / link).exists(), link
 
 
+def test_everything_public_is_in_the_reference():
+    page = (ROOT / "docs" / "api.md").read_text()
+    modules = set(re.findall(r"automodule:: pymc_bdmc\.(\w+)", page))
+    functions = set(re.findall(r"autofunction:: (\w+)", page))
+    for name in bdmc.__all__:
+        if not inspect.ismodule(thing := getattr(bdmc, name)):
+            assert name in functions or thing.__module__.split(".")[1] in modules, name
+        else:
+            assert name in modules, name
+
+
 def test_eight_schools(tmp_path):
     module = example("eight_schools")
     results = module.main(chains=16, temperatures=60, folder=str(tmp_path))
@@ -49,6 +61,16 @@ def test_eight_schools(tmp_path):
     for dt in results.values():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.LOG_ML) < 4 * error
+
+
+def test_evidence_gallery(tmp_path):
+    found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
+    assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
+    table = bdmc.evidence(found["result"]).iloc[0]
+    assert abs(table["value"] - found["exact"]["simulated"]) < 4 * table["error"]
+    for name in ("work", "estimators", "convergence", "error_analysis"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
 
 
 def test_discrete_mixture():
@@ -68,3 +90,19 @@ def test_logistic_regression():
     dt = example("logistic_regression").main(chains=6, temperatures=40)
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
+
+
+def test_partition_function(tmp_path):
+    found = example("partition_function").main(hidden=8, epochs=10, folder=str(tmp_path))
+    assert (tmp_path / "tempering.png").stat().st_size > 10_000
+    for table in (found["annealed"], found["table"].loc[["RTS", "MBAR"]]):
+        assert ((table["value"] - found["exact"]).abs() < 4 * table["error"]).all()
+
+
+def test_ising(tmp_path):
+    results = example("ising").main(temperatures=(20, 100), folder=str(tmp_path))
+    assert (tmp_path / "ising_hysteresis.png").stat().st_size > 10_000
+    gaps = [
+        bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
+    ]
+    assert gaps[0] > gaps[1] > 0

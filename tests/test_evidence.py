@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.estimators import bar, certified_bounds, certified_lower, compare_estimators
+from pymc_bdmc.estimators import (
+    bar,
+    certified_bounds,
+    certified_lower,
+    certified_probability,
+    compare_estimators,
+)
 from pymc_bdmc.testsystems import GaussianWork
 from tests.test_stats import tree
 
@@ -12,7 +18,7 @@ WORK = GaussianWork(stds=(1.0,), log_z=-7.0)
 RNG = np.random.default_rng(3)
 FORWARD = np.array([WORK.forward(200, RNG) for _ in range(2)])
 REVERSE = np.array([WORK.reverse(100, RNG) for _ in range(2)])
-REAL = WORK.forward(150, RNG)
+REAL = GaussianWork(stds=(0.3,), log_z=-7.0).forward(150, RNG)
 
 
 def padded(rows, n):
@@ -53,28 +59,42 @@ def test_unknown_and_impossible_methods_are_refused():
 
 def test_certified_bounds_need_an_exact_start_for_an_upper_side():
     table = bdmc.certified(DT, confidence=0.9)
-    expected = certified_bounds(FORWARD[1], REVERSE[1], 0.9)
+    expected = certified_bounds(FORWARD[1], REVERSE[1], 0.95)
     assert table.loc[("simulated", 1), "lower"] == expected.lower
     assert table.loc[("simulated", 1), "upper"] == expected.upper
-    only_lower = certified_lower(REAL, 0.9, kind="order statistics")
+    only_lower = certified_lower(REAL, 0.95, kind="order statistics")
     assert table.loc[("real", 0), "lower"] == only_lower.lower
     assert table.loc[("real", 0), "upper"] == np.inf
     assert (table["lower"] < -7).all()
     assert (table["upper"] > -7).all()
     burned_in = bdmc.certified(tree(FORWARD, padded(REVERSE, 200), status="burned-in"))
     assert (burned_in["upper"] == np.inf).all()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        bdmc.certified(DT, confidence=-0.5)
 
 
-def test_a_hard_constraint_spends_half_of_the_failure_probability():
-    free, constrained = (bdmc.certified(tree(real=REAL, draws=d)) for d in (1.0, 4.0))
-    lower = certified_lower(REAL, 0.975, kind="order statistics").lower
-    shift = constrained.loc[("real", 0), "lower"] - lower
-    assert -0.2 < shift - np.log(0.25) < 0
-    assert constrained.loc[("real", 0), "lower"] < free.loc[("real", 0), "lower"]
+def test_a_hard_constraint_moves_bounds_and_estimates():
+    certified = bdmc.certified(tree(real=REAL, draws=4.0))
+    lower = certified_lower(REAL, 0.9875, kind="order statistics").lower
+    mass = certified_probability(600, 150, 0.9875)
+    assert certified.loc[("real", 0), "lower"] == pytest.approx(lower + mass.lower)
     moved = bdmc.evidence(tree(real=REAL, draws=4.0), "forward average")
     still = bdmc.evidence(tree(real=REAL), "forward average")
     assert (moved["value"] - still["value"]).item() == pytest.approx(np.log(0.25))
     assert (moved["error"] > still["error"]).all()
+
+
+@pytest.mark.parametrize("mass", [0.99, 0.95, 0.5])
+def test_certified_lower_bound_covers_whether_or_not_a_draw_was_rejected(mass):
+    """80 % of 500 runs of 32 chains of equal weights: draws are rejected in few, most or all."""
+    draws = np.random.default_rng(4).geometric(mass, size=(500, 32))
+    weights = np.zeros((500, 32))
+    dt = tree(weights, weights, prior_draws=(("dataset", "chain"), draws))
+    assert np.mean(bdmc.certified(dt, 0.8)["lower"] > np.log(mass)) <= 0.2
+    # Broken twin: P(S) taken to be K/N exactly
+    trusting = certified_lower(weights[0], 0.8, kind="order statistics").lower
+    failed = np.mean(trusting + np.log(32 / draws.sum(axis=1)) > np.log(mass))
+    assert (failed > 0.2) == (mass == 0.5)
 
 
 def test_certified_rows_of_the_summary():

@@ -47,7 +47,9 @@ def test_unidentified_binomial(step):
     ("step", "temperatures"),
     [
         (pm.NUTS, 1000),
-        (pm.HamiltonianMC, 2000),
+        (pm.HamiltonianMC, 3000),
+        ("hmc", 8000),
+        ("nuts", 2000),
         pytest.param(pm.Metropolis, 4000, marks=pytest.mark.slow),
         pytest.param(pm.Slice, 1000, marks=pytest.mark.slow),
     ],

@@ -19,11 +19,12 @@ ROOT = Path(pymc_bdmc.__file__).parent
 LAYERS = [
     {"__init__"},
     {"sampling", "plots"},
-    {"stats", "progress"},
-    {"convert", "evidence"},
+    {"lattice", "simulated_tempering", "tempered_evidence"},
+    {"stats", "rounds", "tempered_models"},
+    {"convert", "evidence", "progress"},
     {"annealing"},
     {"kernels", "simulation", "checks"},
-    {"testsystems"},
+    {"testsystems", "jitted"},
     {"tempering"},
     {"estimators"},
     {"schedules"},
@@ -86,8 +87,9 @@ def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
         "model", "chains", "temperatures", "schedule", "step", "simulate", "hyperparameters",
-        "hyperparameters_at", "idata", "datasets", "burn_in", "real_data", "random_seed", "cores",
-        "progressbar", "backend", "compile_kwargs",
+        "hyperparameters_at", "idata", "datasets", "burn_in", "real_data", "target_gap",
+        "max_temperatures", "max_time", "random_seed", "cores", "progressbar", "backend",
+        "compile_kwargs",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}
     assert defaults["chains"] == 64
@@ -95,6 +97,7 @@ def test_signature_of_sample_bdmc():
     assert defaults["schedule"] == "sigmoid"
     assert defaults["simulate"] == "hyperparameters"
     assert defaults["burn_in"] == 100
+    assert defaults["target_gap"] is None
     assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "model")
 
 

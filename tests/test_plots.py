@@ -5,8 +5,27 @@ import pytest
 from arviz_plots import PlotCollection
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
+from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
+from tests.test_stats import tree
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
+
+
+EVIDENCE_PLOTS = [
+    bdmc.plot_work,
+    bdmc.plot_estimators,
+    bdmc.plot_convergence,
+    bdmc.plot_error_analysis,
+]
+
+
+@pytest.fixture(scope="module")
+def works():
+    """Forward and reverse chains on two data sets, and on the real data; log ML is 2."""
+    work, rng = GaussianWork(stds=(1.2,), log_z=2.0), np.random.default_rng(1)
+    forward, reverse = (draw(256, rng).reshape(2, 128) for draw in (work.forward, work.reverse))
+    return tree(forward, reverse, work.forward(128, rng))
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +67,27 @@ def test_sandwich_against_temperatures(schools_result, backend):
 def test_hysteresis(schools_result, backend):
     pc = bdmc.plot_hysteresis({"one": schools_result, "two": schools_result}, backend=backend)
     assert pc.viz["path"]["log_likelihood"].sizes == {"model": 2, "direction": 2}
+
+
+@pytest.fixture(scope="module")
+def tempered():
+    rng = np.random.default_rng(1)
+    rbm = bdmc.lattice.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
+    return bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tempering(tempered, backend):
+    pc = bdmc.plot_tempering({"a": tempered, "b": tempered}, chains=3, backend=backend)
+    assert pc.viz["path"]["beta"].sizes == {"model": 2, "chain": 3}
+    assert pc.viz["knot"]["beta"].sizes == {"model": 2}
+
+
+def test_tempering_draws_the_places(tempered):
+    pc = bdmc.plot_tempering(tempered, backend="matplotlib", visuals={"knot": False})
+    line = pc.viz["path"]["beta"].sel(chain=2, model="").item()
+    np.testing.assert_allclose(line.get_ydata(), tempered["tempering"]["place"][2] / 5)
+    assert "knot" not in pc.viz.children
 
 
 def test_hysteresis_draws_the_mean_path(schools_result):
@@ -94,3 +134,108 @@ def test_panels_may_differ_in_chains_and_schedule(schools_result):
     for model, n in (("long", 31), ("short", 20)):
         line = pc.viz["path"]["log_likelihood"].sel(direction="forward", model=model).item()
         assert np.isfinite(line.get_ydata()[:n]).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("plot", EVIDENCE_PLOTS)
+def test_plots_of_the_evidence(works, plot, backend):
+    for dt in (works, one_data_set(works)):
+        assert isinstance(plot(dt, backend=backend), PlotCollection)
+
+
+@pytest.mark.parametrize("plot", EVIDENCE_PLOTS)
+def test_evidence_plots_of_real_data_alone(works, plot):
+    dt = works.copy()
+    del dt["forward"], dt["reverse"]
+    assert isinstance(plot(dt, backend="matplotlib"), PlotCollection)
+
+
+@pytest.mark.parametrize("plot", EVIDENCE_PLOTS)
+def test_options_reach_the_visuals_of_the_evidence(works, plot):
+    options = {"xlabel": {"text": "mine"}, "legend": False, "title": False}
+    pc = plot(one_data_set(works), backend="matplotlib", visuals=options)
+    figure = pc.viz["figure"].item()
+    assert figure.axes[0].get_xlabel() == "mine"
+    assert not figure.legends
+    with pytest.raises(ValueError, match="nonsense"):
+        plot(works, visuals={"nonsense": False})
+
+
+def test_work_is_marked_where_the_estimates_are(works):
+    dt = one_data_set(works)
+    forward, reverse = (dt[name]["log_weight"].values[0] for name in ("forward", "reverse"))
+    pc = bdmc.plot_work(dt, backend="matplotlib")
+    lines = pc.viz["estimate"]["work"].sel(model="")
+    for name, expected in [
+        ("forward", jarzynski_forward(forward).value),
+        ("both (BAR)", bar(forward, reverse).value),
+    ]:
+        assert lines.sel(direction=name).item().get_xdata()[0] == pytest.approx(-expected)
+    # Of several data sets, relative to BAR
+    shared = bdmc.plot_work(works, backend="matplotlib").viz["estimate"]["work"]
+    place = shared.sel(direction="both (BAR)").item().get_xdata()[0]
+    assert abs(place) < 0.01
+
+
+def test_estimators_tell_valid_from_invalid_and_mark_the_truth(works):
+    pc = bdmc.plot_estimators(works, exact={"real": 2.0}, backend="matplotlib")
+    table = bdmc.evidence(works, "all")
+    points = pc.viz["point"]["log_ml"]
+    for (data, dataset), rows in table.groupby(level=["data", "dataset"]):
+        title = "real" if data == "real" else f"{data} {dataset}"
+        invalid = rows.loc[~rows["valid"], "value"]
+        drawn = points.sel(model=title, status="invalid").item().get_offsets()[:, 0]
+        drawn = np.ma.compressed(drawn)
+        assert np.isin(drawn, invalid).all()
+        best = rows.loc[rows["recommended"], "value"].tolist()  # none on the real data
+        mark = points.sel(model=title, status="recommended").item().get_offsets()[:, 0]
+        assert np.ma.compressed(mark).tolist() == best
+        assert len(best) == (data != "real")
+    assert pc.viz["exact"]["log_ml"].sel(model="real").item().get_xdata()[0] == 2.0
+    assert pc.viz["exact"]["log_ml"].sel(model="simulated 0").item() is None
+    with pytest.raises(ValueError, match="'imaginary'"):
+        bdmc.plot_estimators(works, exact={"imaginary": 2.0})
+
+
+def test_estimates_beyond_the_axis_are_written_at_its_end():
+    bridge, rng = GaussianBridge.linear(5, correlation=0.5), np.random.default_rng(2)
+    dt = tree(bridge.forward(400, rng)[None], bridge.reverse(400, rng)[None])
+    value = bdmc.evidence(dt, "cumulant forward")["value"].item()
+    pc = bdmc.plot_estimators(dt, backend="matplotlib")
+    axes = pc.viz["figure"].item().axes[0]
+    assert f"{value:.4g} ▸" in [text.get_text() for text in axes.texts]
+    assert axes.get_xlim()[1] < value
+
+
+def test_convergence_draws_the_estimates_of_the_first_chains(works):
+    pc = bdmc.plot_convergence(works, methods=["bar"], backend="matplotlib")
+    line = pc.viz["line"]["log_ml"].sel(model="simulated 1", estimator="bar").item()
+    sizes, values = np.round(10 ** line.get_xdata()).astype(int), line.get_ydata()
+    assert (sizes[0], sizes[-1]) == (4, 128)
+    for n, value in zip(sizes, values, strict=True):
+        rows = [works[name]["log_weight"].values[1, :n] for name in ("forward", "reverse")]
+        assert value == pytest.approx(bar(*rows).value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"methods": ["mbar"]}, "mbar"), ({"exact": {"nowhere": 0.0}}, "nowhere")],
+)
+def test_convergence_refuses_what_it_does_not_know(works, changes, message):
+    with pytest.raises(ValueError, match=message):
+        bdmc.plot_convergence(works, **changes)
+    with pytest.raises(ValueError, match="8 or more"):
+        bdmc.plot_convergence(works.isel(chain=slice(7)))
+
+
+def test_error_analysis_draws_the_curves_of_the_estimators(works):
+    pc = bdmc.plot_error_analysis(works, group="reverse", dataset=1, backend="matplotlib")
+    expected = error_analysis(works["reverse"]["log_weight"].values[1], "reverse")
+    lines = pc.viz["line"]["error"]
+    bias = lines.sel(model="bias (nats)", curve="Ĉ(M, N)").item()
+    drawn = bias.get_ydata()
+    np.testing.assert_allclose(drawn[np.isfinite(drawn)], expected.drift)
+    with pytest.raises(ValueError, match="no such weights"):
+        bdmc.plot_error_analysis(works, dataset=2)
+    with pytest.raises(ValueError, match="64 chains"):
+        bdmc.plot_error_analysis(works.isel(chain=slice(63)))

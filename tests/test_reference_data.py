@@ -31,3 +31,26 @@ def test_linear_regression_on_the_health_survey():
     value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
     assert error < 0.3
     assert abs(value - -2334.8363) < SIGMAS * error
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.exists(), reason=f"the reference data are not at {DATA}")
+@pytest.mark.filterwarnings("ignore:After .* initial iterations")
+def test_machine_trained_on_mnist():
+    """784 × 500 units; published estimates of log Z are about 451.3-451.4."""
+    rbm = bdmc.lattice.RBM.load(DATA / "rbm" / "mnistvh_CD25.npz")
+    samples = rbm.draw_posterior(100, np.random.default_rng(1), burn_in=4000)
+    base = rbm.with_base_rate(samples.visible)
+    dt = bdmc.lattice.anneal(
+        base, temperatures=2000, burn_in=4000, random_seed=1, progressbar=False
+    )
+    annealed = bdmc.evidence(dt).iloc[0]
+    tempered = bdmc.tempered_evidence(
+        bdmc.temper(base, chains=100, temperatures=100, draws=2000, random_seed=1)
+    )
+    found = [annealed, *(tempered.loc[name] for name in ("RTS", "TI-RB corrected", "MBAR"))]
+    for each in found:
+        assert each["error"] < 0.6
+        assert abs(each["value"] - 451.35) < SIGMAS * each["error"]
+        error = np.hypot(each["error"], annealed["error"])
+        assert abs(each["value"] - annealed["value"]) < SIGMAS * error

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc import schedules
-from pymc_bdmc.schedules import Schedule, make_schedule
+from pymc_bdmc.schedules import Schedule, make_schedule, mean_between
 
 
 @pytest.mark.parametrize("name", ["linear", "sigmoid", "power", "cubic"])
@@ -62,3 +62,47 @@ def test_make_schedule():
     with pytest.raises(ValueError, match="exponent"):
         schedules.power(5, exponent=-1)
     assert isinstance(Schedule([0, 1]), Schedule)
+
+
+def gaussian_mean(betas, d=30, ratio=9.0):
+    """E_β[ℓ] of a d-dimensional normal prior with precision 1 and likelihood precision `ratio`."""
+    return -0.5 * d * ratio / (1 + ratio * betas)
+
+
+def expected_gap(schedule):
+    return float(schedule.increments @ np.diff(gaussian_mean(schedule.betas)))
+
+
+def test_adaptive_steps_have_equal_length_and_the_smallest_gap():
+    """Λ is known in closed form here: ∫ sqrt(m′) dβ = sqrt(d/2) ln(1 + ratio)."""
+    fine = np.linspace(0, 1, 2001)
+    schedule = schedules.adaptive(fine, gaussian_mean(fine), 100)
+    length = schedules.thermodynamic_length(fine, gaussian_mean(fine))
+    np.testing.assert_allclose(length, np.sqrt(30 / 2) * np.log(10), rtol=1e-4)
+    parts = np.sqrt(schedule.increments * np.diff(gaussian_mean(schedule.betas)))
+    np.testing.assert_allclose(parts, length / 100, rtol=1e-2)
+    np.testing.assert_allclose(expected_gap(schedule), length**2 / 100, rtol=1e-3)
+    for other in (schedules.linear(100), schedules.sigmoid(100), schedules.power(100)):
+        assert expected_gap(other) > 1.2 * expected_gap(schedule)
+
+
+def test_adaptive_survives_noise_and_an_infinite_mean_under_the_prior():
+    fine = np.linspace(0, 1, 51)
+    noisy = gaussian_mean(fine) + np.random.default_rng(1).normal(size=51)
+    noisy[0] = -np.inf
+    schedule = schedules.adaptive(fine, noisy, 1000)
+    assert schedule.n_temperatures == 1000
+    assert schedules.adaptive([0, 1], [-3.0, -3.0], 5).n_temperatures == 5  # nothing to adapt to
+
+
+def test_a_refined_schedule_contains_the_coarse_one():
+    coarse = schedules.sigmoid(7)
+    fine = coarse.refined()
+    np.testing.assert_array_equal(fine.betas[::2], coarse.betas)
+    assert fine.n_temperatures == 14
+
+
+def test_interpolation_survives_a_slope_beyond_floating_point():
+    known, means = np.array([0.0, 1e-273, 0.5, 1.0]), np.array([-1e268, -1e267, -3.0, -1.0])
+    found = mean_between(np.array([0.0, 5e-274, 1e-273, 0.75, 1.0]), known, means)
+    np.testing.assert_allclose(found, [-1e268, -1e268, -1e267, -2.0, -1.0])

@@ -136,3 +136,35 @@ def test_divergences_and_dead_chains_are_told():
     assert "diverged" not in doubts(real=np.zeros(33), divergences=(("beta",), np.zeros(4)))
     acceptance = (("chain",), np.r_[0.001, np.full(32, 0.7)])
     assert "1 of 33 chains hardly moved" in doubts(real=np.zeros(33), lowest_acceptance=acceptance)
+
+
+def with_paths(gap_at):
+    """A sandwich whose directions disagree where ``gap_at`` says; 100 temperatures."""
+    betas = np.linspace(0, 1, 101)
+    groups = {}
+    for name, sign in (("forward", -1), ("reverse", 1)):
+        groups[name] = xr.Dataset(
+            {
+                "log_weight": (("dataset", "chain"), np.full((1, 8), sign * 2.0)),
+                "prior_draws": (("dataset", "chain"), np.ones((1, 8))),
+                "log_likelihood_path": (("dataset", "beta"), sign * gap_at(betas)[None]),
+                "thermodynamic_length": ("dataset", [3.0]),
+            },
+            coords={"beta": betas},
+        )
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs["upper_bound"] = "exact"
+    return dt
+
+
+def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
+    knot = with_paths(lambda betas: 20.0 * ((betas > 0.4) & (betas < 0.45)))
+    (message,) = [text for text in bdmc.diagnose(knot) if "transition" in text]
+    beta = float(message.split("at beta = ")[1].split(" to ")[0])
+    assert 0.34 < beta < 0.46
+    assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
+
+
+def test_ideal_gap_is_the_squared_length_per_temperature():
+    row = bdmc.summary(with_paths(np.zeros_like)).loc[("simulated", "ideal gap")]
+    assert row["value"] == pytest.approx(9 / 100)

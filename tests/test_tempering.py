@@ -160,13 +160,13 @@ def test_observed_data_are_swapped_without_recompiling():
         pm.Normal("y", mu, 1.0, observed=[0.0, 1.0])
         pm.Poisson("k", pm.math.exp(mu), observed=2)
     density = TemperedDensity(model)
-    compiled = density._terms
+    compiled = density.terms
     point = {"mu": np.array(0.3)}
     for y, k in [([0.0, 1.0], 2), ([5.0, -1.0], 7)]:
         density.set_data({"y": np.array(y), "k": np.array(k)})
         expected = stats.norm.logpdf(y, 0.3).sum() + stats.poisson.logpmf(k, np.exp(0.3))
         assert density(point)[1] == pytest.approx(expected, rel=1e-12)
-    assert density._terms is compiled
+    assert density.terms is compiled
     assert density.data["k"] == 2
     with pytest.raises(ValueError, match="y must have the shape"):
         density.set_data({"y": np.zeros(3), "k": np.array(1)})
@@ -273,3 +273,66 @@ def test_a_prior_that_underflows_is_refused():
         pm.Normal("y", g, observed=0.0)
     with pytest.raises(ValueError, match="prior draw of g_log__ is infinite"):
         TemperedDensity(model, QUICK).draw_prior(np.random.default_rng(0))
+
+
+def _dependent_sizes():
+    with pm.Model() as model:
+        scale = pm.InverseGamma("scale", 3, 2)
+        slope = pm.Normal("slope", 0, pm.math.sqrt(scale), shape=3)
+        share = pm.Dirichlet("share", np.ones(2))
+        kind = pm.Categorical("kind", share, shape=2)
+        walk = pm.GaussianRandomWalk("walk", sigma=scale, init_dist=pm.Normal.dist(), steps=2)
+        cut = pm.Truncated("cut", pm.Normal.dist(slope[0], 1), lower=0)
+        pm.Normal("y", slope.sum() + kind.sum() + walk.sum() + cut, 1.0, observed=0.0)
+    return model
+
+
+def test_many_draws_at_once_are_draws():
+    """Two-sample tests of every element against one draw at a time; α = 1e-3 over all of them."""
+    sampler = ForwardSampler(TemperedModel.from_model(_dependent_sizes()))
+    assert sampler.batches
+    many = sampler.draw_many(4000, np.random.default_rng(1))
+    sampler.seed(np.random.default_rng(2))
+    singles = [sampler.draw()[0] for _ in range(1000)]
+    p_values = []
+    for name, values in many.items():
+        single = np.stack([point[name] for point in singles])
+        assert values.shape[1:] == single.shape[1:]
+        for a, b in zip(values.reshape(4000, -1).T, single.reshape(1000, -1).T, strict=True):
+            p_values.append(stats.ks_2samp(a, b).pvalue)
+            p_values.append(stats.spearmanr(a[:-1], a[1:]).pvalue)  # rows are independent
+    assert min(p_values) > 1e-3 / len(p_values)
+    dependence = stats.spearmanr(many["scale_log__"], np.abs(many["slope"][:, 0])).statistic
+    assert dependence > 0.1
+    again = sampler.draw_many(4000, np.random.default_rng(1))
+    np.testing.assert_array_equal(again["walk"], many["walk"])
+
+
+def _autoregression():
+    """PyTensor does not vectorize the loop inside of it."""
+    with pm.Model() as model:
+        path = pm.AR("path", [0.5], sigma=1.0, init_dist=pm.Normal.dist(), steps=3)
+        pm.Normal("y", path, 1.0, observed=np.zeros(4))
+    return model
+
+
+def _careless_draws():
+    """Right for one draw, but many would share their noise."""
+
+    def random(mu, rng=None, size=None):
+        return mu + rng.normal()
+
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        path = pm.CustomDist("path", mu, logp=lambda x, m: -0.5 * (x - m) ** 2, random=random)
+        pm.Normal("y", path, 1.0, observed=0.0)
+    return model
+
+
+@pytest.mark.parametrize("build", [_autoregression, _careless_draws])
+def test_what_cannot_be_batched_is_drawn_one_by_one(build):
+    sampler = ForwardSampler(TemperedModel.from_model(build()))
+    assert not sampler.batches
+    draws = sampler.draw_many(400, np.random.default_rng(1))
+    rest = draws["path"].reshape(400, -1)[:, 0] - draws.get("mu", 0.0)
+    assert stats.kstest(rest, "norm").pvalue > 1e-3  # α

@@ -1,7 +1,22 @@
-"""The annealing loop, and running many chains of it in parallel."""
+"""The annealing loop in its two engines, and running many chains of it in parallel."""
 
+from pymc_bdmc.annealing.compiled import CompiledEngine
 from pymc_bdmc.annealing.driver import anneal
-from pymc_bdmc.annealing.engine import AnnealTask, PilotTask, StepEngine
-from pymc_bdmc.annealing.parallel import WorkerPool
+from pymc_bdmc.annealing.engine import StepEngine
+from pymc_bdmc.annealing.parallel import ThreadPool, WorkerPool, available_cores
+from pymc_bdmc.annealing.pilot import PathTuning
+from pymc_bdmc.annealing.record import Recorder
+from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 
-__all__ = ["AnnealTask", "PilotTask", "StepEngine", "WorkerPool", "anneal"]
+__all__ = [
+    "AnnealTask",
+    "CompiledEngine",
+    "PathTuning",
+    "PilotTask",
+    "Recorder",
+    "StepEngine",
+    "ThreadPool",
+    "WorkerPool",
+    "anneal",
+    "available_cores",
+]

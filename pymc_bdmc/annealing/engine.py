@@ -1,20 +1,22 @@
 """Chains whose kernel is made of PyMC step methods: what one worker process holds and runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_bdmc.annealing.driver import anneal
+from pymc_bdmc.annealing.parallel import WorkerPool
+from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
-from pymc_bdmc.kernels.tuning import Tuning, pilot_betas, pilot_run
+from pymc_bdmc.kernels.tuning import PILOT_CHAINS, Tuning, combine, pilot_betas, pilot_run
 from pymc_bdmc.types import Chain, Direction, Point
 
 if TYPE_CHECKING:
     from pymc_bdmc.tempering import TemperedDensity
 
-__all__ = ["AnnealTask", "PilotTask", "StepEngine"]
+__all__ = ["StepEngine"]
 
 
 class StepEngine:
@@ -25,7 +27,7 @@ class StepEngine:
     density : TemperedDensity
         The path of densities.
     betas : ndarray of shape (T + 1,)
-        The schedule.
+        The schedule, unless a chain brings another.
     step, compile_kwargs
         See `build_steps`.
 
@@ -34,6 +36,9 @@ class StepEngine:
     ValueError
         If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
     """
+
+    pilots = PILOT_CHAINS
+    """Independent pilots on a data set."""
 
     def __init__(
         self,
@@ -65,6 +70,14 @@ class StepEngine:
             for step in self.steps
         )
 
+    def pool(self, cores: int) -> WorkerPool:
+        """Processes, each with a copy of this engine."""
+        return WorkerPool(self, cores)
+
+    def combine(self, tunings: Sequence[Tuning]) -> Tuning:
+        """Join the findings of the pilots on one data set."""
+        return combine(tunings, self.steps)
+
     def pilot(self, rng: np.random.Generator) -> Tuning:
         """Run one pilot chain on the present data, from its own draw from the prior."""
         start, _ = self.density.draw_prior(rng)
@@ -72,69 +85,37 @@ class StepEngine:
             step.sampling_state = state
         return pilot_run(self.density, self.steps, pilot_betas(self.betas), start, rng)
 
-    def kernel(self, tuning: Tuning, direction: Direction) -> StepKernel:
+    def kernel(
+        self, tuning: Tuning, direction: Direction, betas: np.ndarray | None = None
+    ) -> StepKernel:
         """Return the frozen kernel, reversed for the reverse direction."""
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
-        kernel = StepKernel(self.density, self.steps, self.betas, tuning)
+        kernel = StepKernel(
+            self.density, self.steps, self.betas if betas is None else betas, tuning
+        )
         return kernel if direction is Direction.FORWARD else kernel.reversal()
 
     def log_likelihood(self, point: Point) -> float:
         """ℓ of a point on the present data, nats."""
         return self.density(point)[1]
 
+    def run_pilot(self, task: PilotTask) -> Tuning:
+        """One pilot chain on the data of the task."""
+        self.density.set_data(task.data)
+        return self.pilot(np.random.default_rng(task.seed))
 
-@dataclass(frozen=True, eq=False)
-class PilotTask:
-    """One pilot chain on given observed data."""
-
-    data: Mapping[str, np.ndarray]
-    seed: np.random.SeedSequence
-
-    def run(self, engine: StepEngine) -> Tuning:
-        """Run the chain in this process."""
-        engine.density.set_data(self.data)
-        return engine.pilot(np.random.default_rng(self.seed))
-
-
-@dataclass(frozen=True, eq=False)
-class AnnealTask:
-    """One annealing chain on given observed data.
-
-    Attributes
-    ----------
-    direction : Direction
-        Forward chains draw their own start from the prior.
-    data : mapping of str to ndarray
-        Observed data.
-    tuning : Tuning
-        Of the kernel, the same in both directions.
-    seed : SeedSequence
-        The chain's stream.
-    start : Point, optional
-        θ* for a reverse chain.
-    burn_in : int
-        Kernel applications at β = 1 before a reverse chain starts.
-    """
-
-    direction: Direction
-    data: Mapping[str, np.ndarray]
-    tuning: Tuning
-    seed: np.random.SeedSequence
-    start: Point | None = None
-    burn_in: int = 0
-
-    def run(self, engine: StepEngine) -> Chain:
-        """Run the chain in this process."""
-        engine.density.set_data(self.data)
-        rng = np.random.default_rng(self.seed)
-        kernel = engine.kernel(self.tuning, self.direction)
-        if self.direction is Direction.FORWARD:
-            start, prior_draws = engine.density.draw_prior(rng)
+    def run_chain(self, task: AnnealTask) -> Chain:
+        """One annealing chain, from its own start."""
+        self.density.set_data(task.data)
+        rng = np.random.default_rng(task.seed)
+        kernel = self.kernel(task.tuning, task.direction, task.betas)
+        if task.direction is Direction.FORWARD:
+            start, prior_draws = self.density.draw_prior(rng)
         else:
-            start, prior_draws = self.start, 0
+            start, prior_draws = task.start, 0
         kernel.reset(rng)
-        for _ in range(self.burn_in):
-            start, _ = kernel.step(len(engine.betas) - 1, start)
-        chain = anneal(kernel, engine.log_likelihood, engine.betas, start, self.direction)
+        for _ in range(task.burn_in):
+            start, _ = kernel.step(len(task.betas) - 1, start)
+        chain = anneal(kernel, self.log_likelihood, task.betas, start, task.direction)
         return replace(chain, prior_draws=prior_draws)

@@ -1,15 +1,20 @@
 """Run independent tasks on an engine, in this process or in several, and survive Ctrl-C."""
 
 import multiprocessing
+import os
+import queue
 import signal
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, Protocol
 
 import cloudpickle
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Task", "WorkerPool"]
+__all__ = ["Task", "ThreadPool", "WorkerPool", "available_cores"]
 
 
 class Task(Protocol):
@@ -17,6 +22,20 @@ class Task(Protocol):
 
     def run(self, engine: Any) -> Any:
         """Do the work."""
+
+
+def available_cores() -> int:
+    """CPUs that this process may use, hardware threads included: they pay here.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.annealing import available_cores
+    >>> available_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class WorkerPool:
@@ -80,6 +99,74 @@ class WorkerPool:
         }
         for future in as_completed(futures):
             yield futures[future], future.result()
+
+
+class ThreadPool:
+    """Threads that share an engine whose work runs without the GIL.
+
+    Parameters
+    ----------
+    engine : object
+        Handed to every task.
+    cores : int
+        Number of threads.
+    stop : ndarray of shape (1,)
+        Set when the pool is left before its tasks are done: they then end early, with None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.annealing.parallel import ThreadPool
+    >>> class Double:
+    ...     def run(self, engine):
+    ...         return engine * 2
+    >>> with ThreadPool(10, 2, np.zeros(1)) as pool:
+    ...     list(pool.run([Double()]))
+    [(0, 20)]
+    """
+
+    def __init__(self, engine: Any, cores: int, stop: np.ndarray):
+        self._engine = engine
+        self._cores = cores
+        self._stop = stop
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "ThreadPool":
+        self._stop[0] = 0
+        self._limits = threadpool_limits(1)
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self._stop[0] = 1
+        for thread in self._threads:
+            thread.join()
+        self._limits.restore_original_limits()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish."""
+        # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
+        waiting, done = deque(enumerate(tasks)), queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, args=(waiting, done)) for _ in range(self._cores)
+        ]
+        for thread in self._threads:
+            thread.start()
+        for _ in tasks:
+            i, result, error = done.get()
+            if error is not None:
+                raise error
+            yield i, result
+
+    def _work(self, waiting: deque, done: queue.SimpleQueue) -> None:
+        while not self._stop[0]:
+            try:
+                i, task = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                done.put((i, task.run(self._engine), None))
+            except BaseException as error:
+                done.put((i, None, error))
 
 
 _worker_engine: Any = None

@@ -27,6 +27,7 @@ from pymc_bdmc.estimators.divergence import (
 )
 from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
+from pymc_bdmc.estimators.flow import TemperatureFlow, count_passages, temperature_flow
 from pymc_bdmc.estimators.histogram import (
     WorkDistribution,
     histogram,
@@ -40,6 +41,15 @@ from pymc_bdmc.estimators.jarzynski import (
     log_mean_exp,
 )
 from pymc_bdmc.estimators.sandwich import clustered_mean, jeffreys_bound, log_prior_mass
+from pymc_bdmc.estimators.tempering import (
+    LadderEstimate,
+    draw_places,
+    mbar_error,
+    place_probabilities,
+    rao_blackwellized,
+    sequential_likelihood,
+)
+from pymc_bdmc.estimators.thermodynamic import integrate_path, thermodynamic_integration
 
 __all__ = [
     "CertifiedBounds",
@@ -47,6 +57,8 @@ __all__ = [
     "ErrorAnalysis",
     "Estimate",
     "EvidenceDraws",
+    "LadderEstimate",
+    "TemperatureFlow",
     "WeightedAverage",
     "WorkDistribution",
     "bar",
@@ -57,23 +69,32 @@ __all__ = [
     "certified_upper",
     "clustered_mean",
     "compare_estimators",
+    "count_passages",
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
+    "draw_places",
     "effective_sample_size",
     "error_analysis",
     "forward_divergence",
     "histogram",
     "histogram_posterior",
+    "integrate_path",
     "jarzynski_forward",
     "jarzynski_reverse",
     "jeffreys_bound",
     "log_e_values",
     "log_mean_exp",
     "log_prior_mass",
+    "mbar_error",
     "overlap",
+    "place_probabilities",
+    "rao_blackwellized",
     "reverse_divergence",
     "round_confidence",
+    "sequential_likelihood",
+    "temperature_flow",
+    "thermodynamic_integration",
     "weighted_average",
     "work_distribution",
 ]

@@ -29,10 +29,18 @@ class Tuning:
         Temperatures of the pilot, increasing.
     values : list of list of dict
         ``values[g][i]`` maps parameter names of step method i to values, as `Adaptation` reads.
+    mean_log_likelihood : ndarray of shape (G + 1,)
+        Mean of ℓ along the pilot, nats, at β = 0 (its start) and at ``betas``.
     """
 
     betas: np.ndarray
     values: list[list[Values]]
+    mean_log_likelihood: np.ndarray
+
+    @property
+    def path_betas(self) -> np.ndarray:
+        """Where ``mean_log_likelihood`` was taken, from 0 to 1."""
+        return np.concatenate([[0.0], self.betas])
 
     @cached_property
     def _knots(self) -> list[float]:
@@ -60,6 +68,15 @@ class Tuning:
             {name: value + ahead * slope for name, value, slope in piece}
             for piece in self._pieces[above - 1]
         ]
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Step size of the Hamiltonian steps by temperature; NaN at β = 0 and without any."""
+        sizes = np.full(len(betas), np.nan)
+        for t in range(1, len(betas)):
+            for values in self.at(betas[t]):
+                if "step_size" in values:
+                    sizes[t] = np.exp(values["step_size"])
+        return sizes
 
 
 def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
@@ -93,16 +110,19 @@ def pilot_run(
     accesses = [adaptation(step) for step in steps]
     for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
         step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
-    point, values = start, []
+    point, values, means = start, [], [density(start)[1]]
     for beta in betas:
         density.set_beta(beta)
         for access, step in zip(accesses, steps, strict=True):
             access.restart(step)
+        ells = []
         for _ in range(PILOT_STEPS):
             for step in steps:
                 point, _ = step.step(point)
+            ells.append(density(point)[1])
+        means.append(np.mean(ells[PILOT_STEPS // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
-    return Tuning(betas, values)
+    return Tuning(betas, values, np.array(means))
 
 
 def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
@@ -112,4 +132,5 @@ def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
         [access.merge(found) for access, *found in zip(accesses, *stage, strict=True)]
         for stage in zip(*(tuning.values for tuning in tunings), strict=True)
     ]
-    return Tuning(tunings[0].betas, values)
+    means = np.mean([tuning.mean_log_likelihood for tuning in tunings], axis=0)
+    return Tuning(tunings[0].betas, values, means)

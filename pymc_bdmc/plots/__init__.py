@@ -1,6 +1,19 @@
 """Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
 
+from pymc_bdmc.plots.convergence import plot_convergence
+from pymc_bdmc.plots.error_analysis import plot_error_analysis
+from pymc_bdmc.plots.estimators import plot_estimators
 from pymc_bdmc.plots.hysteresis import plot_hysteresis
 from pymc_bdmc.plots.sandwich import plot_sandwich
+from pymc_bdmc.plots.tempering import plot_tempering
+from pymc_bdmc.plots.work import plot_work
 
-__all__ = ["plot_hysteresis", "plot_sandwich"]
+__all__ = [
+    "plot_convergence",
+    "plot_error_analysis",
+    "plot_estimators",
+    "plot_hysteresis",
+    "plot_sandwich",
+    "plot_tempering",
+    "plot_work",
+]

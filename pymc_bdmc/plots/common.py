@@ -1,20 +1,88 @@
 """What the plots share: results as labelled panels, their layout, and drawing one visual."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from arviz_base import rcParams
-from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.plot_collection import PlotCollection, backend_from_object
 from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
 from arviz_plots.visuals import labelled_title, set_xticks
 
-__all__ = ["Canvas", "along", "panels", "stacked"]
+from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.evidence import data_sets, evidence
+
+Z95 = 1.96
+"""Standard errors on either side of a 95 % interval."""
+
+__all__ = [
+    "Canvas",
+    "along",
+    "estimates",
+    "exact_values",
+    "log_ml_runs",
+    "log_ticks",
+    "panels",
+    "set_yticks",
+    "stacked",
+]
 
 
 def panels(dt: xr.DataTree | Mapping[str, object]) -> dict[str, object]:
     """Results by panel title; a single result has one panel without a title."""
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
+
+
+def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
+    """Log weights whose averages estimate log ML, nats, by direction: of every data set."""
+    found = [
+        {"real": forward + mass}
+        if reverse is None
+        else {"forward": forward + mass, "reverse": reverse + mass}
+        for *_, forward, reverse, n_draws in data_sets(dt)
+        for mass in [log_prior_mass(n_draws)[1]]
+    ]
+    if not found:
+        raise ValueError("No chain was finished, so there is nothing to draw.")
+    return found
+
+
+def estimates(
+    dt: xr.DataTree | Mapping[str, xr.DataTree], sizes: Sequence[int | None] = (None,)
+) -> xr.Dataset:
+    """Columns of `evidence` by all methods, from the first chains and from all.
+
+    Of dimensions ``model``, a panel for every data set of each result, ``chains``, the numbers of
+    chains asked for, and ``estimator``. NaN where a method does not apply.
+    """
+    found = {}
+    for size in sizes:
+        for title, each in panels(dt).items():
+            table = evidence(each.isel(chain=slice(size)), "all")
+            for (data, dataset), rows in table.groupby(level=["data", "dataset"], sort=False):
+                several = data == "simulated" and each["forward"].sizes["dataset"] > 1
+                name = f"{data} {dataset}" if several else data
+                key = f"{title}, {name}" if title else name
+                columns = rows.droplevel(["data", "dataset"]).drop(columns="reason")
+                found[key, -1 if size is None else size] = columns.astype(float)
+    table = pd.concat(found, names=["model", "chains", "estimator"])
+    order = {name: table.index.unique(name) for name in table.index.names}
+    joined = table.to_xarray().reindex(order)
+    return joined if joined.sizes["model"] > 1 else joined.assign_coords(model=[""])
+
+
+def exact_values(
+    exact: float | Mapping[str, float] | None, titles: list[str]
+) -> xr.DataArray | None:
+    """Known values by panel, NaN where there is none."""
+    if exact is None:
+        return None
+    by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
+    unknown = set(by_title) - set(titles)
+    if unknown:
+        raise ValueError(f"exact: {sorted(unknown)} are not among the panels {titles}.")
+    return xr.DataArray([by_title.get(title, np.nan) for title in titles], {"model": titles})
 
 
 def stacked(by_panel: Mapping[str, Mapping[str, xr.DataArray]]) -> xr.DataArray:
@@ -31,15 +99,33 @@ def along(dim: str, **parts: xr.DataArray) -> xr.DataArray:
     return xr.concat(xr.broadcast(*parts.values()), xr.Variable(dim, np.array(list(parts))))
 
 
+def log_ticks(values: np.ndarray) -> dict[str, list]:
+    """Ticks within the range of decimal logarithms: 1, 2, 5, 10, … or powers of ten, labelled."""
+    finite = np.asarray(values)[np.isfinite(values)]
+    low, high = finite.min(), finite.max()
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    decades = 10.0 ** np.arange(np.floor(low), np.ceil(high) + 1)
+    ticks = np.multiply.outer(decades, steps).ravel()
+    ticks = ticks[(ticks >= 0.99 * 10**low) & (ticks <= 1.01 * 10**high)]
+    return {"values": np.log10(ticks).tolist(), "labels": [f"{tick:g}" for tick in ticks]}
+
+
+def set_yticks(da, target, values, labels, **kwargs):
+    """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
+    return backend_from_object(target).yticks(values, labels, target, **kwargs)
+
+
 class Canvas:
-    """A plot a model, colours by direction, and the user's options for each visual.
+    """A plot a model, colours by one more dimension, and the user's options for each visual.
 
     Parameters
     ----------
     data : Dataset
-        Has the dimensions ``model`` and ``direction``.
+        Has the dimensions ``model`` and ``by``.
     plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
         As given to the plot.
+    by : str
+        Dimension that the colours and the legend tell.
     """
 
     def __init__(
@@ -50,22 +136,25 @@ class Canvas:
         aes_by_visuals: dict,
         visuals: dict,
         pc_kwargs: dict,
+        by: str = "direction",
     ):
+        self.by = by
         self.visuals = visuals
         self.aes_by_visuals = aes_by_visuals
         # One element of each panel, for the visuals that depend on the panel alone.
         others = [dim for dim in data.dims if dim != "model"]
-        self.panel = data.isel(dict.fromkeys(others, 0), drop=True)
-        self.collection = plot_collection or _wrap(data, backend, pc_kwargs)
+        self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
+        self.collection = plot_collection or _wrap(data, backend, pc_kwargs, by)
 
     def draw(self, name: str, visual: Callable, data: xr.Dataset, **defaults) -> None:
         """Draw one visual wherever the data and the aesthetics say."""
         kwargs = get_visual_kwargs(self.visuals, name)
         if kwargs is not False:
-            dims = [dim for dim in data.dims if dim not in ("model", "direction")]
+            dims = [dim for dim in data.dims if dim not in ("model", self.by)]
             *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
             options = {**defaults, **kwargs}
-            keep = visual is not set_xticks  # its several artists do not fit the collection's store
+            # The several artists of ticks do not fit the collection's store.
+            keep = visual not in (set_xticks, set_yticks)
             self.collection.map(
                 visual, name, data=data, ignore_aes=ignore, store_artist=keep, **options
             )
@@ -87,13 +176,13 @@ class Canvas:
             beside = (
                 {"loc": "outside right upper"} if self.collection.backend == "matplotlib" else {}
             )
-            self.collection.add_legend(**{"dim": ["direction"], **beside, **options})
+            self.collection.add_legend(**{"dim": [self.by], **beside, **options})
         return self.collection
 
 
-def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict) -> PlotCollection:
+def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, by: str) -> PlotCollection:
     backend = rcParams["plot.backend"] if backend is None else backend
-    columns = min(data.sizes["model"], 3)
+    columns = min(data.sizes["model"], pc_kwargs.get("col_wrap", 3))
     rows = -(-data.sizes["model"] // columns)
     figure = {"figsize": (600 * columns, 360 * rows), "figsize_units": "dots"}
     if backend == "matplotlib":
@@ -103,7 +192,7 @@ def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict) -> PlotCollect
     if "figsize" in given:
         del figure["figsize"], figure["figsize_units"]
     pc_kwargs["figure_kwargs"] = figure | given
-    pc_kwargs["aes"] = {"color": ["direction"], **pc_kwargs.get("aes", {})}
+    pc_kwargs["aes"] = {"color": [by], **pc_kwargs.get("aes", {})}
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import xarray as xr
 from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
@@ -12,6 +13,7 @@ from arviz_plots.visuals import (
     labelled_y,
     line_xy,
     set_ylim,
+    vline,
 )
 
 from pymc_bdmc.plots.common import Canvas, along, panels, stacked
@@ -26,10 +28,10 @@ def plot_hysteresis(
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
     aes_by_visuals: Mapping[
-        Literal["path", "loop", "title", "xlabel", "ylabel", "ylim"], Sequence[str]
+        Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim"], Sequence[str]
     ] = None,
     visuals: Mapping[
-        Literal["path", "loop", "title", "xlabel", "ylabel", "ylim", "legend"],
+        Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim", "legend"],
         Mapping[str, Any] | bool,
     ] = None,
     **pc_kwargs,
@@ -55,6 +57,7 @@ def plot_hysteresis(
 
         * path -> :func:`arviz_plots.visuals.line_xy`, mean ℓ along β
         * loop -> :func:`arviz_plots.visuals.fill_between_y`, the area between the directions
+        * critical -> :func:`arviz_plots.visuals.vline`, at the critical β of a lattice model
         * title, xlabel, ylabel -> the labels
         * ylim -> :func:`arviz_plots.visuals.set_ylim`; by default the extreme 5 % of each path,
           next to the prior, are cut off
@@ -93,6 +96,10 @@ def plot_hysteresis(
         band = along("kwarg", x=beta.isel(direction=0, drop=True), y_bottom=low, y_top=high)
         canvas.draw("loop", fill_between_y, _named(band), color="gray", alpha=0.2)
     canvas.draw("path", line_xy, _named(along("plot_axis", x=beta, y=paths)))
+    critical = [each.attrs.get("critical_beta", np.nan) for each in panels(dt).values()]
+    if not np.isnan(critical).all():
+        lines = xr.DataArray(critical, {"model": paths["model"]})
+        canvas.draw("critical", vline, _named(lines), color="gray", linestyle="C1")
     canvas.draw("ylim", _set_ylim, _named(_shown_range(paths)))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="mean log likelihood (nats)")

@@ -37,11 +37,37 @@ class ContinuousSystem(ABC):
 
     @abstractmethod
     def step_size(self, beta: float) -> float:
-        """Give the standard deviation of Metropolis proposals at β."""
+        """Give the standard deviation of Metropolis proposals at β, elementwise for an array."""
 
     def prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n states from the prior."""
         return self.prior_std * rng.normal(size=(self.dimension, n))
+
+    description = "random-walk Metropolis"
+
+    def draw_prior(self, chains: int, rng: np.random.Generator) -> np.ndarray:
+        """States for simulated tempering at β = 0; the same as `prior`."""
+        return self.prior(chains, rng)
+
+    def step(
+        self, state: np.ndarray, betas: np.ndarray, rng: np.random.Generator, moves: int = 20
+    ) -> np.ndarray:
+        """Metropolis steps of every chain at its own β, as simulated tempering needs them.
+
+        Parameters
+        ----------
+        state : ndarray of shape (dimension, n)
+        betas : ndarray of shape (n,)
+            Where β = 0, the prior is drawn from anew.
+        rng : Generator
+        moves : int
+            Metropolis steps.
+        """
+        x = np.where(betas > 0, state, self.prior(betas.size, rng))
+        ell = self.log_likelihood(x)
+        for _ in range(moves):
+            x, ell = self._metropolis(x, ell, betas, rng)
+        return x
 
     def anneal(
         self,

@@ -1,4 +1,4 @@
-"""Annealing on a finite state space, computed exactly from its transition matrices."""
+"""Annealing on a finite state space, exactly or by chains, from its transition matrices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, rel_entr
 
-__all__ = ["ExactSandwich", "exact_sandwich", "metropolis_transitions"]
+__all__ = ["ExactSandwich", "FiniteSystem", "exact_sandwich", "metropolis_transitions"]
 
 CHUNK = 1000
 """Transition matrices held at a time."""
@@ -93,7 +93,7 @@ def exact_sandwich(
     log_likelihood = np.asarray(log_likelihood, dtype=float)
     betas = np.asarray(schedule, dtype=float)
     _check(log_prior, log_likelihood, betas)
-    get = transitions if callable(transitions) else _lookup(np.asarray(transitions), betas)
+    get = _lookup(transitions, betas)
     increments = np.diff(betas)
     steps = np.arange(1, betas.size)
 
@@ -127,6 +127,105 @@ def exact_sandwich(
         forward_divergence=float(forward),
         reverse_divergence=float(reverse),
     )
+
+
+@dataclass(frozen=True)
+class FiniteSystem:
+    """Chains on a finite state space, whose expectations `exact_sandwich` gives.
+
+    Parameters
+    ----------
+    log_prior, log_likelihood, schedule, transitions
+        As for `exact_sandwich`.
+
+    Raises
+    ------
+    ValueError
+        If the schedule does not increase from 0 to 1, shapes do not fit, or the prior is not
+        normalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testsystems import FiniteSystem, metropolis_transitions
+    >>> log_prior, log_likelihood = np.log([0.5, 0.5]), np.array([0.0, 1.0])
+    >>> kernel = metropolis_transitions(log_prior, log_likelihood, [[0, 1], [1, 0]])
+    >>> system = FiniteSystem(log_prior, log_likelihood, np.array([0.0, 0.5, 1.0]), kernel)
+    >>> forward = system.forward(10_000, np.random.default_rng(0))
+    >>> bool(abs(np.log(np.exp(forward).mean()) - system.log_z) < 0.02)
+    True
+    """
+
+    log_prior: np.ndarray
+    log_likelihood: np.ndarray
+    schedule: np.ndarray
+    transitions: np.ndarray | Callable[[np.ndarray], np.ndarray]
+
+    def __post_init__(self):
+        _check(self.log_prior, self.log_likelihood, self.schedule)
+
+    @classmethod
+    def ising(cls, side: int, coupling: float, temperatures: int = 30) -> "FiniteSystem":
+        """Periodic square lattice of spins with a linear schedule, 2^(side²) states in all.
+
+        At each temperature side² spins are picked at random, one after another, and flipped by
+        Metropolis' rule.
+        """
+        n = side**2
+        states = np.arange(2**n)
+        spins = 1 - 2 * (states[:, None] >> np.arange(n) & 1).reshape(-1, side, side)
+        bonds = sum(np.sum(spins * np.roll(spins, 1, axis), axis=(1, 2)) for axis in (1, 2))
+        proposal = np.zeros((2**n, 2**n))
+        for spin in range(n):
+            proposal[states, states ^ (1 << spin)] = 1 / n
+        log_prior = np.full(2**n, -n * np.log(2))
+        flip = metropolis_transitions(log_prior, coupling * bonds, proposal)
+        return cls(
+            log_prior,
+            coupling * bonds,
+            np.linspace(0, 1, temperatures + 1),
+            lambda betas: np.linalg.matrix_power(flip(betas), n),
+        )
+
+    @property
+    def log_z(self) -> float:
+        """Log evidence, nats."""
+        return float(logsumexp(self.log_prior + self.log_likelihood))
+
+    def forward(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the log weights of n independent forward chains, nats."""
+        states = _draw_rows(np.exp(self.log_prior)[None], np.zeros(n, dtype=int), rng)
+        log_weights, increments = np.zeros(n), np.diff(self.schedule)
+        for t, increment in enumerate(increments[:-1]):
+            log_weights += increment * self.log_likelihood[states]
+            states = _draw_rows(self._kernel(t + 1)[0], states, rng)
+        return log_weights + increments[-1] * self.log_likelihood[states]
+
+    def reverse(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the log weights of n independent reverse chains, each from its own state, nats."""
+        states = _draw_rows(self._kernel(-1)[1][None], np.zeros(n, dtype=int), rng)
+        log_weights, increments = np.zeros(n), np.diff(self.schedule)
+        for t in range(increments.size, 0, -1):
+            matrix, target = self._kernel(t)
+            states = _draw_rows(matrix.T * target / target[:, None], states, rng)
+            log_weights += increments[t - 1] * self.log_likelihood[states]
+        return log_weights
+
+    def _kernel(self, t):
+        """K_t and the distribution that it leaves invariant."""
+        log_p = self.log_prior + self.schedule[t] * self.log_likelihood
+        matrix = _lookup(self.transitions, self.schedule)(self.schedule[[t]])[0]
+        return matrix, np.exp(log_p - logsumexp(log_p))
+
+
+def _draw_rows(matrix, rows, rng):
+    """Draw a column for each chosen row of a stochastic matrix."""
+    cumulative = np.cumsum(matrix, axis=1)
+    cumulative /= cumulative[:, -1:]
+    # Row i covers the numbers from i to i + 1, so that one search serves all chains.
+    edges = (cumulative + np.arange(len(matrix))[:, None]).ravel()
+    found = np.searchsorted(edges, rows + rng.random(rows.size), side="right")
+    return np.minimum(found - rows * matrix.shape[1], matrix.shape[1] - 1)
 
 
 def metropolis_transitions(
@@ -199,7 +298,10 @@ def _check_kernels(matrices, invariant):
         raise ValueError("A transition matrix does not leave its tempered distribution invariant.")
 
 
-def _lookup(matrices, betas):
+def _lookup(transitions, betas):
+    if callable(transitions):
+        return transitions
+    matrices = np.asarray(transitions)
     if matrices.ndim != 3 or matrices.shape[0] != betas.size - 1:
         raise ValueError(f"{betas.size - 1} transition matrices are needed.")
     return lambda wanted: matrices[np.searchsorted(betas[1:], wanted)]

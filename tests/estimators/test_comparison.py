@@ -18,8 +18,8 @@ def test_forward_average_that_misses_a_spike_is_found_out():
 
 
 def test_estimates_that_agree_stay_valid():
-    work, rng = GaussianWork(stds=(0.5,)), np.random.default_rng(2)
-    found = compare_estimators(work.forward(200, rng), work.reverse(200, rng))
+    work, rng = GaussianWork(stds=(0.4,)), np.random.default_rng(2)
+    found = compare_estimators(work.forward(400, rng), work.reverse(400, rng))
     assert len(found.estimates) == 7
     assert all(e.valid for e in found.estimates.values())
 

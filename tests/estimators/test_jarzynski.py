@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.testsystems import GaussianWork
+from pymc_bdmc.testsystems import GammaWork, GaussianBridge, GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
 
 def test_mean_of_logs_for_log_of_mean(gaussian_work):
     rng = np.random.default_rng(1)
-    forward, reverse = gaussian_work.forward(20_000, rng), gaussian_work.reverse(20_000, rng)
+    forward, reverse = gaussian_work.forward(100_000, rng), gaussian_work.reverse(100_000, rng)
     for estimate, mean_of_logs in [
         (jarzynski_forward(forward), forward.mean()),
         (jarzynski_reverse(reverse), reverse.mean()),
@@ -39,6 +39,55 @@ def test_says_valid_for_easy_work():
     work, rng = GaussianWork(stds=(0.3,)), np.random.default_rng(4)
     valid = [jarzynski_forward(work.forward(100, rng)).valid for _ in range(200)]
     assert np.mean(valid) > 0.9
+
+
+def one_direction(system, direction, chains, rng, replicates=2000):
+    """Exponents whose exponentials average to one, a row for each replicate."""
+    draws = getattr(system, direction)(replicates * chains, rng).reshape(replicates, chains)
+    return draws - system.log_z if direction == "forward" else system.log_z - draws
+
+
+@pytest.mark.parametrize(
+    ("system", "direction", "chains"),
+    [
+        (GaussianWork(stds=(0.2,)), "forward", 30),
+        (GaussianWork(stds=(0.4,)), "reverse", 200),
+        (GammaWork(shape=1.0, rate=5.0), "forward", 100),
+        (GammaWork(shape=20.0, rate=5.0), "forward", 1000),  # left-skewed log weights
+        (GammaWork(shape=5.0, rate=5.0), "reverse", 500),  # Pareto-tailed weights
+        (GaussianBridge.equal_divergence(400, correlation=0.5), "reverse", 300),
+    ],
+)
+def test_interval_covers_where_valid(system, direction, chains):
+    """93-97 % as asked; 2000 replicates of 95 % leave this range with α = 4e-5 each."""
+    rows = one_direction(system, direction, chains, np.random.default_rng(5))
+    runs = [jarzynski_forward(row) for row in rows]
+    valid = np.array([r.valid for r in runs])
+    covers = np.array([abs(r.value) < 1.96 * r.error for r in runs])
+    assert valid.mean() > 0.5
+    assert 0.93 < covers[valid].mean() < 0.97
+
+
+def test_a_check_by_observed_skewness_alone_picks_out_what_is_too_low():
+    """Broken twin: of equally skew samples, those that missed heavy weights look the best."""
+    work = GaussianWork(stds=(0.8,))
+    rows = one_direction(work, "forward", 100, np.random.default_rng(6))
+    weights = np.exp(rows)
+    errors = weights.std(axis=1, ddof=1) / weights.mean(axis=1) / 10
+    deviations = weights - weights.mean(axis=1, keepdims=True)
+    skewness = np.sum(deviations**3, axis=1) / np.sum(deviations**2, axis=1) ** 1.5
+    covers = np.abs(np.log(weights.mean(axis=1))) < 1.96 * errors
+    assert covers.mean() > 0.93  # of all samples
+    assert np.mean(skewness <= 0.25) > 0.5
+    assert covers[skewness <= 0.25].mean() < 0.93
+    assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.01
+
+
+def test_symmetric_tails_are_seen_by_their_fourth_cumulant():
+    """One chain in five is three times as wide: intervals of 300 valid chains covered 89 %."""
+    work = GaussianWork(means=(0.0, 0.0), stds=(0.3, 1.0), weights=(0.8, 0.2))
+    rows = one_direction(work, "forward", 300, np.random.default_rng(7), replicates=500)
+    assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.5
 
 
 def test_all_weights_zero():

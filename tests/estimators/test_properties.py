@@ -129,7 +129,7 @@ def test_one_chain_has_no_error(name):
 @every
 def test_equal_weights_are_exact(name):
     # Exact sampling: every log weight is log Z, whatever the numbers of chains.
-    estimate = TWO_SIDED[name](np.full(40, 7.0), np.full(30, 7.0))
+    estimate = TWO_SIDED[name](np.full(120, 7.0), np.full(100, 7.0))
     assert estimate.value == pytest.approx(7.0, abs=1e-9)
     assert estimate.error == pytest.approx(0.0, abs=1e-6)
     assert estimate.valid

@@ -285,12 +285,15 @@ def test_tuning_is_interpolated_over_beta_and_held_beyond():
     tuning = Tuning(
         np.array([0.2, 1.0]),
         [[{"w": np.array([0.0, 2.0])}, {}], [{"w": np.array([4.0, 0.0])}, {}]],
+        np.array([-9.0, -3.0, -1.0]),
     )
     np.testing.assert_allclose(tuning.at(0.4)[0]["w"], [1.0, 1.5])
     np.testing.assert_allclose(tuning.at(0.05)[0]["w"], [0.0, 2.0])
     np.testing.assert_allclose(tuning.at(1.0)[0]["w"], [4.0, 0.0])
     assert tuning.at(0.4)[1] == {}
-    twice = combine([tuning, Tuning(tuning.betas, tuning.values[::-1])], [None, None])
+    other = Tuning(tuning.betas, tuning.values[::-1], np.array([-7.0, -3.0, -2.0]))
+    twice = combine([tuning, other], [None, None])
+    np.testing.assert_allclose(twice.mean_log_likelihood, [-8.0, -3.0, -1.5])
     np.testing.assert_allclose(twice.at(0.4)[0]["w"], [2.0, 1.0])
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pymc_bdmc.testsystems import Grid, exact_sandwich, metropolis_transitions
+from pymc_bdmc.testsystems import FiniteSystem, Grid, exact_sandwich, metropolis_transitions
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,39 @@ def test_agrees_with_enumeration_of_paths():
         marginal = marginal @ kernel
         unreversed += step * (marginal @ log_likelihood)
     assert abs(unreversed - upper) > 1e-6
+
+
+def test_chains_have_the_exact_means():
+    """Of four states with a kernel that is not its own reversal; two-sided α = 6e-5 each."""
+    rng = np.random.default_rng(4)
+    log_prior, log_likelihood = np.log(rng.dirichlet(np.ones(4))), 2 * rng.normal(size=4)
+    betas, kernel = np.linspace(0, 1, 5), two_sweeps(log_prior, log_likelihood)
+    system = FiniteSystem(log_prior, log_likelihood, betas, kernel)
+    exact = exact_sandwich(log_prior, log_likelihood, betas, kernel)
+    forward, reverse = system.forward(100_000, rng), system.reverse(100_000, rng)
+
+    def off_by(draws, mean):
+        return abs(draws.mean() - mean) / (draws.std() / np.sqrt(draws.size))
+
+    assert off_by(forward, exact.lower) < 4
+    assert off_by(reverse, exact.upper) < 4
+    assert off_by(np.exp(forward - exact.log_z), 1) < 4
+    assert off_by(np.exp(exact.log_z - reverse), 1) < 4
+    # Broken twin: each direction against the mean of the other
+    assert off_by(forward, exact.upper) > 10
+    assert off_by(reverse, exact.lower) > 10
+
+
+def test_ising_evidence_by_the_transfer_matrix():
+    """Z = Tr Tᴸ with T the matrix between rows of spins, over the 2^(side²) states."""
+    side, coupling = 3, 0.44
+    rows = np.array(list(itertools.product([-1, 1], repeat=side)))
+    within = np.sum(rows * np.roll(rows, 1, axis=1), axis=1)
+    transfer = np.exp(coupling * (rows @ rows.T + within))
+    exact = np.log(np.trace(np.linalg.matrix_power(transfer, side))) - side**2 * np.log(2)
+    system = FiniteSystem.ising(side, coupling)
+    assert system.log_z == pytest.approx(exact)
+    assert FiniteSystem.ising(side, -coupling).log_z != pytest.approx(exact)
 
 
 def test_takes_a_function_or_matrices():

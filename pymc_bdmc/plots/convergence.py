@@ -1,0 +1,178 @@
+"""Estimates of log ML against the number of chains."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    fill_between_y,
+    hline,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+    set_ylim,
+)
+
+from pymc_bdmc.plots.common import Z95, Canvas, along, estimates, exact_values, panels
+
+__all__ = ["plot_convergence"]
+
+FEWEST_CHAINS = 4
+
+
+def plot_convergence(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    methods: Sequence[str] = ("forward average", "reverse average", "bar"),
+    exact: float | Mapping[str, float] | None = None,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["band", "line", "point", "exact", "title", "xlabel", "ylabel", "xticks", "ylim"],
+        Sequence[str],
+    ] = None,
+    visuals: Mapping[
+        Literal[
+            "band",
+            "line",
+            "point",
+            "exact",
+            "title",
+            "xlabel",
+            "ylabel",
+            "xticks",
+            "ylim",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Estimates from the first n chains and their 95 % intervals, for growing n.
+
+    A point marks each number of chains at which the method's check holds. Averages of one
+    direction that close in on BAR from either side show their bias; a step shows a rare weight.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc`. There is a panel for every data set of each.
+    methods : sequence of str
+        Methods of `evidence`. On the real data only the forward ones are drawn.
+    exact : float or dict of {str : float}, optional
+        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * band -> :func:`arviz_plots.visuals.fill_between_y`, the intervals
+        * line -> :func:`arviz_plots.visuals.line_xy`, the estimates
+        * point -> :func:`arviz_plots.visuals.scatter_xy`, the valid ones
+        * exact -> :func:`arviz_plots.visuals.hline`
+        * title, xlabel, ylabel -> the labels
+        * xticks, ylim -> numbers of chains, and the range of log ML: by default that of the
+          intervals from an eighth of the chains on
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If a method is unknown, no method applies, there are fewer than 8 chains, or ``exact``
+        names a panel that there is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {}
+    >>> for name, mean in [("forward", -0.5), ("reverse", 0.5)]:
+    ...     weights = ("dataset", "chain"), rng.normal(mean, 1, (1, 100))
+    ...     draws = ("dataset", "chain"), np.ones((1, 100))
+    ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
+    >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
+    """
+    visuals = validate_dict_argument(visuals, (plot_convergence, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_convergence, "aes_by_visuals"))
+    for visual in ("band", "line", "point"):
+        aes_by_visuals.setdefault(visual, ["color"])
+    chains = max(
+        each[group].sizes["chain"]
+        for each in panels(dt).values()
+        for group in ("forward", "reverse", "real")
+        if group in each.children
+    )
+    if chains < 2 * FEWEST_CHAINS:
+        raise ValueError(f"{chains} chains are too few; run {2 * FEWEST_CHAINS} or more.")
+    sizes = np.unique(np.geomspace(FEWEST_CHAINS, chains, 25).astype(int)).tolist()
+    table = estimates(dt, sizes)
+    truth = exact_values(exact, table["model"].values.tolist())
+    known = table["estimator"].values.tolist()
+    unknown = sorted(set(methods) - {"reverse average", "bar"} - set(known))
+    if unknown or not set(methods) & set(known):
+        raise ValueError(f"methods: {unknown or methods} are not among {known} for this result.")
+    table = table.sel(estimator=[name for name in methods if name in known])
+
+    value, reach = table["value"], Z95 * table["error"]
+    canvas = Canvas(
+        _named(value), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="estimator"
+    )
+    place = np.log10(table["chains"])
+    band = along("kwarg", x=place, y_bottom=value - reach, y_top=value + reach)
+    canvas.draw("band", fill_between_y, _named(band), alpha=0.15)
+    if truth is not None:
+        canvas.draw("exact", hline, _named(truth), color="gray", linestyle="C1")
+    canvas.draw("line", line_xy, _named(along("plot_axis", x=place, y=value)))
+    valid = value.where(table["valid"] == 1)
+    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=place, y=valid)))
+    canvas.draw("ylim", _set_ylim, _named(_shown_range(value, reach, truth)))
+    ticks = [chains // 2**i for i in range(int(np.log2(chains / FEWEST_CHAINS)) + 1)]
+    canvas.draw(
+        "xticks",
+        set_xticks,
+        canvas.panel,
+        values=np.log10(ticks).tolist(),
+        labels=[str(tick) for tick in ticks],
+    )
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of chains a direction (log scale)")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"log_ml": array})
+
+
+def _shown_range(value, reach, truth) -> xr.DataArray:
+    """Limits of the vertical axis: the intervals but for those of the fewest chains."""
+    late = value["chains"] >= value["chains"].max() / 8
+    ends = [(value - reach).where(late), (value + reach).where(late)]
+    if truth is not None:
+        ends.append(truth.broadcast_like(value))
+    ends = xr.concat(ends, "end")
+    ends = ends.where(np.isfinite(ends))
+    others = [dim for dim in ends.dims if dim != "model"]
+    low, high = ends.min(others), ends.max(others)
+    margin = 0.1 * (high - low)
+    return along("limit", low=low - margin, high=high + margin)
+
+
+def _set_ylim(da, target, **kwargs):
+    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})

@@ -1,0 +1,166 @@
+"""Spread and bias of averaged weights against the number of chains, and when to trust them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import fill_between_y, labelled_x, line_xy, set_xticks, vline
+
+from pymc_bdmc.estimators import error_analysis
+from pymc_bdmc.plots.common import Canvas, log_ml_runs, log_ticks, set_yticks
+
+__all__ = ["plot_error_analysis"]
+
+FEWEST_CHAINS = 64
+
+
+def plot_error_analysis(
+    dt: xr.DataTree,
+    *,
+    group: Literal["forward", "reverse", "real"] | None = None,
+    dataset: int = 0,
+    exact: float | None = None,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks"], Sequence[str]
+    ] = None,
+    visuals: Mapping[
+        Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks", "legend"],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Block analysis of the exponential average; after Favaro et al. (2015), Figs 1-3.
+
+    Left, the variance σ̂²(M) of the log mean of M weights, and the limits of its mean square error.
+    Middle, three estimates of σ²(M) that agree once the central limit holds; a line marks the
+    smallest such M, and without it no interval can be trusted. Right, the bias that the blocks
+    show, Ĉ(M, N), and the limits D̂±(N) of the error that is left with N chains.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+    group : {"forward", "reverse", "real"}, optional
+        Whose weights; by default the forward ones of the simulated data, else of the real data.
+        Reverse weights are averaged as 1/w, and the biases are those of log 1/Z.
+    dataset : int
+        Which simulated data set.
+    exact : float, optional
+        The true log ML: then the right panel shows the actual error for growing N.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * line -> :func:`arviz_plots.visuals.line_xy`
+        * band -> :func:`arviz_plots.visuals.fill_between_y`
+        * agreement -> :func:`arviz_plots.visuals.vline`
+        * title, xlabel -> the labels
+        * xticks, yticks -> the ticks of the logarithmic axes
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If the result has no such group or data set, or fewer than 64 chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> weights = ("chain", np.random.default_rng(0).normal(-0.02, 0.2, 512))
+    >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=("chain", np.ones(512))))
+    >>> pc = bdmc.plot_error_analysis(xr.DataTree.from_dict(dict(real=real)), exact=0.0)
+    """
+    visuals = validate_dict_argument(visuals, (plot_error_analysis, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_error_analysis, "aes_by_visuals"))
+    for visual in ("line", "band"):
+        aes_by_visuals.setdefault(visual, ["color"])
+    weights, direction = _chosen(dt, group, dataset)
+    whole = error_analysis(weights, direction)
+    counts = [weights.size // 2**i for i in range(int(np.log2(weights.size / FEWEST_CHAINS)) + 1)]
+    parts = [error_analysis(weights[:n], direction) for n in counts]
+
+    m, n = np.log10(whole.block_sizes), np.log10(counts)
+    with np.errstate(invalid="ignore", divide="ignore"):  # noise can make the bias negative
+        curves, square = np.log10(whole.curves), np.log10(whole.mean_square_error)
+    found = f"agree from M = {whole.agreement}" if whole.agreement else "do not agree"
+    panels = [
+        "variance and mean square error (nats²)",
+        f"σ²(M) by three ways: {found}",
+        "bias (nats)",
+    ]
+    variance, central_limit, bias = panels
+    lines = {
+        (variance, "spread of blocks"): (m, curves[0]),
+        (central_limit, "spread of blocks"): (m, curves[0]),
+        (central_limit, "bias of blocks"): (m, curves[1]),
+        (central_limit, "single weights"): (m, curves[2]),
+        (bias, "Ĉ(M, N)"): (m, whole.drift),
+    }
+    bands = {
+        (variance, "mean square error"): (m, *square),
+        (bias, "limits D̂±(N)"): (n, *np.transpose([part.limits for part in parts])),
+    }
+    if exact is not None:
+        # Estimates have the hidden bias taken off; the limits are those of the plain average.
+        sign = 1 if direction == "forward" else -1
+        errors = [sign * (p.estimate.value - exact) + np.mean(p.limits) for p in parts]
+        lines[bias, "log Ẑ − log Z"] = (n, np.array(errors))
+
+    names = list(dict.fromkeys(curve for _, curve in [*lines, *bands]))
+    nothing = xr.DataArray(np.zeros((3, len(names))), {"model": panels, "curve": names})
+    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    canvas = Canvas(_named(nothing), *options, by="curve")
+    shaded = _filled(nothing, bands, "kwarg", ["x", "y_bottom", "y_top"])
+    canvas.draw("band", fill_between_y, shaded, alpha=0.3)
+    canvas.draw("line", line_xy, _filled(nothing, lines, "plot_axis", ["x", "y"]))
+    panel = nothing["model"]
+    if whole.agreement:
+        place = canvas.panel.where(panel == central_limit) + np.log10(whole.agreement)
+        canvas.draw("agreement", vline, place, color="gray")
+    canvas.draw("xticks", set_xticks, canvas.panel.where(panel != bias), **log_ticks(m))
+    canvas.draw("xticks", set_xticks, canvas.panel.where(panel == bias), **log_ticks([*m, *n]))
+    ticks = log_ticks(np.concatenate([curves.ravel(), square.ravel()]))
+    canvas.draw("yticks", set_yticks, canvas.panel.where(panel != bias), **ticks)
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of chains, M or N (log scale)")
+    return canvas.finish()
+
+
+def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarray, str]:
+    """Log weights of one group and data set, and the direction in which to average them."""
+    runs = log_ml_runs(dt)
+    group = next(iter(runs[0])) if group is None else group
+    runs = [run[group] for run in runs if group in run]
+    if not 0 <= dataset < len(runs):
+        raise ValueError(f"group={group!r}, dataset={dataset}: the result has no such weights.")
+    return runs[dataset], "reverse" if group == "reverse" else "forward"
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"error": array})
+
+
+def _filled(like: xr.DataArray, curves: Mapping, dim: str, parts: list) -> xr.Dataset:
+    """Coordinates of each curve along a dimension of arviz-plots, by panel and curve."""
+    length = max(len(values[0]) for values in curves.values())
+    found = like.expand_dims({dim: parts, "place": range(length)}, axis=(2, 3)) * np.nan
+    for (panel, curve), values in curves.items():
+        found.loc[panel, curve, :, : len(values[0]) - 1] = np.array(values)
+    return _named(found)

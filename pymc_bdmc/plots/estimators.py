@@ -1,0 +1,191 @@
+"""All estimates of log ML side by side, with their errors and what their checks say."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    annotate_xy,
+    labelled_x,
+    line_xy,
+    scatter_xy,
+    set_xlim,
+    set_ylim,
+    vline,
+)
+
+from pymc_bdmc.plots.common import Z95, Canvas, along, estimates, exact_values, set_yticks
+
+__all__ = ["plot_estimators"]
+
+STATUSES = ["recommended", "valid", "invalid"]
+COLORS = ["#bd1f01", "#3f90da", "#a0a0a0"]
+LINESTYLES = ["C0", "C0", "C2"]
+
+
+def plot_estimators(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    exact: float | Mapping[str, float] | None = None,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["point", "interval", "far", "exact", "title", "xlabel", "yticks", "xlim", "ylim"],
+        Sequence[str],
+    ] = None,
+    visuals: Mapping[
+        Literal[
+            "point",
+            "interval",
+            "far",
+            "exact",
+            "title",
+            "xlabel",
+            "yticks",
+            "xlim",
+            "ylim",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Estimates of log ML by every method, with 95 % intervals.
+
+    Colour tells the recommended method from the valid ones; the intervals of those whose check does
+    not hold are grey and dotted. The axis shows the intervals of the valid ones; an estimate
+    beyond it is written at the edge.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc`. There is a panel for every data set of each.
+    exact : float or dict of {str : float}, optional
+        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * point -> :func:`arviz_plots.visuals.scatter_xy`
+        * interval -> :func:`arviz_plots.visuals.line_xy`
+        * far -> :func:`arviz_plots.visuals.annotate_xy`, estimates beyond the axis
+        * exact -> :func:`arviz_plots.visuals.vline`
+        * title, xlabel -> the labels
+        * yticks, xlim, ylim -> the names of the methods, the ranges of the axes
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If ``exact`` names a panel that there is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {}
+    >>> for name, mean in [("forward", -0.5), ("reverse", 0.5)]:
+    ...     weights = ("dataset", "chain"), rng.normal(mean, 1, (1, 100))
+    ...     draws = ("dataset", "chain"), np.ones((1, 100))
+    ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
+    >>> pc = bdmc.plot_estimators(xr.DataTree.from_dict(groups), exact=0.0)
+    """
+    visuals = validate_dict_argument(visuals, (plot_estimators, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_estimators, "aes_by_visuals"))
+    aes_by_visuals.setdefault("interval", ["color", "linestyle"])
+    for visual in ("point", "far"):
+        aes_by_visuals.setdefault(visual, ["color"])
+    table = estimates(dt).isel(chains=0, drop=True)
+    truth = exact_values(exact, table["model"].values.tolist())
+    methods = table["estimator"].values.tolist()
+    value, reach = (_by_status(table, table[part]) for part in ("value", "error"))
+    reach = Z95 * reach
+    limits = _shown_range(value, reach, truth)
+    place = xr.DataArray(-np.arange(len(methods)), {"estimator": methods})
+
+    pc_kwargs = {"col_wrap": 2, "color": COLORS, "linestyle": LINESTYLES, **pc_kwargs}
+    pc_kwargs["aes"] = {"linestyle": ["status"], **pc_kwargs.get("aes", {})}
+    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    canvas = Canvas(_named(value), *options, by="status")
+    low, high = (limits.sel(limit=end, drop=True) for end in ("low", "high"))
+    seen = value.where((value >= low) & (value <= high))
+    gaps = np.nan * value  # so that one line has a piece for each method
+    pieces = xr.concat([value - reach, value + reach, gaps], "end").transpose(
+        ..., "estimator", "end"
+    )
+    heights = place.expand_dims(end=3).transpose("estimator", "end")
+    canvas.draw("interval", _pieces, _named(along("plot_axis", x=pieces, y=heights)))
+    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=seen, y=place)))
+    canvas.draw("far", _far, _named(along("part", value=value, low=low, high=high)))
+    if truth is not None:
+        canvas.draw("exact", vline, _named(truth), color="gray", linestyle="C1")
+    canvas.draw("xlim", _set_xlim, _named(limits))
+    canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
+    ticks = {"values": place.values.tolist(), "labels": methods}
+    canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="log ML (nats)")
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"log_ml": array})
+
+
+def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
+    """Spread a column along a new dimension, NaN where the status is another."""
+    recommended, valid = table["recommended"] == 1, table["valid"] == 1
+    held = [recommended, valid & ~recommended, ~valid]
+    return xr.concat([column.where(each) for each in held], xr.Variable("status", STATUSES))
+
+
+def _shown_range(value, reach, truth) -> xr.DataArray:
+    """Limits of each panel: around the trusted intervals, if there are any, and the truth."""
+    trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
+    count = value["status"].isin(STATUSES[:2]) | ~trusted
+    ends = [(value - reach).where(count), (value + reach).where(count)]
+    if truth is not None:
+        ends.append(truth.broadcast_like(value))
+    ends = xr.concat(ends, "end")
+    ends = ends.where(np.isfinite(ends))
+    low, high = ends.min(["end", "status", "estimator"]), ends.max(["end", "status", "estimator"])
+    margin = np.maximum(0.8 * (high - low), 0.01)
+    return along("limit", low=low - margin, high=high + margin)
+
+
+def _pieces(da, target, **kwargs):
+    flat = da.stack(piece=("estimator", "end"), create_index=False)
+    return line_xy(flat, target, **kwargs)
+
+
+def _far(da, target, **kwargs):
+    """Write estimates beyond the axis at its nearer end."""
+    artist = None
+    rows = (da.sel(part=part).values for part in ("value", "low", "high"))
+    for i, (value, low, high) in enumerate(zip(*rows, strict=True)):
+        left = value < low
+        if left or value > high:
+            text = f"◂ {value:.4g}" if left else f"{value:.4g} ▸"
+            align = {"horizontal_align": "left" if left else "right", "vertical_align": "bottom"}
+            place = {"x": low if left else high, "y": -i}
+            artist = annotate_xy(da, target, text=text, **place, **align, **kwargs)
+    return artist
+
+
+def _set_xlim(da, target, **kwargs):
+    return set_xlim(da, target, **{"limits": da.values.tolist(), **kwargs})

@@ -1,0 +1,145 @@
+"""Densities of forward and reverse work, which cross at −log Z."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.plots.dist_plot import plot_dist
+from arviz_plots.visuals import labelled_x, vline
+
+from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
+from pymc_bdmc.plots.common import Canvas, log_ml_runs, panels, stacked
+
+__all__ = ["plot_work"]
+
+
+def plot_work(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["dist", "face", "estimate", "title", "xlabel"], Sequence[str]
+    ] = None,
+    visuals: Mapping[
+        Literal["dist", "face", "estimate", "title", "xlabel", "legend"], Mapping[str, Any] | bool
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Work W = −log w of both directions, and the estimates of −log Z.
+
+    By Crooks' relation p_f(W) e^(−W) = Z p_r(W), the densities cross at W = −log Z. Lines mark
+    the estimates: the exponential average of either direction in its colour, and BAR's, from both.
+    Where the densities do not overlap, nothing says where they would cross.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
+        sets, whose log Z differ, work is relative to BAR's estimate for each. Without simulated
+        data, the work on the real data is shown. Infinite works are left out.
+    kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
+        How to draw distributions.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * dist, face -> :func:`arviz_plots.plot_dist`
+        * estimate -> :func:`arviz_plots.visuals.vline`
+        * title, xlabel -> the labels
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {}
+    >>> for name, mean in [("forward", -0.5), ("reverse", 0.5)]:
+    ...     weights = ("dataset", "chain"), rng.normal(mean, 1, (1, 100))
+    ...     draws = ("dataset", "chain"), np.ones((1, 100))
+    ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
+    >>> pc = bdmc.plot_work(xr.DataTree.from_dict(groups))
+    """
+    visuals = validate_dict_argument(visuals, (plot_work, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_work, "aes_by_visuals"))
+    for visual in ("dist", "face", "estimate"):
+        aes_by_visuals.setdefault(visual, ["color"])
+    found = {title: _both_ways(log_ml_runs(each)) for title, each in panels(dt).items()}
+    relative = any(len(runs) > 1 for runs in found.values())
+    pooled = {title: _pooled(runs, relative) for title, runs in found.items()}
+    works = stacked(
+        {title: {name: _sample(-row) for name, row in run.items()} for title, run in pooled.items()}
+    )
+    estimates = xr.Dataset({"work": stacked({title: _marks(run) for title, run in pooled.items()})})
+    canvas = Canvas(estimates, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    plot_dist(
+        xr.Dataset({"work": works}),
+        sample_dims=["sample"],
+        kind=kind,
+        plot_collection=canvas.collection,
+        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in ("dist", "face")},
+        visuals={
+            "face": {"alpha": 0.2},
+            "credible_interval": False,
+            "point_estimate": False,
+            "point_estimate_text": False,
+            "title": False,
+            **{name: visuals[name] for name in ("dist", "face") if name in visuals},
+        },
+    )
+    canvas.draw("estimate", vline, estimates, linestyle="C1")
+    label = "work W = −log w, plus log Z by BAR (nats)" if relative else "work W = −log w (nats)"
+    canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
+    return canvas.finish()
+
+
+def _both_ways(runs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """Keep the data sets with both directions, or the real data where there are none."""
+    return [run for run in runs if "reverse" in run] or runs
+
+
+def _pooled(runs: list[dict[str, np.ndarray]], relative: bool) -> dict[str, np.ndarray]:
+    """Log weights of all data sets by direction, relative to BAR's estimate for each if asked."""
+    if relative and len(runs) > 1:
+        middles = [bar(run["forward"], run["reverse"]).value for run in runs]
+        runs = [
+            {name: row - middle for name, row in run.items()}
+            for run, middle in zip(runs, middles, strict=True)
+        ]
+    return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
+
+
+def _sample(works: np.ndarray) -> xr.DataArray:
+    works = works[np.isfinite(works)]
+    return xr.DataArray(works, dims="sample", coords={"sample": np.arange(works.size)})
+
+
+def _marks(run: dict[str, np.ndarray]) -> dict[str, xr.DataArray]:
+    """Estimates of −log Z by the direction that they come from."""
+    if "real" in run:
+        found = {"real": jarzynski_forward(run["real"])}
+    else:
+        forward, reverse = run["forward"], run["reverse"]
+        found = {
+            "forward": jarzynski_forward(forward),
+            "reverse": jarzynski_reverse(reverse),
+            "both (BAR)": bar(forward, reverse),
+        }
+    return {name: xr.DataArray(-estimate.value) for name, estimate in found.items()}

@@ -1,0 +1,253 @@
+"""The compiled kernels leave f_β exactly invariant; textual mutations of each do not.
+
+Continuous target: x = log of a gamma variable, and y = x + normal noise, so that f_β is skewed and
+correlated and can be drawn exactly at every β. Discrete target: a few thousand states, enumerated.
+Exact draws moved a few times must still be exact draws: α = 1e-3 over all comparisons of a test.
+"""
+
+import inspect
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+from numba import types
+from scipy import stats
+from scipy.special import gammaln, softmax
+
+from pymc_bdmc.kernels import compiled, metric
+from pymc_bdmc.kernels.metric import Metric
+
+ALPHA = 1e-3
+BETAS = (0.05, 0.4, 1.0)
+N = 20_000
+VECTOR = types.float64[::1]
+SIGNATURE = types.UniTuple(types.float64, 2)(VECTOR, VECTOR, VECTOR, VECTOR)
+
+SHAPE, RATE, COUNT, NOISE = 2.0, 1.0, 4.0, 0.7
+
+
+@numba.cfunc(SIGNATURE)
+def gamma_poisson(theta, data, log_prior_gradient, log_likelihood_gradient):
+    """Log of a Gamma(2, 1) variable with a Poisson count of 4; y | x ~ N(x, 0.7²)."""
+    x, y = theta
+    rate = np.exp(x)
+    log_prior_gradient[0] = SHAPE - RATE * rate + (y - x) / NOISE**2
+    log_prior_gradient[1] = -(y - x) / NOISE**2
+    log_likelihood_gradient[0] = COUNT - rate
+    log_likelihood_gradient[1] = 0.0
+    log_prior = SHAPE * x - RATE * rate - 0.5 * ((y - x) / NOISE) ** 2
+    return log_prior, COUNT * x - rate
+
+
+def exact_draws(beta, rng, n=N):
+    x = np.log(rng.gamma(SHAPE + beta * COUNT, 1 / (RATE + beta), size=n))
+    return np.stack([x, x + NOISE * rng.normal(size=n)], axis=1)
+
+
+def uniform_scores(draws, beta):
+    """p-values that the two exactly uniform, independent functions of exact draws are so."""
+    x, y = draws.T
+    u = stats.gamma.cdf(np.exp(x), SHAPE + beta * COUNT, scale=1 / (RATE + beta))
+    v = stats.norm.cdf((y - x) / NOISE)
+    cells = np.histogram2d(u, v, bins=6, range=[[0, 1], [0, 1]])[0]
+    return stats.chisquare(cells.ravel()).pvalue
+
+
+def compile_module(mutation=None):
+    """The kernels and their metric, compiled from source with one text replaced by another."""
+    source = inspect.getsource(metric) + inspect.getsource(compiled)
+    source = source.replace("from pymc_bdmc.kernels.metric import draw_momentum, velocity_of\n", "")
+    if mutation:
+        old, new = mutation
+        assert old in source
+        source = source.replace(old, new)
+    source = source.replace("cache=True", "cache=False")
+    namespace = {"__name__": "twin"}
+    exec(compile(source, "<twin>", "exec"), namespace)
+    return SimpleNamespace(**namespace)
+
+
+def drive(module, move):
+    """A function that applies a move to every row of an array, three times each."""
+    evaluate, make_state, make_workspace = module.evaluate, module.make_state, module.make_workspace
+
+    @numba.njit
+    def run(density, beta, thetas, metric, rng):
+        total, data = 0.0, np.zeros(0)
+        for theta in thetas:
+            state = make_state(theta.size, metric.scale.size)
+            work = make_workspace(theta.size, metric.scale.size)
+            state.theta[:] = theta
+            evaluate(density, data, state)
+            for _ in range(3):
+                total += move(density, data, beta, state, work, metric, rng)
+            theta[:] = state.theta
+        return total / (3 * len(thetas))
+
+    return run
+
+
+def single_move(module, name):
+    """One of the continuous kernels with fixed parameters, as a function of what drives it."""
+    kernel = getattr(module, name)
+    if name == "metropolis":
+
+        @numba.njit
+        def move(density, data, beta, state, work, metric, rng):
+            return kernel(density, data, beta, state, work, metric, 1.0, rng)[0]
+
+    elif name == "prior_move":
+
+        @numba.njit
+        def move(density, data, beta, state, work, metric, rng):
+            x = np.log(rng.gamma(SHAPE, 1 / RATE))
+            before = state.theta[0]
+            draw = np.array([x, rng.normal(x, NOISE)])
+            kernel(density, data, beta, state, work, draw, rng)
+            return 1.0 if state.theta[0] != before else 0.0
+
+    else:
+        step_size = 1.1 if name == "hmc" else 0.4
+
+        @numba.njit
+        def move(density, data, beta, state, work, metric, rng):
+            return kernel(density, data, beta, state, work, metric, step_size, 6, rng)[0]
+
+    return move
+
+
+def scan_move(module, backwards):
+    """The moves of the discrete elements."""
+    scan, widths = module.discrete_scan, np.array([1.0, 1.0, 1.5])
+
+    @numba.njit
+    def move(density, data, beta, state, work, metric, rng):
+        return scan(density, data, beta, state, work, widths, CATEGORIES, backwards, rng)
+
+    return move
+
+
+METRIC = Metric(np.array([0.8, 1.2]), np.array([[0.6, 0.8]]), np.array([1.5]))
+NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+
+
+def continuous_p_values(module, name):
+    run = drive(module, single_move(module, name))
+    rng = np.random.default_rng(7)
+    p_values = []
+    for beta in BETAS:
+        draws = exact_draws(beta, rng)
+        acceptance = run(gamma_poisson, beta, draws, METRIC, rng)
+        assert 0.1 < acceptance < 0.999
+        p_values.append(uniform_scores(draws, beta))
+    return np.array(p_values)
+
+
+@pytest.mark.parametrize("name", ["hmc", "nuts", "metropolis", "prior_move"])
+def test_continuous_kernels_leave_the_tempered_density_invariant(name):
+    assert continuous_p_values(compiled, name).min() > ALPHA / len(BETAS)
+
+
+TWINS = {
+    "wrong acceptance": (
+        "hmc",
+        ("np.exp(-error))\n    if rng", "np.exp(-0.5 * error))\n    if rng"),
+    ),
+    "missing half step": ("hmc", ("else OUTER\n", "else 0.0\n")),
+    "metric not inverted": ("hmc", ("1.0 / np.sqrt(1.0 + metric", "np.sqrt(1.0 + metric")),
+    "energy without the metric": ("hmc", ("dot(momentum, velocity)", "dot(momentum, momentum)")),
+    "adaptation leaking": (
+        "hmc",
+        (
+            "    step_size *= 0.8 + 0.4 * rng.random()",
+            "    step_size *= 0.2 + abs(state.theta[0])",
+        ),
+    ),
+    "unweighted candidate": ("nuts", ("< -error - part_log_weight", "< -np.log(leaf + 1.0)")),
+    "preferred direction": (
+        "nuts",
+        ("forward = rng.random() < 0.5", "forward = rng.random() < 0.9"),
+    ),
+    "subtree without a weight": ("nuts", ("< part_log_weight - log_weight", "< 0.0")),
+    "wrong walk acceptance": (
+        "metropolis",
+        (
+            "min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))\n    if",
+            "min(1.0, np.exp(0.7 * (tempered(proposal, beta) - tempered(state, beta))))\n    if",
+        ),
+    ),
+    "draws accepted too often": (
+        "prior_move",
+        ("log_ratio = beta *", "log_ratio = 0.5 * beta *"),
+    ),
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_continuous_kernels_are_exposed(twin):
+    name, mutation = TWINS[twin]
+    assert continuous_p_values(compile_module(mutation), name).min() < ALPHA / len(BETAS)
+
+
+MEANS = np.array([-0.5, 0.4, 1.6])
+log_factorial = gammaln(np.arange(1.0, 42.0))
+
+
+@numba.cfunc(SIGNATURE)
+def discrete_target(theta, data, log_prior_gradient, log_likelihood_gradient):
+    """Binary b, ternary c and a count k ~ Poisson(exp(m_c + b/2)), with a normal observation."""
+    b, c, k = int(theta[0]), int(theta[1]), theta[2]
+    if k < 0 or k > 40:
+        return -np.inf, 0.0
+    log_rate = MEANS[c] + 0.5 * b
+    log_prior = 0.3 * b + k * log_rate - np.exp(log_rate) - log_factorial[int(k)]
+    return log_prior, -0.5 * (k - 2.0 - b) ** 2
+
+
+CATEGORIES = np.array([2, 3, 0])
+
+
+def discrete_p_values(module, backwards):
+    """χ² of the states with more than 10 expected draws, the others pooled."""
+    states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
+    terms = np.array([discrete_terms(state) for state in states])
+    run = drive(module, scan_move(module, backwards))
+    rng = np.random.default_rng(11)
+    p_values = []
+    for beta in BETAS:
+        exact = softmax(terms[:, 0] + beta * terms[:, 1])
+        draws = states[rng.choice(len(states), size=N, p=exact)]
+        run(discrete_target, beta, draws, NO_METRIC, rng)
+        index = ((draws[:, 0] * 3 + draws[:, 1]) * 41 + draws[:, 2]).astype(int)
+        counts, expected = np.bincount(index, minlength=len(states)), N * exact
+        common = expected > 10
+        pooled = [np.append(x[common], x[~common].sum()) for x in (counts, expected)]
+        p_values.append(stats.chisquare(*pooled).pvalue)
+    return np.array(p_values)
+
+
+@numba.njit
+def call(density, theta):
+    return density(theta, theta, theta, theta)
+
+
+def discrete_terms(state):
+    return call(discrete_target, state.copy())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_discrete_moves_leave_the_tempered_density_invariant(backwards):
+    assert discrete_p_values(compiled, backwards).min() > ALPHA / len(BETAS)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        ("new = old + length if rng.random() < 0.5", "new = old + length if rng.random() < 0.6"),
+        ("length = 1.0 + np.floor(2.4 * widths[j]", "length = 1.0 + np.floor(2.4 * abs(old)"),
+        ("if new >= old:", "if new >= old and old > 0:"),
+    ],
+)
+def test_broken_discrete_moves_are_exposed(mutation):
+    assert discrete_p_values(compile_module(mutation), False).min() < ALPHA / len(BETAS)
