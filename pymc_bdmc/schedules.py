@@ -208,11 +208,26 @@ def thermodynamic_length(betas: ArrayLike, mean_log_likelihood: ArrayLike) -> fl
     return float(_lengths(np.asarray(betas, dtype=float), mean_log_likelihood)[-1])
 
 
-def mean_between(betas: ArrayLike, known: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """E_β[ℓ] at ``betas`` by interpolation; where its slope overflows, the value below."""
-    found = np.interp(betas, known, means)
-    below = means[np.searchsorted(known, betas, side="right") - 1]
-    return np.where(np.isfinite(found), found, below)
+def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.ndarray:
+    """E_β[ℓ] at ``betas`` by linear interpolation, for slopes beyond floating point too.
+
+    Parameters
+    ----------
+    betas : array_like of shape (T + 1,)
+        Between the first and the last of ``known``.
+    known, means : array_like of shape (F,)
+        Increasing inverse temperatures and E[ℓ] there, nats.
+
+    Examples
+    --------
+    >>> from pymc_bdmc import schedules
+    >>> schedules.mean_between([0, 0.5, 1], [0, 1], [-9, -1])
+    array([-9., -5., -1.])
+    """
+    means = np.asarray(means, dtype=float)
+    place = np.interp(betas, known, np.arange(len(means)))
+    low = np.minimum(place.astype(int), len(means) - 2)
+    return means[low] * (1 - (place - low)) + means[low + 1] * (place - low)
 
 
 def _lengths(betas: np.ndarray, mean_log_likelihood: ArrayLike) -> np.ndarray:
