@@ -151,6 +151,7 @@ def _skewness_of_mean(exponents: np.ndarray) -> float:
     return float(abs(np.sum(deviation**3)) / variance**1.5) if variance > 0 else 0.0
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _expected_skewness(exponents: np.ndarray) -> float:
     """Skewness of the mean weight if log w had no cumulants beyond κ₂ and positive κ₃ and κ₄.
 
@@ -175,7 +176,7 @@ def _expected_skewness(exponents: np.ndarray) -> float:
     # log E[wᵏ] − k log E[w] for k = 2, 3
     twofold = second + third + 7 / 12 * fourth
     threefold = 3 * second + 4 * third + 13 / 4 * fourth
-    if threefold > 300:  # the exponentials overflow
+    if not threefold <= 300:  # the exponentials overflow, or the moments did
         return np.inf
     square, cube = np.expm1(twofold), np.expm1(threefold)
     return float((cube - 3 * square) / square**1.5 / np.sqrt(exponents.size))

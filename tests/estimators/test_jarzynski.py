@@ -90,6 +90,14 @@ def test_symmetric_tails_are_seen_by_their_fourth_cumulant():
     assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.5
 
 
+def test_log_weights_whose_moments_overflow():
+    """Chains lost in the tail of a prior: an answer without a warning, marked as invalid."""
+    weights = np.append(np.random.default_rng(8).normal(size=100), [-1e188, -1e200, 1e90])
+    estimate = jarzynski_forward(weights)
+    assert estimate.value == pytest.approx(1e90)
+    assert not estimate.valid
+
+
 def test_all_weights_zero():
     estimate = jarzynski_forward([-np.inf, -np.inf])
     assert estimate.value == -np.inf
