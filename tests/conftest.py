@@ -1,5 +1,8 @@
 """Models with known answers, shared by the tests; compiled results are session fixtures."""
 
+import os
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pymc as pm
@@ -14,6 +17,16 @@ SIGMAS = 4.0
 
 Y_SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 SD_SCHOOLS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+
+
+@pytest.fixture(scope="session")
+def reference_data() -> Path:
+    """Folder of published data, which lies beside the checkout if at all."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.exists():
+        message = f"the reference data are not at {folder}"
+        pytest.fail(message) if "CI" in os.environ else pytest.skip(message)
+    return folder
 
 
 def eight_schools(centred: bool) -> pm.Model:

@@ -1,7 +1,5 @@
 """Known evidences on published data, which lie in a folder beside the checkout if at all."""
 
-from pathlib import Path
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,13 +7,10 @@ import pytest
 import pymc_bdmc as bdmc
 from tests.conftest import SIGMAS
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
-
-@pytest.mark.skipif(not DATA.exists(), reason=f"the reference data are not at {DATA}")
-def test_linear_regression_on_the_health_survey():
+def test_linear_regression_on_the_health_survey(reference_data):
     """Heavy-tailed inverse gamma priors; exact value by quadrature over the two variances."""
-    table = np.genfromtxt(DATA / "bread" / "nhefs.csv", delimiter=",", skip_header=1)
+    table = np.genfromtxt(reference_data / "bread" / "nhefs.csv", delimiter=",", skip_header=1)
     table = (table - table.mean(axis=0)) / table.std(axis=0)
     x, y = table[:, :-1], table[:, -1]
     with pm.Model() as model:
@@ -34,11 +29,10 @@ def test_linear_regression_on_the_health_survey():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA.exists(), reason=f"the reference data are not at {DATA}")
 @pytest.mark.filterwarnings("ignore:After .* initial iterations")
-def test_machine_trained_on_mnist():
+def test_machine_trained_on_mnist(reference_data):
     """784 × 500 units; published estimates of log Z are about 451.3-451.4."""
-    rbm = bdmc.lattice.RBM.load(DATA / "rbm" / "mnistvh_CD25.npz")
+    rbm = bdmc.lattice.RBM.load(reference_data / "rbm" / "mnistvh_CD25.npz")
     samples = rbm.draw_posterior(100, np.random.default_rng(1), burn_in=4000)
     base = rbm.with_base_rate(samples.visible)
     dt = bdmc.lattice.anneal(

@@ -1,7 +1,5 @@
 """The exact answers agree with each other, with enumeration and with published tables."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -14,7 +12,6 @@ from pymc_bdmc.lattice import (
     transfer_matrix_log_z,
 )
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "lattice"
 CRITICAL = np.log1p(np.sqrt(2)) / 2
 BETAS = [1e-6, 0.1, 0.3, CRITICAL, 0.6, 1.0, 5.0, 200.0]
 
@@ -59,10 +56,9 @@ def test_known_values(side, beta, value):
     assert Ising(side).log_z(beta) == pytest.approx(value, abs=1e-7)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason=f"the reference data are not at {DATA}")
 @pytest.mark.parametrize("side", [4, 5, 8, 16, 32, 64, 128])
-def test_kaufman_is_the_published_density_of_states(side):
-    log_density = np.load(DATA / "ising-entropies.npz")[str(side)]
+def test_kaufman_is_the_published_density_of_states(reference_data, side):
+    log_density = np.load(reference_data / "lattice" / "ising-entropies.npz")[str(side)]
     log_likelihood = 2.0 * side**2 - 4 * np.arange(len(log_density))
     for beta in (0.1, 0.44, 1.0):
         expected = logsumexp(log_density + beta * log_likelihood)
