@@ -72,7 +72,7 @@ class CompiledEngine:
 
     @property
     def description(self) -> str:
-        """The moves and their variables, in the order of application."""
+        """The moves of every temperature and their variables, in the order of application."""
         continuous, discrete = self.jitted.names
         parts = [f"Metropolis({', '.join(discrete)})"] if discrete else []
         if continuous:
@@ -194,18 +194,14 @@ class CompiledEngine:
         FloatingPointError
             If a log density is NaN; names the variables.
         """
-        low, part = tuning.places(betas)
-        high = np.minimum(low + 1, len(tuning.betas) - 1)
-
-        def between(rows):
-            return (rows[low].T * (1 - part) + rows[high].T * part).T.copy()
-
-        nearest = np.where(part < 0.5, low, high)
+        rows, fractions = tuning.places(betas)
+        nearest = rows + (fractions >= 0.5)
         terms = np.empty((len(betas), 2))
         move_chains(
             self._kind, *self._functions, self.jitted.ravel_data(self.density.data), betas, thetas,
-            _LENGTHS[self._kind], between(tuning.step_sizes), between(tuning.scales),
-            tuning.directions[nearest], tuning.excesses[nearest], between(tuning.widths),
+            _LENGTHS[self._kind], tuning.between(tuning.step_sizes, betas),
+            tuning.between(tuning.scales, betas), tuning.directions[nearest],
+            tuning.excesses[nearest], tuning.between(tuning.widths, betas),
             self.jitted.categories, rng, terms,
         )  # fmt: skip
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:

@@ -3,7 +3,14 @@
 import numpy as np
 from numba import njit
 
-from pymc_bdmc.kernels.compiled import evaluate, make_state, make_workspace, transition
+from pymc_bdmc.kernels.compiled import (
+    HMC,
+    TRAJECTORY,
+    evaluate,
+    make_state,
+    make_workspace,
+    transition,
+)
 from pymc_bdmc.kernels.metric import Metric
 
 __all__ = [
@@ -16,9 +23,6 @@ __all__ = [
 ]
 
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
-
-LARGEST = 0.7
-"""Most of the logarithm of an adapted step size: where everything is accepted, nothing stops it."""
 
 
 @njit(nogil=True, cache=True)
@@ -109,6 +113,7 @@ def pilot_stage(
         evaluate(with_gradient, data, members[j])
     work = make_workspace(population.shape[1], metric.scale.size)
     log_step, n_gradients = np.log(step_size), 0
+    largest = np.log(TRAJECTORY) if kind == HMC else np.inf  # it cuts longer ones anyway
     average, late_acceptance, n_late = 0.0, 0.0, 0
     for k in range(n_iterations):
         total = 0.0
@@ -126,7 +131,7 @@ def pilot_stage(
             gradients[1, k, j] = state.log_likelihood_gradient
         if stop[0]:
             break
-        log_step = min(log_step + total / n_members - target, LARGEST)
+        log_step = min(log_step + total / n_members - target, largest)
         if k >= n_iterations // 2:
             average += log_step
             late_acceptance += total / n_members

@@ -34,10 +34,9 @@ class PathTuning:
     step_sizes : ndarray of shape (G,)
         In units of ``scales``.
     scales : ndarray of shape (G, n)
-        Standard deviations of the continuous elements of θ.
     directions : ndarray of shape (G, k, n)
     excesses : ndarray of shape (G, k)
-        Of the `Metric`; where a stage has fewer than k, the others are 0.
+        Of the `Metric` of the continuous elements; where it has fewer than k, the others are 0.
     widths : ndarray of shape (G, m)
         Standard deviations of the discrete elements.
     acceptance : ndarray of shape (G,)
@@ -67,13 +66,17 @@ class PathTuning:
         rows = np.minimum(position.astype(np.int64), max(len(self.betas) - 2, 0))
         return rows, position - rows
 
+    def between(self, values: np.ndarray, betas: np.ndarray) -> np.ndarray:
+        """One of the parameters at each β."""
+        rows, fractions = self.places(betas)
+        above = np.minimum(rows + 1, len(self.betas) - 1)
+        return ((1 - fractions) * values[rows].T + fractions * values[above].T).T.copy()
+
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size by temperature; NaN at β = 0 and where no element is continuous."""
         if self.scales.shape[1] == 0:
             return np.full(len(betas), np.nan)
-        rows, fractions = self.places(betas)
-        above = np.minimum(rows + 1, len(self.betas) - 1)
-        sizes = (1 - fractions) * self.step_sizes[rows] + fractions * self.step_sizes[above]
+        sizes = self.between(self.step_sizes, betas)
         sizes[0] = np.nan
         return sizes
 

@@ -17,6 +17,7 @@ __all__ = [
     "HMC",
     "METROPOLIS",
     "NUTS",
+    "TRAJECTORY",
     "State",
     "Workspace",
     "evaluate",

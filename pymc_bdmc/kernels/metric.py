@@ -15,6 +15,7 @@ MAX_DENSE = 200
 NOTABLE = 1.5
 """Ratio of variances from which on a direction is worth its cost."""
 SHRINKAGE = 1e-6
+"""Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
 
 
 class Metric(NamedTuple):
@@ -89,7 +90,7 @@ def estimate_metric(
     known = np.isfinite(gradients).all(axis=1)
     if (weights[known] @ np.abs(gradients[known])).any():
         weights = weights[known] / weights[known].sum()
-        # Both agree for a normal density, and no density has a smaller deviation of the gradient.
+        # E[(θ − E θ) ∇log f] = −1, so by Cauchy and Schwarz 1/sd(∇log f) ≤ sd(θ), but for noise.
         conditional = np.minimum(scale, 1 / deviations(gradients[known], weights))
         scale = np.sqrt(scale * conditional)
         if 1 < n <= MAX_DENSE:
@@ -110,9 +111,8 @@ def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
     return directions[:, notable].T.copy(), variances[notable] - 1
 
 
-def deviations(values: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Standard deviation of every column; never 0."""
-    weights = np.full(len(values), 1 / len(values)) if weights is None else weights
     mean = weights @ values
     variance = weights @ (values - mean) ** 2
     return np.sqrt(variance) + 1e-10 * (1 + np.abs(mean))
