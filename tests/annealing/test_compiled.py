@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import CompiledEngine, PathTuning
+from pymc_bdmc.annealing import CompiledEngine, PathTuning, compiled
 from pymc_bdmc.annealing.loops import FINISHED, anneal_chain
 from pymc_bdmc.annealing.pilot import next_beta
 from pymc_bdmc.jitted import JittedDensity, NotJittable
@@ -154,10 +154,10 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_same_answer_as_the_step_methods_on_a_mixed_model():
     """Both within 4 standard errors of the exact value; compiled moves in the stated order."""
     options = dict(chains=200, temperatures=20, simulate=None, cores=2)
-    compiled = run(**options)
-    assert compiled.attrs["step"] == "compiled Metropolis(b) > HMC(x)"
+    default = run(**options)
+    assert default.attrs["step"] == "compiled Metropolis(b) > HMC(x)"
     steps = run(step=[pm.Metropolis, pm.BinaryGibbsMetropolis], **options)
-    for dt in (compiled, steps):
+    for dt in (default, steps):
         row = bdmc.summary(dt).loc[("real", "evidence")]
         assert abs(row["value"] - LOG_Z) < 4 * row["error"]
 
@@ -188,6 +188,20 @@ def test_heavy_tailed_priors_leave_no_dead_chain():
     for group in ("forward", "reverse", "real"):
         assert dt[group]["lowest_acceptance"].min() > 0.01
         assert np.isfinite(dt[group]["log_weight"]).all()
+
+
+@pytest.mark.parametrize(("stride", "lost"), [(compiled.FRESH_STRIDE, False), (10**9, True)])
+def test_chains_lost_in_the_tail_of_a_prior_return(monkeypatch, stride, lost):
+    """No gradient leads back from a variance of 10^9; a fresh prior draw does, the twin's none."""
+    monkeypatch.setattr(compiled, "FRESH_STRIDE", stride)
+    with pm.Model() as model:
+        variances = pm.InverseGamma("variances", 0.3, 1.0, shape=2)
+        mean = pm.Normal("mean", 0, pm.math.sqrt(variances[0]))
+        y = np.random.default_rng(0).normal(size=30)
+        pm.Normal("y", mean, pm.math.sqrt(variances[1]), observed=y)
+    dt = run(model=model, chains=200, temperatures=200, simulate=None)
+    spread = float(dt["real"]["log_likelihood_sd"].sel(beta=1).squeeze())
+    assert spread > 1000 if lost else spread < 2
 
 
 def test_ctrl_c_stops_the_threads(monkeypatch):
@@ -274,3 +288,16 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
     length = thermodynamic_length(betas, tuning.mean_log_likelihood)
     assert abs(length / thermodynamic_length(betas, exact) - 1) < 0.1
     assert tuning.acceptance.min() > 0.8
+
+
+@pytest.mark.parametrize(("step", "target"), [("hmc", 0.9), ("nuts", 0.8), ("metropolis", 0.3)])
+def test_the_pilot_meets_the_target_acceptance(step, target):
+    """In 100 dimensions, where the step size decides about it."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=100)
+        pm.Normal("y", x, 2.0, observed=np.zeros(100))
+    engine = CompiledEngine(TemperedDensity(model), step)
+    tuning = engine.run_pilot(
+        SimpleNamespace(data=engine.density.data, seed=np.random.SeedSequence(1))
+    )
+    assert abs(tuning.acceptance.mean() - target) < 0.03
