@@ -6,6 +6,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pymc as pm
 import pytest
@@ -75,21 +76,27 @@ def log_weights(engine, direction, backwards, n_fresh=0):
     )
     rng = np.random.default_rng(5)
     data = jitted.ravel_data(engine.density.data)
-    path, acceptance, diverging = np.empty(3), np.empty(3), np.empty(3, dtype=bool)
     arguments = (
         engine._kind, *engine._functions, data, BETAS, *tuning.places(BETAS), 3, tuning.step_sizes,
         tuning.scales, tuning.directions, tuning.excesses, tuning.widths, jitted.categories,
     )  # fmt: skip
-    weights = []
     fresh = np.stack([exact_starts(FORWARD, rng) for _ in range(2)], axis=1)[:, :n_fresh]
-    for start, draws in zip(exact_starts(direction, rng), fresh, strict=True):
+    starts = exact_starts(direction, rng)
+    return anneal_chains(arguments, starts, direction is REVERSE, backwards, fresh, rng)
+
+
+@numba.njit
+def anneal_chains(arguments, starts, descending, backwards, fresh, rng):
+    """Log weights of many short chains."""
+    path, acceptance, diverging = np.empty(3), np.empty(3), np.empty(3, dtype=np.bool_)
+    weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
+    for j in range(len(starts)):
         status = anneal_chain(
-            *arguments, start, direction is REVERSE, backwards, 0, draws, 1, rng,
-            np.zeros(1, np.uint8), path, acceptance, diverging,
+            *arguments, starts[j], descending, backwards, 0, fresh[j], 1, rng, stop, path,
+            acceptance, diverging,
         )[2]  # fmt: skip
-        assert status == FINISHED
-        weights.append(np.diff(BETAS) @ path[:-1])
-    return np.array(weights)
+        weights[j] = np.sum(np.diff(BETAS) * path[:-1]) if status == FINISHED else np.nan
+    return weights
 
 
 @pytest.mark.parametrize("n_fresh", [0, 2])
