@@ -216,7 +216,7 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     betas : array_like of shape (T + 1,)
         Between the first and the last of ``known``.
     known, means : array_like of shape (F,)
-        Increasing inverse temperatures and E[ℓ] there, nats.
+        Increasing inverse temperatures and E[ℓ] there, nats; may be −∞.
 
     Examples
     --------
@@ -226,8 +226,10 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     """
     means = np.asarray(means, dtype=float)
     place = np.interp(betas, known, np.arange(len(means)))
-    low = np.minimum(place.astype(int), len(means) - 2)
-    return means[low] * (1 - (place - low)) + means[low + 1] * (place - low)
+    low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
+    part = place - low
+    with np.errstate(invalid="ignore"):  # 0·(−∞)
+        return np.where(part > 0, means[low] * (1 - part) + means[high] * part, means[low])
 
 
 def _lengths(betas: np.ndarray, mean_log_likelihood: ArrayLike) -> np.ndarray:

@@ -106,3 +106,9 @@ def test_interpolation_survives_a_slope_beyond_floating_point():
     known, means = np.array([0.0, 1e-273, 0.5, 1.0]), np.array([-1e268, -1e267, -3.0, -1.0])
     found = mean_between(np.array([0.0, 5e-274, 1e-273, 0.75, 1.0]), known, means)
     np.testing.assert_allclose(found, [-1e268, -5.5e267, -1e267, -2.0, -1.0])
+
+
+def test_interpolation_of_infinite_means():
+    found = mean_between([0, 0.1, 0.5, 1], [0, 0.5, 1], [-np.inf, -3.0, -1.0])
+    np.testing.assert_array_equal(found, [-np.inf, -np.inf, -3, -1])
+    np.testing.assert_array_equal(mean_between([0, 1], [0, 1], [-np.inf, -1.0]), [-np.inf, -1])
