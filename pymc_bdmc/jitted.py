@@ -171,7 +171,8 @@ class JittedDensity:
         except Exception as error:  # PyTensor has many classes for a missing gradient
             raise NotJittable(f"its gradient is not implemented: {error}") from error
         try:
-            function = compile_graph(inputs, outputs, mode="NUMBA", on_unused_input="ignore")
+            with self._model:  # PyMC reads `check_bounds` there
+                function = compile_graph(inputs, outputs, mode="NUMBA", on_unused_input="ignore")
             return _as_cfunc(_linked(function), gradient)
         except (NotImplementedError, numba.core.errors.NumbaError) as error:
             raise NotJittable(f"{type(error).__name__}: {error}") from error

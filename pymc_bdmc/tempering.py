@@ -57,6 +57,7 @@ class TemperedModel(pm.Model):
             tempered = freeze_dims_and_data(model)
         # PyMC's own idiom for changing what a rebuilt model's methods do (see `freeze_model`).
         tempered.__class__ = cls
+        tempered.check_bounds = model.check_bounds
         for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
             ordered = [tempered[rv.name] for rv in getattr(model, variables)]
             setattr(tempered, variables, ordered)  # the copy does not keep their order
@@ -289,12 +290,13 @@ class TemperedDensity:
     @cached_property
     def terms(self) -> Callable[..., tuple[float, float]]:
         """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
-        terms = compile_graph(
-            self.model.value_vars,
-            [self.model.varlogp, self.model.datalogp],
-            on_unused_input="ignore",
-            **self._compile_kwargs,
-        )
+        with self.model:  # PyMC reads `check_bounds` there
+            terms = compile_graph(
+                self.model.value_vars,
+                [self.model.varlogp, self.model.datalogp],
+                on_unused_input="ignore",
+                **self._compile_kwargs,
+            )
         terms.trust_input = True
         return terms
 

@@ -8,6 +8,7 @@ from pymc.distributions import transforms
 from pytensor.compile.mode import Mode
 from scipy import stats
 
+from pymc_bdmc.jitted import JittedDensity
 from pymc_bdmc.tempering import ForwardSampler, TemperedDensity, TemperedModel
 
 QUICK = {"mode": Mode("py", "fast_run")}
@@ -194,6 +195,19 @@ def test_nan_raises_and_names_the_variable_and_beta():
     density.set_beta(0.25)
     with pytest.raises(FloatingPointError, match=r"log p of broken is NaN.*beta=0.25, x=-1"):
         density({"x": np.array(-1.0)})
+
+
+@pytest.mark.parametrize(("check_bounds", "ell"), [(True, -np.inf), (False, np.log(1.5))])
+def test_check_bounds_of_the_model_is_respected(check_bounds, ell):
+    """A probability of 1.5 has a logarithm, if nobody checks."""
+    with pm.Model(check_bounds=check_bounds) as model:
+        p = pm.Normal("p")
+        pm.Bernoulli("y", p, observed=1)
+    density = TemperedDensity(model, QUICK)
+    jitted = JittedDensity(density)
+    terms = density.terms, jitted.terms(jitted.with_gradient)
+    for found in terms:
+        assert found(np.array(1.5))[1] == pytest.approx(ell)
 
 
 def test_the_original_model_is_left_alone():
