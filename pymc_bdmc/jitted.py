@@ -12,6 +12,10 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.scalar import Switch
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Point
@@ -146,12 +150,12 @@ class JittedDensity:
         """Flat inputs, and log p, ℓ and their gradients as functions of them."""
         model = self._model
         values = {value.name: value for value in model.value_vars}
-        outputs = [model.varlogp, model.datalogp]
+        terms = outputs = _simplified([model.varlogp, model.datalogp])
         if gradient:
             wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
-            for term in rewrite_pregrad(outputs):
+            for term in terms:
                 parts = pt.grad(term, wrt, disconnected_inputs="ignore")
-                outputs.append(pt.concatenate([part.ravel() for part in parts]))
+                outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
         theta, data = pt.vector("theta"), pt.vector("data")
         flat = {
             values[name]: theta[part].reshape(shape).astype(dtype)
@@ -176,6 +180,28 @@ class JittedDensity:
             return _as_cfunc(_linked(function), gradient)
         except (NotImplementedError, numba.core.errors.NumbaError) as error:
             raise NotJittable(f"{type(error).__name__}: {error}") from error
+
+
+@node_rewriter([Elemwise])
+def _evaluate_once(fgraph, node):
+    """switch(c, f(a), f(b)) → f(switch(c, a, b)), as in the density of a Bernoulli variable."""
+    if not isinstance(node.op.scalar_op, Switch):
+        return None
+    condition, first, second = node.inputs
+    if not (first.owner and second.owner and first.owner.op == second.owner.op):
+        return None
+    function, (a, *more), (b, *_) = first.owner.op, first.owner.inputs, second.owner.inputs
+    if more or not isinstance(function, Elemwise):
+        return None
+    if a.dtype != b.dtype or not a.broadcastable == b.broadcastable == node.out.broadcastable:
+        return None  # it would be evaluated at more places
+    return [function(pt.switch(condition, a, b))]
+
+
+def _simplified(terms: list) -> list:
+    """Stable forms, with elementwise functions evaluated no more often than needed."""
+    lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
+    return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
 
 
 def _linked(function):

@@ -118,30 +118,6 @@ def test_a_reverse_kernel_in_the_forward_order_is_exposed(engine):
     assert crooks_scores(system, forward, twin).max() > STANDARD_ERRORS
 
 
-def test_jitted_density_equals_the_graph():
-    with pm.Model() as model:
-        k = pm.Poisson("k", 3.0)
-        w = pm.Dirichlet("w", np.ones(3))
-        s = pm.HalfCauchy("s", 2.0)
-        c = pm.Categorical("c", w, shape=2)
-        pm.Normal("y", k + c.sum(), s, observed=[1.0, 2.5])
-        pm.Binomial("n", 5, w[0], observed=2)
-    density = TemperedDensity(model)
-    jitted = JittedDensity(density)
-    assert jitted.n_continuous == 3
-    assert jitted.categories.tolist() == [0, 3, 3]
-    rng = np.random.default_rng(1)
-    from_graph, from_numba = density.terms, jitted.terms(jitted.with_gradient)
-    for _ in range(5):
-        point, _ = density.draw_prior(rng)
-        values = list(point.values())
-        np.testing.assert_allclose(from_numba(*values), from_graph(*values), rtol=1e-12)
-        again = jitted.unravel(jitted.ravel(point))
-        for name, value in point.items():
-            assert again[name].dtype == value.dtype
-            np.testing.assert_array_equal(again[name], value)
-
-
 def same(a, b):
     groups = ("forward", "reverse", "real", "posterior")
     return all(a[group].dataset.equals(b[group].dataset) for group in groups)
@@ -240,18 +216,6 @@ def test_a_model_that_numba_cannot_take_runs_with_step_methods(monkeypatch, capl
     dt = run(simulate=None)
     assert "no such function" in caplog.text
     assert "compiled" not in dt.attrs["step"]
-
-
-def test_another_linker_is_no_crash(monkeypatch):
-    """If PyTensor moves the jitted function, the reason is told; an error of ours is not hidden."""
-    density = TemperedDensity(mixed_model())
-    monkeypatch.setattr("pymc_bdmc.jitted.compile_graph", lambda *_, **__: SimpleNamespace(vm=0))
-    with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
-        _ = JittedDensity(density).with_gradient
-    monkeypatch.setattr("pymc_bdmc.jitted._as_cfunc", lambda jitted, _: jitted.no_such)
-    monkeypatch.setattr("pymc_bdmc.jitted._linked", lambda function: function)
-    with pytest.raises(AttributeError, match="no_such"):
-        _ = JittedDensity(density).with_gradient
 
 
 def test_an_exception_in_the_density_refuses_the_proposal():
