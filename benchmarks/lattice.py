@@ -124,7 +124,7 @@ def ising():
     print("| | paper | random sites | checkerboard |\n|---|---|---|---|")
     columns = []
     for dt in (random, checkerboard):
-        found = bdmc.evidence(dt, "all").loc[("simulated", 0)]
+        found = bdmc.evidence(dt).loc[("simulated", 0)]
         bounds = bdmc.summary(dt).loc["simulated"]
         columns.append({**found.T.to_dict(), **bounds.T.to_dict()})
     for name, published in PAPER.items():
@@ -184,7 +184,7 @@ def potts():
                      (f"dense near β_c, T = {len(betas) - 1}, 30 sweeps", dense)):  # fmt: skip
         bounds = bdmc.summary(dt).loc["simulated", "value"]
         print(f"| bounds, {name} | {bounds['lower bound']:.1f} … {bounds['upper bound']:.1f} |")
-    value, error = bdmc.evidence(dense)[["value", "error"]].iloc[0]
+    value, error = bdmc.evidence(dense, "bar")[["value", "error"]].iloc[0]
     print(f"| BAR, dense near β_c ({took:.0f} s) | {value:.2f} ± {error:.2f} |")
     value, error = from_zero_temperature(POTTS)
     print(f"| integration from zero temperature | {value:.2f} ± {error:.2f} |")

@@ -94,7 +94,7 @@ def small_machine():
     tempered = bdmc.tempered_evidence(
         bdmc.temper(rbm, temperatures=20, random_seed=1, progressbar=False)
     )
-    annealed = bdmc.evidence(dt, "all").droplevel(["data", "dataset"])
+    annealed = bdmc.evidence(dt).droplevel(["data", "dataset"])
     for name, row in [*annealed.iterrows(), *tempered.iterrows()]:
         z = (row["value"] - exact) / row["error"]
         print(

@@ -1,8 +1,8 @@
 """Cluster assignments as discrete variables, with the evidence known by enumeration.
 
-Every observation belongs to one of two clusters with unknown means. PyMC assigns a Gibbs step to
-the assignments and NUTS to the means; the two compared models differ in how far apart the prior
-allows the means to be.
+Every observation belongs to one of two clusters with unknown means. Metropolis moves change
+the assignments and HMC the means; the two compared models differ in how far apart the prior allows
+the means to be.
 """
 
 import numpy as np

@@ -44,7 +44,7 @@ def main(chains: int = 512, temperatures: int = 60, folder: str = "output") -> d
         figure = picture.viz["figure"].item()
         figure.savefig(Path(folder, f"{name}.png"))
         plt.close(figure)
-    table = bdmc.evidence(dt, "all").drop(columns="reason")
+    table = bdmc.evidence(dt).drop(columns="reason")
     print(f"{table.round(3).to_string()}\n\nexact: {exact}\nPictures are in {folder}/")
     mean = bdmc.expectation(dt, "p1")
     print(f"posterior mean of p1: {mean['mean'].item():.3f} ± {mean['error'].item():.3f}")

@@ -21,7 +21,7 @@ def main(temperatures=(300, 1000, 3000), folder: str = "output") -> dict:
         dt = bdmc.lattice.anneal(system, temperatures=n, random_seed=1)
         results[f"T = {n}"] = dt
         bounds = bdmc.summary(dt).loc["simulated", "value"]
-        value, error = bdmc.evidence(dt)[["value", "error"]].iloc[0]
+        value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
         print(
             f"T = {n}: between {bounds['lower bound']:.1f} and {bounds['upper bound']:.1f}, "
             f"BAR {value:.2f} ± {error:.2f}"

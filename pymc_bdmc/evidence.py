@@ -15,22 +15,23 @@ from pymc_bdmc.estimators import (
     cumulant_forward,
     jarzynski_forward,
     log_prior_mass,
+    round_confidence,
 )
 
 __all__ = ["certified", "data_sets", "evidence"]
 
 
-def evidence(dt: xr.DataTree, method: str = "bar") -> pd.DataFrame:
+def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     """Estimates of log ML by one method or by all, with errors and their validity; nats.
 
     Parameters
     ----------
     dt : DataTree
         From `sample_bdmc`.
-    method : str, default "bar"
-        ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse average"``, ``"cumulant
-        forward"``, ``"cumulant reverse"``, ``"cumulant combined"`` or ``"all"``. On the real
-        data there are no reverse chains, hence only the forward methods.
+    method : str, default "all"
+        ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
+        average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``.
+        On the real data there are no reverse chains, hence only the forward methods.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def evidence(dt: xr.DataTree, method: str = "bar") -> pd.DataFrame:
     ...     weights = ("dataset", "chain"), rng.normal(mean, 1, (1, 100))
     ...     draws = ("dataset", "chain"), np.ones((1, 100))
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
-    >>> table = bdmc.evidence(xr.DataTree.from_dict(groups))
+    >>> table = bdmc.evidence(xr.DataTree.from_dict(groups), "bar")
     >>> table["valid"].tolist()
     [True]
     """
@@ -137,7 +138,8 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
     exact = dt.attrs.get("upper_bound") == "exact"
-    failure = (1 - confidence) / 2 ** dt.attrs.get("rounds", 0)
+    rounds = dt.attrs.get("rounds", 0)
+    failure = 1 - (round_confidence(confidence, rounds) if rounds else confidence)
     rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         rejected = n_draws.sum() > n_draws.size

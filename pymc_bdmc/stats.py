@@ -247,8 +247,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     Returns
     -------
     list of str
-        Infinite weights, divergences, dead chains, low effective sample sizes and heavy weight
-        tails, by group.
+        Infinite weights, divergences, dead chains, low effective sample sizes, straggling weights
+        and heavy tails of the weights, by group; and transitions that hold most of a wide gap.
 
     Examples
     --------
@@ -300,8 +300,8 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
         share = float(run["divergences"].sum()) / (finished.size * (run.sizes["beta"] - 1))
         if share > MAX_DIVERGENT_SHARE:
             messages.append(
-                f"{share:.1%} of the transitions diverged; use "
-                "step=functools.partial(pm.NUTS, target_accept=0.95) or reparametrise."
+                f"{share:.1%} of the transitions diverged; reparametrise, or try PyMC's NUTS with "
+                "step=functools.partial(pm.NUTS, target_accept=0.95), which is slower."
             )
     if "lowest_acceptance" in run:
         dead = int((run["lowest_acceptance"] < MIN_ACCEPTANCE).sum())

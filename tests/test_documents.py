@@ -66,7 +66,7 @@ def test_eight_schools(tmp_path):
 def test_evidence_gallery(tmp_path):
     found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
     assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
-    table = bdmc.evidence(found["result"]).iloc[0]
+    table = bdmc.evidence(found["result"], "bar").iloc[0]
     assert abs(table["value"] - found["exact"]["simulated"]) < 4 * table["error"]
     for name in ("work", "estimators", "convergence", "error_analysis"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000

@@ -29,7 +29,7 @@ DT = tree(FORWARD, padded(REVERSE, 200), REAL)
 
 
 def test_bar_of_every_data_set():
-    table = bdmc.evidence(DT)
+    table = bdmc.evidence(DT, "bar")
     assert list(table.index) == [("simulated", d, "bar") for d in range(2)]
     for d in range(2):
         expected = bar(FORWARD[d], REVERSE[d])
@@ -40,7 +40,7 @@ def test_bar_of_every_data_set():
 
 
 def test_all_methods_with_one_recommendation_a_data_set():
-    table = bdmc.evidence(DT, "all")
+    table = bdmc.evidence(DT)
     methods = {}
     for data, dataset, method in table.index:
         methods.setdefault((data, dataset), set()).add(method)
@@ -54,7 +54,7 @@ def test_unknown_and_impossible_methods_are_refused():
     with pytest.raises(ValueError, match=r"'mbar' is not among \['bar', 'histogram'"):
         bdmc.evidence(DT, "mbar")
     with pytest.raises(ValueError, match=r"'bar' is not among \['forward average'"):
-        bdmc.evidence(tree(real=REAL))
+        bdmc.evidence(tree(real=REAL), "bar")
 
 
 def test_certified_bounds_need_an_exact_start_for_an_upper_side():

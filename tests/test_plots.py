@@ -179,7 +179,7 @@ def test_work_is_marked_where_the_estimates_are(works):
 
 def test_estimators_tell_valid_from_invalid_and_mark_the_truth(works):
     pc = bdmc.plot_estimators(works, exact={"real": 2.0}, backend="matplotlib")
-    table = bdmc.evidence(works, "all")
+    table = bdmc.evidence(works)
     points = pc.viz["point"]["log_ml"]
     for (data, dataset), rows in table.groupby(level=["data", "dataset"]):
         title = "real" if data == "real" else f"{data} {dataset}"

@@ -38,7 +38,7 @@ def test_machine_trained_on_mnist(reference_data):
     dt = bdmc.lattice.anneal(
         base, temperatures=2000, burn_in=4000, random_seed=1, progressbar=False
     )
-    annealed = bdmc.evidence(dt).iloc[0]
+    annealed = bdmc.evidence(dt, "bar").iloc[0]
     tempered = bdmc.tempered_evidence(
         bdmc.temper(base, chains=100, temperatures=100, draws=2000, random_seed=1)
     )

@@ -23,7 +23,7 @@ from pymc_bdmc.types import Chain, Direction
 __all__ = ["CompiledEngine"]
 
 HMC_STEPS = 16
-"""Most leapfrog steps of a trajectory: several short ones at rising β beat a long one."""
+"""Most steps of a trajectory: several short ones at rising β beat a long one."""
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32

@@ -297,7 +297,7 @@ def discrete_scan(density, data, beta, state, work, widths, categories, backward
     """
     proposal = work.proposal
     proposal.theta[:] = state.theta
-    total, first = 0.0, scale_size(state)
+    total, first = 0.0, state.log_prior_gradient.size  # after the continuous elements
     n = categories.size
     for k in range(n):
         j = n - 1 - k if backwards else k
@@ -319,12 +319,6 @@ def discrete_scan(density, data, beta, state, work, widths, categories, backward
         else:
             proposal.theta[first + j] = old
     return total / n
-
-
-@njit(nogil=True, cache=True)
-def scale_size(state):
-    """Number of continuous elements."""
-    return state.log_prior_gradient.size
 
 
 @njit(nogil=True, cache=True)

@@ -124,7 +124,7 @@ def anneal(
     >>> import pymc_bdmc as bdmc
     >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), temperatures=50, random_seed=1,
     ...                          progressbar=False)
-    >>> value, error = bdmc.evidence(dt)[["value", "error"]].iloc[0]
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
     >>> bool(abs(value - bdmc.lattice.Ising(4).log_z()) < 4 * error)
     True
     """

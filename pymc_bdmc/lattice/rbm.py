@@ -88,9 +88,6 @@ class RBM:
     prior_log_odds: np.ndarray | None = None
     integrated: Literal["none", "hidden", "visible"] = "none"
 
-    critical_beta = None
-    """No transition is known."""
-
     def __post_init__(self):
         given = {name: np.array(getattr(self, name), dtype=float) for name in ("a", "b", "W")}
         V, H = given["a"].size, given["b"].size

@@ -21,7 +21,7 @@ def result(rbm):
 
 
 def test_every_estimator_covers_the_exact_value(rbm, result):
-    table = bdmc.evidence(result, "all")
+    table = bdmc.evidence(result)
     inside = (table["value"] - rbm.exact_log_z()).abs() < SIGMAS * table["error"]
     assert inside[table["valid"]].all()
     assert table["valid"].sum() >= 3
