@@ -1,5 +1,7 @@
 """Refuse models and arguments that cannot give a right answer, before any sampling."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
@@ -8,7 +10,7 @@ from pymc.distributions.simulator import SimulatorRV
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["check_counts", "check_model", "check_names", "check_simulable"]
+__all__ = ["check_choice", "check_counts", "check_model", "check_names", "check_simulable"]
 
 
 def check_model(model: pm.Model) -> None:
@@ -85,6 +87,18 @@ def check_counts(**counts: int) -> None:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < least:
             raise ValueError(f"{name}: must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse what is not one of the choices.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the choices.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: {value!r} is none of {', '.join(map(repr, choices))}.")
 
 
 def check_names(names: list[str], model: pm.Model) -> None:

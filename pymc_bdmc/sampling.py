@@ -14,7 +14,7 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.vartypes import discrete_types
 
 from pymc_bdmc.annealing import CompiledEngine, StepEngine, available_cores
-from pymc_bdmc.checks import check_counts, check_model, check_names, check_simulable
+from pymc_bdmc.checks import check_choice, check_counts, check_model, check_names, check_simulable
 from pymc_bdmc.convert import (
     annealing_dataset,
     observed_dataset,
@@ -24,7 +24,13 @@ from pymc_bdmc.convert import (
 from pymc_bdmc.jitted import NotJittable
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots, stream
-from pymc_bdmc.schedules import Schedule, make_schedule, mean_between, thermodynamic_length
+from pymc_bdmc.schedules import (
+    SCHEDULES,
+    Schedule,
+    make_schedule,
+    mean_between,
+    thermodynamic_length,
+)
 from pymc_bdmc.simulation import (
     Simulated,
     as_simulated,
@@ -41,7 +47,6 @@ __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
 
-_TEMPERATURES = 1000
 _FIT_DRAWS = 500
 
 Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
@@ -51,7 +56,7 @@ def sample_bdmc(
     model: pm.Model | None = None,
     *,
     chains: int = 64,
-    temperatures: int | ArrayLike = _TEMPERATURES,
+    temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "sigmoid",
     step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Simulate = "hyperparameters",
@@ -174,19 +179,18 @@ def sample_bdmc(
     check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
     cores = min(available_cores(), 4) if cores is None else cores
     check_counts(cores=cores)
-    if isinstance(schedule, Schedule) and not np.array_equal(temperatures, _TEMPERATURES):
-        raise ValueError(
-            f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them out."
-        )
-    is_adaptive = schedule == "adaptive" and np.ndim(temperatures) == 0
-    schedule = make_schedule("power" if is_adaptive else schedule, temperatures)
+    if isinstance(schedule, str):
+        check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
+    is_adaptive = isinstance(schedule, str) and schedule == "adaptive"
+    if is_adaptive and np.ndim(temperatures):
+        raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
+    schedule = make_schedule("power" if is_adaptive else schedule, temperatures, default=1000)
     _check_target(target_gap, max_temperatures, max_time, simulate)
     _check_simulate(model, simulate, datasets, real_data)
     if hyperparameters is not None:
         hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
         check_names(list(hyperparameters), model)
-    if hyperparameters_at not in ("draw", "mean"):
-        raise ValueError(f"hyperparameters_at: {hyperparameters_at!r} is not 'draw' or 'mean'.")
+    check_choice("hyperparameters_at", hyperparameters_at, ["draw", "mean"])
     entropy = _entropy(random_seed)
     plan = Plan(chains, burn_in, entropy, target_gap, max_temperatures, max_time, progressbar)
 

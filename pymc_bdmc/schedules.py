@@ -9,6 +9,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
 
 __all__ = [
+    "SCHEDULES",
     "Schedule",
     "adaptive",
     "cubic",
@@ -240,10 +241,12 @@ def _lengths(betas: np.ndarray, mean_log_likelihood: ArrayLike) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(np.sqrt(np.diff(betas) * np.diff(means)))])
 
 
-_BY_NAME = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubic}
+SCHEDULES = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubic}
 
 
-def make_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Schedule:
+def make_schedule(
+    schedule: str | Schedule, temperatures: int | ArrayLike, default: int | None = None
+) -> Schedule:
     """Schedule from its name and the number of temperatures, or from explicit values.
 
     Parameters
@@ -252,11 +255,14 @@ def make_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Sc
         A ready `Schedule` is returned as it is.
     temperatures : int or array_like of shape (T + 1,)
         T, or the inverse temperatures, which then decide alone.
+    default : int, optional
+        Value of ``temperatures`` that may stand beside a ready `Schedule`.
 
     Raises
     ------
     ValueError
-        For an unknown name, and where the values do not increase from 0 to 1.
+        For an unknown name, where the values do not increase from 0 to 1, and where a ready
+        `Schedule` and other temperatures contradict each other.
 
     Examples
     --------
@@ -265,12 +271,15 @@ def make_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Sc
     array([0. , 0.5, 1. ])
     """
     if isinstance(schedule, Schedule):
+        if not np.array_equal(temperatures, default):
+            raise ValueError(
+                f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
+                "out."
+            )
         return schedule
-    if np.ndim(temperatures) > 0:
-        return explicit(temperatures)
-    if not isinstance(schedule, str) or schedule not in _BY_NAME:
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise ValueError(
             f"schedule: unknown name {schedule!r}; choose one of "
-            f"{', '.join(map(repr, _BY_NAME))}, or pass the values as temperatures=[0, …, 1]."
+            f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
-    return _BY_NAME[schedule](temperatures)
+    return explicit(temperatures) if np.ndim(temperatures) else SCHEDULES[schedule](temperatures)

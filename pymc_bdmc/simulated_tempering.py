@@ -185,7 +185,7 @@ def temper(
     """
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
-    ladder = make_schedule(schedule, temperatures)
+    ladder = make_schedule(schedule, temperatures, default=50)
     rng = np.random.default_rng(random_seed)
     if system is None or isinstance(system, pm.Model):
         system = model_system(pm.modelcontext(system), ladder.betas, step, rng.spawn(1)[0])

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import ThreadPool, available_cores
-from pymc_bdmc.checks import check_counts
+from pymc_bdmc.checks import check_choice, check_counts
 from pymc_bdmc.convert import annealing_dataset
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
@@ -134,9 +134,9 @@ def anneal(
     cores = available_cores() if cores is None else cores
     updates = system.n_sites if updates is None else updates
     check_counts(chains=chains, updates=updates, burn_in=burn_in, cores=cores)
-    _check_choice("kernel", kernel, ("metropolis", "heat bath"))
-    _check_choice("sites", sites, ("checkerboard", "random"))
-    _check_choice("start", start, tuple(_STATUS))
+    check_choice("kernel", kernel, ("metropolis", "heat bath"))
+    check_choice("sites", sites, ("checkerboard", "random"))
+    check_choice("start", start, _STATUS)
     if sites == "checkerboard" and system.L % 2:
         raise ValueError(f'sites: a checkerboard needs an even L, not {system.L}; use "random".')
     if sites == "checkerboard" and updates % system.n_sites:
@@ -146,7 +146,7 @@ def anneal(
         )
     plan = _Plan(
         system=system,
-        schedule=make_schedule(schedule, temperatures),
+        schedule=make_schedule(schedule, temperatures, default=1000),
         heat_bath=kernel == "heat bath",
         sites=sites,
         updates=updates,
@@ -184,11 +184,6 @@ def anneal(
     for message in diagnose(dt):
         _log.warning(message)
     return dt
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name}: {value!r} is none of {', '.join(map(repr, choices))}.")
 
 
 @dataclass(frozen=True, eq=False)

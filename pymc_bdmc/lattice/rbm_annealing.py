@@ -78,7 +78,8 @@ def anneal_rbm(
     """
     started = time.perf_counter()
     check_counts(chains=chains, burn_in=burn_in)
-    betas = (schedule := make_schedule(schedule, temperatures)).betas
+    schedule = make_schedule(schedule, temperatures, default=1000)
+    betas = schedule.betas
     entropy = np.random.SeedSequence(random_seed).entropy
     blocks = [(d, first) for first in range(0, chains, _BLOCK) for d in Direction]
     runs = {}

@@ -36,7 +36,7 @@ class _Bimodal(ContinuousSystem):
         precision = self.prior_std**-2 + beta * self.likelihood_scale**-2
         return 2.4 / np.sqrt(self.dimension * precision)
 
-    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states: a mode by its weight, then a state of that mode."""
         signs = np.where(rng.random(n) < self.upper_weight, 1.0, -1.0)
         return signs * self._upper_mode(n, rng)

@@ -57,7 +57,7 @@ class ConjugateRegression(ContinuousSystem):
         squares = np.sum((self.y[:, None] - self.x @ x) ** 2, axis=0)
         return -(squares + self.y.size * np.log(2 * np.pi)) / 2
 
-    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states."""
         covariance = np.linalg.inv(self._precision(1.0))
         mean = covariance @ self.x.T @ self.y
@@ -110,7 +110,7 @@ class UnidentifiedBinomial(ContinuousSystem):
         choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         return choices + k * log_r + np.where(n > k, (n - k) * log_failure, 0.0)
 
-    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states: r by rejection, for −r log r ≤ 1/e, then p₁ = r^u."""
         r = np.empty(0)
         while r.size < n:

@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymc_bdmc.schedules import make_schedule
+
 __all__ = ["ContinuousSystem"]
 
 BATCH = 10_000
@@ -15,8 +17,8 @@ class ContinuousSystem(ABC):
     """A likelihood under a normal prior, with all that a bidirectional run needs.
 
     A subclass gives the fields ``dimension`` and ``prior_std``, and the methods `log_z`,
-    `log_likelihood`, `posterior` and `step_size`. States have shape (dimension, n): one column a
-    chain.
+    `log_likelihood`, `draw_posterior` and `step_size`. States have shape (dimension, n): one column
+    a chain.
     """
 
     dimension: int
@@ -32,22 +34,18 @@ class ContinuousSystem(ABC):
         """ℓ of states of shape (dimension, n), of shape (n,), nats."""
 
     @abstractmethod
-    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states."""
 
     @abstractmethod
     def step_size(self, beta: float) -> float:
         """Give the standard deviation of Metropolis proposals at β, elementwise for an array."""
 
-    def prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n states from the prior."""
         return self.prior_std * rng.normal(size=(self.dimension, n))
 
     description = "random-walk Metropolis"
-
-    def draw_prior(self, chains: int, rng: np.random.Generator) -> np.ndarray:
-        """States for simulated tempering at β = 0; the same as `prior`."""
-        return self.prior(chains, rng)
 
     def step(
         self, state: np.ndarray, betas: np.ndarray, rng: np.random.Generator, moves: int = 20
@@ -63,7 +61,7 @@ class ContinuousSystem(ABC):
         moves : int
             Metropolis steps.
         """
-        x = np.where(betas > 0, state, self.prior(betas.size, rng))
+        x = np.where(betas > 0, state, self.draw_prior(betas.size, rng))
         ell = self.log_likelihood(x)
         for _ in range(moves):
             x, ell = self._metropolis(x, ell, betas, rng)
@@ -102,11 +100,7 @@ class ContinuousSystem(ABC):
         ValueError
             If the direction is unknown or the schedule does not increase from 0 to 1.
         """
-        s = np.linspace(0, 1, 26)
-        betas = 0.05 * s + 0.95 * s**3 if schedule is None else np.asarray(schedule, dtype=float)
-        betas[-1] = 1.0 if schedule is None else betas[-1]
-        if betas[0] != 0 or betas[-1] != 1 or (np.diff(betas) <= 0).any():
-            raise ValueError("The schedule must increase from 0 to 1.")
+        betas = make_schedule("cubic", 25 if schedule is None else schedule).betas
         if direction not in ("forward", "reverse"):
             raise ValueError(f"direction must be 'forward' or 'reverse', not {direction!r}.")
         sizes = [min(BATCH, n - done) for done in range(0, n, BATCH)]
@@ -125,7 +119,7 @@ class ContinuousSystem(ABC):
     def _run(self, direction, n, rng, betas, moves):
         log_weights, increments = np.zeros(n), np.diff(betas)
         forward = direction == "forward"
-        x = self.prior(n, rng) if forward else self.posterior(n, rng)
+        x = self.draw_prior(n, rng) if forward else self.draw_posterior(n, rng)
         ell = self.log_likelihood(x)
         steps = range(1, betas.size)
         for t in steps if forward else reversed(steps):

@@ -55,7 +55,7 @@ class SpikeAndSlab(ContinuousSystem):
         spike = spike - excess * np.sum(x**2, axis=0) / 2
         return np.logaddexp(np.log1p(-self.spike_weight), np.log(self.spike_weight) + spike)
 
-    def posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states."""
         stds = np.where(rng.random(n) < self.spike_weight, self.spike_std, self.prior_std)
         return stds * rng.normal(size=(self.dimension, n))

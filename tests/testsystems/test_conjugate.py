@@ -41,7 +41,7 @@ def test_both_directions_estimate_log_z(system):
 
 def test_posterior_draws_of_the_binomial_are_exact():
     """The product against its density −log r · Beta; Kolmogorov-Smirnov at α = 1e-3."""
-    draws = BINOMIAL.posterior(20_000, np.random.default_rng(3))
+    draws = BINOMIAL.draw_posterior(20_000, np.random.default_rng(3))
     r = np.prod(ndtr(draws), axis=0)
     grid = np.linspace(0, 1, 20_001)[1:-1]
     density = -np.log(grid) * grid**12 * (1 - grid) ** 8

@@ -45,7 +45,7 @@ def test_both_directions_estimate_log_z(system):
 @pytest.mark.parametrize("system", SYSTEMS, ids=ids)
 def test_posterior_draws_are_exact(system):
     system, rng = replace(system, dimension=1), np.random.default_rng(2)
-    x = system.posterior(100_000, rng)[0]
+    x = system.draw_posterior(100_000, rng)[0]
     edges = np.linspace(-15, 15, 31)
     counts = np.histogram(x, edges)[0]
 
@@ -61,7 +61,7 @@ def test_posterior_draws_are_exact(system):
     usable = chances * x.size > 20
     assert (np.abs(counts - chances * x.size)[usable] < 4.5 * error[usable]).all()
     # Broken twin: draws from the prior
-    prior = np.histogram(system.prior(x.size, rng)[0], edges)[0]
+    prior = np.histogram(system.draw_prior(x.size, rng)[0], edges)[0]
     assert (np.abs(prior - chances * x.size)[usable] > 4.5 * error[usable]).any()
 
 
@@ -115,5 +115,5 @@ def test_refuses():
     rng = np.random.default_rng(8)
     with pytest.raises(ValueError, match="direction"):
         SpikeAndSlab().anneal("sideways", 1, rng)
-    with pytest.raises(ValueError, match="increase"):
+    with pytest.raises(ValueError, match="exactly 1"):
         SpikeAndSlab().anneal("forward", 1, rng, schedule=[0, 0.5])
