@@ -15,7 +15,13 @@ from pymc_bdmc.simulation import Simulated
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import AnnealingRun, Point
 
-__all__ = ["annealing_dataset", "posterior_dataset", "simulated_dataset"]
+__all__ = [
+    "annealing_dataset",
+    "observed_dataset",
+    "pareto_k",
+    "posterior_dataset",
+    "simulated_dataset",
+]
 
 _MIN_DRAWS_FOR_PARETO_K = 25
 

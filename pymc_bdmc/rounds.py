@@ -24,9 +24,10 @@ from pymc_bdmc.kernels import Tuning
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.simulation import Simulated
+from pymc_bdmc.streams import Entropy, stream
 from pymc_bdmc.types import AnnealingRun, Direction, Point
 
-__all__ = ["Plan", "Purpose", "Round", "Run", "anneal_in_rounds", "run_pilots", "stream"]
+__all__ = ["Plan", "Purpose", "Round", "Run", "anneal_in_rounds", "run_pilots"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -42,18 +43,13 @@ class Purpose(IntEnum):
     ANNEAL = 3
 
 
-def stream(entropy, *key: int) -> np.random.SeedSequence:
-    """The random stream of (purpose, data set, direction, chain), whoever runs it."""
-    return np.random.SeedSequence(entropy, spawn_key=key)
-
-
 @dataclass(frozen=True)
 class Plan:
     """What the rounds have in common; see `sample_bdmc`."""
 
     chains: int
     burn_in: int
-    entropy: int | Sequence[int]
+    entropy: Entropy
     target_gap: float | None
     max_temperatures: int
     max_time: float | None

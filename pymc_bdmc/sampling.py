@@ -23,7 +23,7 @@ from pymc_bdmc.convert import (
 )
 from pymc_bdmc.jitted import NotJittable
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots, stream
+from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots
 from pymc_bdmc.schedules import (
     SCHEDULES,
     Schedule,
@@ -41,6 +41,7 @@ from pymc_bdmc.simulation import (
     simulate_from_prior,
 )
 from pymc_bdmc.stats import diagnose
+from pymc_bdmc.streams import RandomSeed, entropy_of, recorded, stream
 from pymc_bdmc.tempering import TemperedDensity
 
 __all__ = ["sample_bdmc"]
@@ -69,7 +70,7 @@ def sample_bdmc(
     target_gap: float | None = None,
     max_temperatures: int = 1_000_000,
     max_time: float | None = None,
-    random_seed: int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None = None,
+    random_seed: RandomSeed = None,
     cores: int | None = None,
     progressbar: bool = True,
     backend: str | None = None,
@@ -191,7 +192,7 @@ def sample_bdmc(
         hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
         check_names(list(hyperparameters), model)
     check_choice("hyperparameters_at", hyperparameters_at, ["draw", "mean"])
-    entropy = _entropy(random_seed)
+    entropy = entropy_of(random_seed)
     plan = Plan(chains, burn_in, entropy, target_gap, max_temperatures, max_time, progressbar)
 
     _log.info("Compiling, once per model structure; the first time it takes a while")
@@ -226,7 +227,7 @@ def sample_bdmc(
         "upper_bound": simulated[0].status if simulated else "none",
         "hyperparameters": ", ".join(hyperparameters if simulate == "hyperparameters" else []),
         "burn_in": burn_in if simulate == "hyperparameters" else 0,
-        "random_seed": " ".join(map(str, np.atleast_1d(entropy))),
+        "random_seed": recorded(entropy),
         "interrupted": int(rounds[-1].interrupted),
         "rounds": 0 if target_gap is None else len(rounds),
         "pymc_version": pm.__version__,
@@ -266,14 +267,6 @@ def _check_target(target_gap, max_temperatures, max_time, simulate) -> None:
             raise ValueError(f"{name}: must be positive, got {value!r}.")
     if simulate is None:
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
-
-
-def _entropy(random_seed) -> int | list[int]:
-    if isinstance(random_seed, np.random.Generator):
-        return int(random_seed.integers(2**63))
-    if isinstance(random_seed, np.random.SeedSequence):
-        return random_seed.generate_state(4).tolist()
-    return np.random.SeedSequence(random_seed).entropy
 
 
 def _simulate(

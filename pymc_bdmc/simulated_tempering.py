@@ -20,6 +20,7 @@ from pymc_bdmc.estimators.tempering import (
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, make_schedule
+from pymc_bdmc.streams import RandomSeed, entropy_of, recorded
 from pymc_bdmc.tempered_models import model_system
 
 __all__ = ["TemperedSystem", "temper"]
@@ -125,7 +126,7 @@ def temper(
     initial: int = 50,
     iterations: int = 8,
     step: str | StepFactory | Sequence[StepFactory] | None = None,
-    random_seed: int | None = None,
+    random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     r"""Draw states and their temperatures in turn, and learn log Z along the ladder.
@@ -156,7 +157,7 @@ def temper(
         Most initial iterations.
     step
         Of a PyMC model; as for `sample_bdmc`.
-    random_seed : int, optional
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
     progressbar : bool, default True
 
     Returns
@@ -186,7 +187,8 @@ def temper(
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
     ladder = make_schedule(schedule, temperatures, default=50)
-    rng = np.random.default_rng(random_seed)
+    entropy = entropy_of(random_seed)
+    rng = np.random.default_rng(entropy)
     if system is None or isinstance(system, pm.Model):
         system = model_system(pm.modelcontext(system), ladder.betas, step, rng.spawn(1)[0])
     elif not isinstance(system, TemperedSystem):
@@ -241,7 +243,7 @@ def temper(
             "log_prior_mass_error": mass_error,
             "initial_sweeps": sampler.sweeps - found["place"].shape[1],
             "interrupted": int(found["interrupted"]),
-            "random_seed": str(random_seed),
+            "random_seed": recorded(entropy),
             "sampling_time": time.perf_counter() - started,
         },
     )

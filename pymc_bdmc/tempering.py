@@ -22,7 +22,7 @@ from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point
 
-__all__ = ["MAX_PRIOR_DRAWS", "ForwardSampler", "TemperedDensity", "TemperedModel"]
+__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "ForwardSampler", "TemperedDensity", "TemperedModel"]
 
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""

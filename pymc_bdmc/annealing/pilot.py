@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from pymc_bdmc.kernels.metric import deviations, estimate_metric
 
-__all__ = ["PRIOR_DRAWS", "PathTuning", "run_pilot"]
+__all__ = ["MEMBERS", "PRIOR_DRAWS", "PathTuning", "run_pilot"]
 
 PRIOR_DRAWS = 512
 MEMBERS = 32

@@ -9,7 +9,7 @@ from pymc_bdmc.estimators.checks import checked_pair
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import effective_sample_size
 
-__all__ = ["bar", "overlap"]
+__all__ = ["bar", "overlap", "solve_bar"]
 
 MIN_CROSSING_CHAINS = 5.0
 """Effective chains a direction that reach into the other; with fewer, 95 % intervals cover less."""

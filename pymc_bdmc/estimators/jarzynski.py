@@ -7,7 +7,13 @@ from scipy.special import logsumexp
 from pymc_bdmc.estimators.checks import checked_weights, student_factor
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = ["effective_sample_size", "jarzynski_forward", "jarzynski_reverse", "log_mean_exp"]
+__all__ = [
+    "MIN_EFFECTIVE_SAMPLE_SIZE",
+    "effective_sample_size",
+    "jarzynski_forward",
+    "jarzynski_reverse",
+    "log_mean_exp",
+]
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
 """Below it the average hangs on a few weights and its standard error means little."""

@@ -15,8 +15,11 @@ from scipy.special import log_softmax, logsumexp, softmax
 from pymc_bdmc.estimators.estimate import Estimate
 
 __all__ = [
+    "MIN_CHAINS",
     "LadderEstimate",
+    "checked_draws",
     "draw_places",
+    "log_mean_probabilities",
     "mbar_error",
     "place_probabilities",
     "rao_blackwellized",

@@ -15,6 +15,7 @@ from pymc_bdmc.kernels.normal import standard_normal
 
 __all__ = [
     "HMC",
+    "MAX_TREE_DEPTH",
     "METROPOLIS",
     "NUTS",
     "TRAJECTORY",

@@ -23,7 +23,7 @@ from pymc.step_methods.hmc import NUTS
 from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
-from pymc_bdmc.kernels.adaptation import adaptation
+from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.tuning import Tuning
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Move, Point

@@ -8,11 +8,19 @@ from functools import cached_property
 import numpy as np
 from pymc.step_methods.compound import BlockedStep
 
-from pymc_bdmc.kernels.adaptation import Values, adaptation
+from pymc_bdmc.kernels.adaptations import Values, adaptation
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Point
 
-__all__ = ["PILOT_CHAINS", "PILOT_STEPS", "PILOT_TEMPERATURES", "Tuning", "combine", "pilot_run"]
+__all__ = [
+    "PILOT_CHAINS",
+    "PILOT_STEPS",
+    "PILOT_TEMPERATURES",
+    "Tuning",
+    "combine",
+    "pilot_betas",
+    "pilot_run",
+]
 
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8
@@ -110,6 +118,7 @@ def pilot_run(
     accesses = [adaptation(step) for step in steps]
     for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
         step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
+        step.tune = True
     point, values, means = start, [], [density(start)[1]]
     for beta in betas:
         density.set_beta(beta)

@@ -1,13 +1,10 @@
 """Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
 
-import logging
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import singledispatch
-from importlib.metadata import version
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +13,12 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import ThreadPool, available_cores
 from pymc_bdmc.checks import check_choice, check_counts
-from pymc_bdmc.convert import annealing_dataset
+from pymc_bdmc.lattice.blocks import (
+    finished_block,
+    keep_finished,
+    to_datatree,
+    unfinished_block,
+)
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
 from pymc_bdmc.lattice.random_cluster import perfect_state, swendsen_wang
@@ -24,12 +26,10 @@ from pymc_bdmc.lattice.randomness import random_sites
 from pymc_bdmc.lattice.systems import Ising, Lattice, neighbours
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.stats import diagnose
+from pymc_bdmc.streams import Entropy, RandomSeed, entropy_of, recorded, stream
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["anneal"]
-
-_log = logging.getLogger("pymc.bdmc")
 
 _STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
 
@@ -54,7 +54,7 @@ def anneal(
     updates: int | None = None,
     start: Literal["exact", "swendsen-wang", "ordered"] = "exact",
     burn_in: int = 100,
-    random_seed: int | Sequence[int] | None = None,
+    random_seed: RandomSeed = None,
     cores: int | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
@@ -89,7 +89,7 @@ def anneal(
         then exact, burned-in or heuristic.
     burn_in : int, default 100
         Sweeps with ``start="swendsen-wang"``.
-    random_seed : int or sequence of int, optional
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
         Threads; default all cores.
@@ -152,7 +152,7 @@ def anneal(
         updates=updates,
         start=start,
         burn_in=burn_in,
-        entropy=np.random.SeedSequence(random_seed).entropy,
+        entropy=entropy_of(random_seed),
     )
     blocks = [
         _Block(direction, index, min(plan.lanes, chains - index * plan.lanes))
@@ -160,30 +160,17 @@ def anneal(
         for direction in Direction
     ]
     runs = _run(plan, blocks, cores, progressbar)
-    groups = {}
-    for direction in Direction:
-        mine = [
-            run for block, run in zip(blocks, runs, strict=True) if block.direction is direction
-        ]
-        groups[direction.value] = annealing_dataset([_pool(mine)], plan.schedule.betas)
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs.update(
-        {
-            "system": repr(system),
-            "schedule": plan.schedule.name,
-            "step": f"{kernel}, {sites} sites, {updates} updates",
-            "upper_bound": _STATUS[start],
-            "burn_in": burn_in if start == "swendsen-wang" else 0,
-            "critical_beta": system.critical_beta,
-            "random_seed": " ".join(map(str, np.atleast_1d(plan.entropy))),
-            "interrupted": int(not all(map(_is_finished, runs))),
-            "pymc_bdmc_version": version("pymc-bdmc"),
-            "sampling_time": time.perf_counter() - started,
-        }
-    )
-    for message in diagnose(dt):
-        _log.warning(message)
-    return dt
+    attrs = {
+        "system": repr(system),
+        "schedule": plan.schedule.name,
+        "step": f"{kernel}, {sites} sites, {updates} updates",
+        "upper_bound": _STATUS[start],
+        "burn_in": burn_in if start == "swendsen-wang" else 0,
+        "critical_beta": system.critical_beta,
+        "random_seed": recorded(plan.entropy),
+        "sampling_time": time.perf_counter() - started,
+    }
+    return to_datatree([block.direction for block in blocks], runs, plan.schedule.betas, attrs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +184,7 @@ class _Plan:
     updates: int
     start: str
     burn_in: int
-    entropy: int | Sequence[int]
+    entropy: Entropy
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1))
     """Set where the blocks at work shall end early."""
 
@@ -211,7 +198,7 @@ class _Plan:
 
     def stream(self, purpose: _Purpose, *key: int) -> np.random.SeedSequence:
         """The random stream of (purpose, data set 0, direction, block), whoever runs it."""
-        return np.random.SeedSequence(self.entropy, spawn_key=(purpose, 0, *key))
+        return stream(self.entropy, purpose, 0, *key)
 
     def site_order(self, direction: Direction) -> Callable[[int], np.ndarray]:
         """Sites that K_t visits, in this order; K_t† visits them in the opposite one."""
@@ -239,8 +226,8 @@ class _Block(NamedTuple):
     def run(self, plan: _Plan) -> AnnealingRun | None:
         """Anneal the chains; the result depends on the plan alone. None if told to stop."""
         betas, last = plan.schedule.betas, plan.schedule.n_temperatures
-        stream = plan.stream(_Purpose.ANNEAL, *self.key)
-        chains = plan.chain_type(plan.system, stream, plan.heat_bath, self._starts(plan))
+        seed = plan.stream(_Purpose.ANNEAL, *self.key)
+        chains = plan.chain_type(plan.system, seed, plan.heat_bath, self._starts(plan))
         increments = np.append(plan.schedule.increments, 0.0)
         log_weight = np.zeros(self.n)
         mean, sd, acceptance = np.full((3, last + 1), np.nan)
@@ -260,8 +247,7 @@ class _Block(NamedTuple):
             if not plan.heat_bath:
                 acceptance[t] = changes / (chains.lanes * plan.updates)
             measure(arrival)
-        prior_draws = np.full(self.n, float(self.direction is Direction.FORWARD))
-        return _annealing_run(log_weight, prior_draws, mean, sd, acceptance)
+        return finished_block(self.direction, log_weight, mean, sd, acceptance)
 
     def _starts(self, plan: _Plan) -> np.ndarray | None:
         """Colours of every chain at β = 1, for reverse chains; None means the uniform prior."""
@@ -287,60 +273,12 @@ class _Block(NamedTuple):
 def _run(plan: _Plan, blocks: list[_Block], cores: int, progressbar: bool) -> list[AnnealingRun]:
     """Run all blocks on threads; after Ctrl-C those that were not finished are NaN."""
     totals = {d.value: sum(block.n for block in blocks if block.direction is d) for d in Direction}
-    unknown = np.full(len(plan.schedule.betas), np.nan)
-    runs = [
-        _annealing_run(*np.full((2, block.n), np.nan), unknown, unknown, unknown)
-        for block in blocks
-    ]
+    runs = [unfinished_block(block.n, len(plan.schedule.betas)) for block in blocks]
     with ChainProgress(totals, progressbar) as progress, ThreadPool(plan, cores, plan.stop) as pool:
         try:
             for i, run in pool.run(blocks):
                 runs[i] = run
                 progress.finished(blocks[i].direction.value, *run.log_weight)
         except KeyboardInterrupt:
-            done = sum(run.log_weight.size for run in runs if _is_finished(run))
-            if not done:
-                raise
-            warnings.warn(
-                f"Interrupted: the result holds the {done} of {sum(totals.values())} chains that "
-                "were finished; the others are NaN.",
-                stacklevel=3,
-            )
+            keep_finished(runs)
     return runs
-
-
-def _is_finished(run: AnnealingRun) -> bool:
-    return not np.isnan(run.log_weight).any()
-
-
-def _annealing_run(log_weight, prior_draws, mean, sd, acceptance) -> AnnealingRun:
-    """Fill in what lattice chains have not."""
-    return AnnealingRun(
-        log_weight=log_weight,
-        prior_draws=prior_draws,
-        # Where the lattice is ordered few changes are accepted, rightly: that says nothing.
-        lowest_acceptance=np.full(len(log_weight), np.nan),
-        log_likelihood_mean=mean,
-        log_likelihood_sd=sd,
-        acceptance=acceptance,
-        step_size=np.full(len(mean), np.nan),
-        divergences=np.zeros(len(mean), dtype=int),
-        gradient_evaluations=0,
-    )
-
-
-def _pool(blocks: list[AnnealingRun]) -> AnnealingRun:
-    """Blocks of one direction as one run; the moments of ℓ are over all finished chains."""
-    finished = [run for run in blocks if _is_finished(run)] or blocks[:1]
-    shares = np.array([float(run.log_weight.size) for run in finished])
-    shares /= shares.sum()
-    means = np.array([run.log_likelihood_mean for run in finished])
-    variances = np.array([run.log_likelihood_sd for run in finished]) ** 2
-    mean = shares @ means
-    return _annealing_run(
-        np.concatenate([run.log_weight for run in blocks]),
-        np.concatenate([run.prior_draws for run in blocks]),
-        mean,
-        np.sqrt(shares @ (variances + (means - mean) ** 2)),
-        shares @ np.array([run.acceptance for run in finished]),
-    )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 
 from pymc_bdmc.lattice import rbm_kernels
+from pymc_bdmc.lattice.blocks import finished_block
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["RBM", "RBMState"]
@@ -337,18 +338,7 @@ class RBM:
                 *arguments, betas[part], forward, integrated, streams
             )
             log_weight += gained
-        blank = np.full(len(betas), np.nan)
-        return AnnealingRun(
-            log_weight=log_weight,
-            prior_draws=np.full(len(log_weight), int(forward)),
-            lowest_acceptance=np.full(len(log_weight), np.nan),
-            log_likelihood_mean=mean,
-            log_likelihood_sd=sd,
-            acceptance=blank,
-            step_size=blank,
-            divergences=np.zeros(len(betas), dtype=int),
-            gradient_evaluations=0,
-        )
+        return finished_block(direction, log_weight, mean, sd)
 
 
 def _streams(chains: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,26 +1,20 @@
 """Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
 
-import logging
 import time
-import warnings
-from dataclasses import replace
-from importlib.metadata import version
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.checks import check_counts
-from pymc_bdmc.convert import annealing_dataset
+from pymc_bdmc.lattice.blocks import keep_finished, to_datatree, unfinished_block
 from pymc_bdmc.lattice.rbm import RBM
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.stats import diagnose
-from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.streams import RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.types import Direction
 
 __all__ = ["anneal_rbm"]
-
-_log = logging.getLogger("pymc.bdmc")
 
 _BLOCK = 100
 """Chains annealed together: enough for BLAS, few enough for the cache."""
@@ -33,7 +27,7 @@ def anneal_rbm(
     temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "linear",
     burn_in: int = 1000,
-    random_seed: int | None = None,
+    random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich the log partition function of an RBM between forward and reverse chains.
@@ -52,7 +46,7 @@ def anneal_rbm(
         Where neither layer has at most 20 units, reverse chains start from the end of so many
         sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
         heuristic without any sweep. Otherwise they start from exact samples.
-    random_seed : int, optional
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
     progressbar : bool, default True
 
     Returns
@@ -80,80 +74,31 @@ def anneal_rbm(
     check_counts(chains=chains, burn_in=burn_in)
     schedule = make_schedule(schedule, temperatures, default=1000)
     betas = schedule.betas
-    entropy = np.random.SeedSequence(random_seed).entropy
+    entropy = entropy_of(random_seed)
     blocks = [(d, first) for first in range(0, chains, _BLOCK) for d in Direction]
-    runs = {}
+    runs = [unfinished_block(min(_BLOCK, chains - first), len(betas)) for _, first in blocks]
     with ChainProgress({d.value: chains for d in Direction}, progressbar) as progress:
         try:
-            for direction, first in blocks:
-                key = (0, int(direction is Direction.REVERSE), first)
-                rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-                size = min(_BLOCK, chains - first)
-                if direction is Direction.FORWARD:
-                    state = rbm.draw_prior(size, rng)
-                else:
+            for i, (direction, first) in enumerate(blocks):
+                reverse = direction is Direction.REVERSE
+                rng = np.random.default_rng(stream(entropy, 0, int(reverse), first))
+                size = runs[i].log_weight.size
+                if reverse:
                     state = rbm.draw_posterior(size, rng, burn_in)
-                run = rbm.run(state, betas, direction, rng)
-                runs[direction, first] = run
-                progress.finished(direction.value, *run.log_weight)
+                else:
+                    state = rbm.draw_prior(size, rng)
+                runs[i] = rbm.run(state, betas, direction, rng)
+                progress.finished(direction.value, *runs[i].log_weight)
         except KeyboardInterrupt:
-            if not runs:
-                raise
-            done = sum(run.log_weight.size for run in runs.values())
-            warnings.warn(
-                f"Interrupted: the result holds the {done} of {2 * chains} chains that were "
-                "finished; the others are NaN.",
-                stacklevel=2,
-            )
-    groups = {
-        direction.value: annealing_dataset(
-            [_pooled([r for (d, _), r in runs.items() if d is direction], chains, len(betas))],
-            betas,
-        )
-        for direction in Direction
+            keep_finished(runs)
+    status = rbm.posterior_status(burn_in)
+    attrs = {
+        "system": f"RBM {rbm.a.size}x{rbm.b.size}",
+        "schedule": schedule.name,
+        "step": rbm.description,
+        "upper_bound": status,
+        "burn_in": burn_in if status == "burned-in" else 0,
+        "random_seed": recorded(entropy),
+        "sampling_time": time.perf_counter() - started,
     }
-    dt = xr.DataTree.from_dict(groups)
-    dt.attrs.update(
-        {
-            "system": f"RBM {rbm.a.size}x{rbm.b.size}",
-            "schedule": schedule.name,
-            "step": rbm.description,
-            "upper_bound": rbm.posterior_status(burn_in),
-            "burn_in": burn_in if rbm.posterior_status(burn_in) == "burned-in" else 0,
-            "random_seed": str(entropy),
-            "interrupted": int(len(runs) < len(blocks)),
-            "pymc_bdmc_version": version("pymc-bdmc"),
-            "sampling_time": time.perf_counter() - started,
-        }
-    )
-    for message in diagnose(dt):
-        _log.warning(message)
-    return dt
-
-
-def _pooled(runs: list[AnnealingRun], chains: int, n_betas: int) -> AnnealingRun:
-    """The finished blocks of one direction as one run; chains that were not finished are NaN."""
-    blank = np.full(n_betas, np.nan)
-    if not runs:
-        lost = np.full(chains, np.nan)
-        none = np.zeros(n_betas, dtype=int)
-        return AnnealingRun(lost, lost, lost, blank, blank, blank, blank, none, 0)
-    missing = chains - sum(run.log_weight.size for run in runs)
-
-    def joined(name):
-        return np.concatenate([*(getattr(run, name) for run in runs), np.full(missing, np.nan)])
-
-    share = np.array([run.log_weight.size for run in runs]) / (chains - missing)
-    means = np.array([run.log_likelihood_mean for run in runs])
-    mean = share @ means
-    variance = share @ (
-        np.array([run.log_likelihood_sd for run in runs]) ** 2 + (means - mean) ** 2
-    )
-    return replace(
-        runs[0],
-        log_weight=joined("log_weight"),
-        prior_draws=joined("prior_draws"),
-        lowest_acceptance=joined("lowest_acceptance"),
-        log_likelihood_mean=mean,
-        log_likelihood_sd=np.sqrt(variance),
-    )
+    return to_datatree([direction for direction, _ in blocks], runs, betas, attrs)

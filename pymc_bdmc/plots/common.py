@@ -17,6 +17,7 @@ Z95 = 1.96
 """Standard errors on either side of a 95 % interval."""
 
 __all__ = [
+    "Z95",
     "Canvas",
     "along",
     "estimates",

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import softmax
 
 from pymc_bdmc.annealing import StepEngine
-from pymc_bdmc.kernels import build_steps
+from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
 from pymc_bdmc.kernels.tuning import Tuning, combine, pilot_betas, pilot_run
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Direction
@@ -215,6 +215,41 @@ def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
     with pytest.raises(ValueError, match="AdaptiveWalk changes its attribute 'scale'"):
         StepEngine(gaussian, BETAS, AdaptiveWalk)
     StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
+
+
+class TuningWalk(AdaptiveWalk):
+    """A user's step method that adapts while it is tuned."""
+
+    name = "tuning_walk"
+    tune = True
+
+    def astep(self, q0):
+        scale = self.scale
+        found = super().astep(q0)
+        self.scale = self.scale if self.tune else scale
+        return found
+
+
+class LogScale(Adaptation):
+    def read(self, step):
+        return {"scale": np.log(step.scale)}
+
+    def write(self, step, values):
+        step.scale = np.exp(values["scale"])
+
+
+@adaptation.register
+def _(step: TuningWalk):
+    return LogScale()
+
+
+def test_a_registered_step_method_is_tuned_for_every_temperature(gaussian):
+    kernel = frozen_kernel(gaussian, TuningWalk)
+    scales = []
+    for t in (1, 3, 1):
+        kernel.step(t, {"x": np.zeros(2)})
+        scales.append(kernel.steps[0].scale)
+    assert scales[0] == scales[2] != scales[1]
 
 
 class HiddenAdaptation(FrozenWalk):

@@ -19,7 +19,7 @@ from pymc.step_methods.metropolis import (
 )
 from pymc.step_methods.slicer import Slice
 
-__all__ = ["Adaptation", "adaptation"]
+__all__ = ["Adaptation", "Values", "adaptation"]
 
 Values = dict[str, np.ndarray | float]
 

@@ -1,0 +1,102 @@
+"""Blocks of chains of a finite model that ran side by side, joined to the result of one call."""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.convert import annealing_dataset
+from pymc_bdmc.stats import diagnose
+from pymc_bdmc.types import AnnealingRun, Direction
+
+__all__ = ["finished_block", "keep_finished", "to_datatree", "unfinished_block"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+def finished_block(
+    direction: Direction,
+    log_weight: np.ndarray,
+    mean: np.ndarray,
+    sd: np.ndarray,
+    acceptance: np.ndarray | None = None,
+) -> AnnealingRun:
+    """A block by its log weights (n,), moments of ℓ and acceptance (T + 1,)."""
+    start = float(direction is Direction.FORWARD)
+    return _block(log_weight, np.full(len(log_weight), start), mean, sd, acceptance)
+
+
+def unfinished_block(n: int, n_betas: int) -> AnnealingRun:
+    """A block of n chains that is yet to run."""
+    return _block(*np.full((2, n), np.nan), *np.full((2, n_betas), np.nan))
+
+
+def _block(log_weight, prior_draws, mean, sd, acceptance=None) -> AnnealingRun:
+    blank = np.full(len(mean), np.nan)
+    return AnnealingRun(
+        log_weight=log_weight,
+        prior_draws=prior_draws,
+        # Where a lattice is ordered few changes are accepted, rightly: that says nothing.
+        lowest_acceptance=np.full(len(log_weight), np.nan),
+        log_likelihood_mean=mean,
+        log_likelihood_sd=sd,
+        acceptance=blank if acceptance is None else acceptance,
+        step_size=blank,
+        divergences=np.zeros(len(mean), dtype=int),
+        gradient_evaluations=0,
+    )
+
+
+def _is_finished(run: AnnealingRun) -> bool:
+    return not np.isnan(run.log_weight).any()
+
+
+def keep_finished(runs: Sequence[AnnealingRun]) -> None:
+    """After Ctrl-C, say how many chains are kept; raise again if there are none."""
+    done = sum(run.log_weight.size for run in runs if _is_finished(run))
+    if not done:
+        raise KeyboardInterrupt
+    warnings.warn(
+        f"Interrupted: the result holds the {done} of {sum(run.log_weight.size for run in runs)} "
+        "chains that were finished; the others are NaN.",
+        stacklevel=4,
+    )
+
+
+def to_datatree(
+    directions: Sequence[Direction], runs: Sequence[AnnealingRun], betas: np.ndarray, attrs: dict
+) -> xr.DataTree:
+    """Groups ``forward`` and ``reverse`` of all blocks; what to doubt in them is logged."""
+    groups = {
+        direction.value: annealing_dataset(
+            [_pool([run for d, run in zip(directions, runs, strict=True) if d is direction])], betas
+        )
+        for direction in Direction
+    }
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs.update(attrs)
+    dt.attrs["interrupted"] = int(not all(map(_is_finished, runs)))
+    dt.attrs["pymc_bdmc_version"] = version("pymc-bdmc")
+    for message in diagnose(dt):
+        _log.warning(message)
+    return dt
+
+
+def _pool(blocks: list[AnnealingRun]) -> AnnealingRun:
+    """Blocks of one direction as one run; the moments of ℓ are over all finished chains."""
+    finished = [run for run in blocks if _is_finished(run)] or blocks[:1]
+    shares = np.array([float(run.log_weight.size) for run in finished])
+    shares /= shares.sum()
+    means = np.array([run.log_likelihood_mean for run in finished])
+    variances = np.array([run.log_likelihood_sd for run in finished]) ** 2
+    mean = shares @ means
+    return _block(
+        np.concatenate([run.log_weight for run in blocks]),
+        np.concatenate([run.prior_draws for run in blocks]),
+        mean,
+        np.sqrt(shares @ (variances + (means - mean) ** 2)),
+        shares @ np.array([run.acceptance for run in finished]),
+    )
