@@ -82,11 +82,11 @@ def small_machine():
             )
             print(
                 f"| {hidden} | {epochs} | {training.log_z[-1]:.3f} | "
-                f"{training.rbm.exact_log_z():.3f} | {training.log_likelihood[-1]:.2f} | "
+                f"{training.rbm.log_z():.3f} | {training.log_likelihood[-1]:.2f} | "
                 f"{training.held_out[-1]:.2f} |"
             )
     rbm = training.rbm
-    exact = rbm.exact_log_z()
+    exact = rbm.log_z()
     dt = anneal(rbm, chains=100, temperatures=200, random_seed=1, progressbar=False)
     print(f"\nThe last of them, exact log Z = {exact:.4f}; 100 chains each way, 200 temperatures;")
     print("simulated tempering with 21 temperatures, 32 chains, 1000 draws.\n")
@@ -104,7 +104,7 @@ def small_machine():
     found = held_out_log_likelihood(rbm, data[1400:], dt)
     print(
         f"\nMean log likelihood of 397 held-out digits: between {found.lower.value:.4f} and "
-        f"{found.upper.value:.4f}, by BAR {found.value.value:.4f} ± {found.value.error:.4f}; "
+        f"{found.upper.value:.4f}, by BAR {found.estimate.value:.4f} ± {found.estimate.error:.4f}; "
         f"exact {rbm.log_marginal(data[1400:]).mean() - exact:.4f} nats."
     )
 

@@ -26,13 +26,13 @@ def main(hidden: int = 15, epochs: int = 60, folder: str = "output") -> dict:
     tempered = bdmc.temper(rbm, temperatures=20, draws=500, random_seed=1, progressbar=False)
     table = bdmc.tempered_evidence(tempered)
     print(table[["value", "error", "valid"]].to_string(float_format="%.3f"))
-    exact = rbm.exact_log_z()
+    exact = rbm.log_z()
     print(f"exact, by enumeration: {exact:.3f}")
 
     score = bdmc.lattice.held_out_log_likelihood(rbm, held_out, annealed)
     print(
-        f"mean log likelihood of held-out digits: {score.value.value:.3f} ± "
-        f"{score.value.error:.3f}, between {score.lower.value:.3f} and {score.upper.value:.3f}"
+        f"mean log likelihood of held-out digits: {score.estimate.value:.3f} ± "
+        f"{score.estimate.error:.3f}, between {score.lower.value:.3f} and {score.upper.value:.3f}"
     )
     Path(folder).mkdir(exist_ok=True)
     bdmc.plot_tempering(tempered, backend="matplotlib").savefig(f"{folder}/tempering.png")

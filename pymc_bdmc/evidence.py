@@ -71,12 +71,12 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
-        _, mass, mass_error = log_prior_mass(n_draws)
+        mass = log_prior_mass(n_draws)
         for name, estimate in found.estimates.items():
             recommended = name == found.recommended
             rows[data, dataset, name] = {
-                "value": estimate.value + mass,
-                "error": float(np.hypot(estimate.error, mass_error)),
+                "value": estimate.value + mass.estimate,
+                "error": float(np.hypot(estimate.error, mass.error)),
                 "valid": estimate.valid,
                 "recommended": recommended,
                 "reason": found.reason if recommended else estimate.reason,

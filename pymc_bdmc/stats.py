@@ -6,6 +6,7 @@ import xarray as xr
 
 from pymc_bdmc.convert import pareto_k
 from pymc_bdmc.estimators import (
+    PriorMass,
     clustered_mean,
     effective_sample_size,
     jarzynski_forward,
@@ -94,7 +95,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     if "real" in dt.children:
         real = dt["real"]["log_weight"].values[None]
         mass = log_prior_mass(dt["real"]["prior_draws"].values)
-        rows["real", "lower bound"] = _bound(real + mass[0], mass[2], "mean log weight")
+        rows["real", "lower bound"] = _bound(real + mass.lower, mass.error, "mean log weight")
         rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
     rows |= _certified_rows(dt)
     table = pd.DataFrame.from_dict(rows, orient="index")
@@ -169,15 +170,15 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
     """Log weights whose means bound log ML: log w + log P(ℓ > −∞), nats, by direction."""
     draws = dt[directions(dt)[0]]["prior_draws"]
     masses = xr.apply_ufunc(
-        lambda row: np.array(log_prior_mass(row)[:2]),
+        lambda row: tuple(log_prior_mass(row)),
         draws,
         input_core_dims=[["chain"]],
-        output_core_dims=[["bound"]],
+        output_core_dims=[[], [], []],
         vectorize=True,
     )
-    # Below log P for the lower bound, above it for the upper one.
+    mass = PriorMass(*masses)
     return {
-        name: dt[name]["log_weight"] + masses.isel(bound=int(name == "reverse"))
+        name: dt[name]["log_weight"] + (mass.upper if name == "reverse" else mass.lower)
         for name in directions(dt)
     }
 
@@ -226,8 +227,8 @@ def _evidence(estimator, log_weights: np.ndarray, masses) -> dict:
         finished = row[~np.isnan(row)]
         if finished.size:
             estimate = estimator(finished)
-            values.append(estimate.value + mass[1])
-            errors.append(np.hypot(estimate.error, mass[2]))
+            values.append(estimate.value + mass.estimate)
+            errors.append(np.hypot(estimate.error, mass.error))
     n = len(values)
     return {
         "value": float(np.mean(values)) if n else np.nan,

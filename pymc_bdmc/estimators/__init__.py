@@ -40,7 +40,7 @@ from pymc_bdmc.estimators.jarzynski import (
     jarzynski_reverse,
     log_mean_exp,
 )
-from pymc_bdmc.estimators.sandwich import clustered_mean, jeffreys_bound, log_prior_mass
+from pymc_bdmc.estimators.sandwich import PriorMass, clustered_mean, jeffreys_bound, log_prior_mass
 from pymc_bdmc.estimators.tempering import (
     LadderEstimate,
     draw_places,
@@ -58,6 +58,7 @@ __all__ = [
     "Estimate",
     "EvidenceDraws",
     "LadderEstimate",
+    "PriorMass",
     "TemperatureFlow",
     "WeightedAverage",
     "WorkDistribution",

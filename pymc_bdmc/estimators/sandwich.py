@@ -1,9 +1,11 @@
 """Mean log weights of both directions: the Jeffreys bound, and the prior mass of a constraint."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["clustered_mean", "jeffreys_bound", "log_prior_mass"]
+__all__ = ["PriorMass", "clustered_mean", "jeffreys_bound", "log_prior_mass"]
 
 
 def clustered_mean(values: ArrayLike) -> tuple[float, float]:
@@ -82,7 +84,28 @@ def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float
     return float(gaps.mean()), _standard_error(gaps)
 
 
-def log_prior_mass(n_draws: ArrayLike) -> tuple[float, float, float]:
+class PriorMass(NamedTuple):
+    """Log prior probability of S = {ℓ > −∞}, nats.
+
+    Attributes
+    ----------
+    lower, upper : float
+        In expectation below and above log P(S).
+    error : float
+        Standard error of either.
+    """
+
+    lower: float
+    upper: float
+    error: float
+
+    @property
+    def estimate(self) -> float:
+        """Logarithm of the share of draws in S."""
+        return self.upper
+
+
+def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
     """Log prior probability of S = {ℓ > −∞} from the prior draws that each start needed.
 
     With K starts after N draws in all, (K − 1)/(N − 1) is unbiased for P(S) and N/K for 1/P(S).
@@ -94,21 +117,21 @@ def log_prior_mass(n_draws: ArrayLike) -> tuple[float, float, float]:
 
     Returns
     -------
-    lower, upper, error : float
-        Logarithms of (K − 1)/(N − 1) and of K/N, nats: in expectation below and above log P(S).
-        The standard error is that of either. All are 0 if no draw was ever rejected.
+    PriorMass
+        Logarithms of (K − 1)/(N − 1) and of K/N, and their standard error. All are 0 if no draw
+        was ever rejected.
 
     Examples
     --------
     >>> from pymc_bdmc.estimators import log_prior_mass
-    >>> lower, upper, error = log_prior_mass([1, 3, 2])
-    >>> round(lower, 3), round(upper, 3)
+    >>> mass = log_prior_mass([1, 3, 2])
+    >>> round(mass.lower, 3), round(mass.upper, 3)
     (-0.916, -0.693)
     """
     n_draws = np.asarray(n_draws, dtype=float)
     n_draws = n_draws[n_draws > 0]
     k, n = n_draws.size, n_draws.sum()
     if k == n:
-        return 0.0, 0.0, 0.0
+        return PriorMass(0.0, 0.0, 0.0)
     lower = np.log((k - 1) / (n - 1)) if k > 1 else -np.inf
-    return float(lower), float(np.log(k / n)), float(np.sqrt((1 - k / n) / k))
+    return PriorMass(float(lower), float(np.log(k / n)), float(np.sqrt((1 - k / n) / k)))

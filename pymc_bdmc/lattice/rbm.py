@@ -79,7 +79,7 @@ class RBM:
     >>> import numpy as np
     >>> import pymc_bdmc as bdmc
     >>> rbm = bdmc.lattice.RBM(np.zeros(3), np.zeros(2), np.zeros((3, 2)))
-    >>> float(round(rbm.exact_log_z() / np.log(2), 6))
+    >>> float(round(rbm.log_z() / np.log(2), 6))
     5.0
     """
 
@@ -150,7 +150,7 @@ class RBM:
         """Log of the sum over states of exp(prior_log_odds·v), nats."""
         return float(np.logaddexp(0, self.prior_log_odds).sum() + self.b.size * np.log(2))
 
-    def exact_log_z(self, beta: float = 1.0) -> float:
+    def log_z(self, beta: float = 1.0) -> float:
         """Log Z_β = log Σ p_1 exp(β ℓ), by summing over the states of the smaller layer; nats.
 
         Parameters

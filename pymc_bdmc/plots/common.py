@@ -42,7 +42,7 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
         if reverse is None
         else {"forward": forward + mass, "reverse": reverse + mass}
         for *_, forward, reverse, n_draws in data_sets(dt)
-        for mass in [log_prior_mass(n_draws)[1]]
+        for mass in [log_prior_mass(n_draws).estimate]
     ]
     if not found:
         raise ValueError("No chain was finished, so there is nothing to draw.")
@@ -198,4 +198,4 @@ def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, by: str) -> Pl
 
 
 def _model_title(da, target, *, sel, var_name, isel, **kwargs):
-    return labelled_title(da, target, text=str(sel["model"]), **kwargs)
+    return labelled_title(da, target, **{"text": str(sel["model"]), **kwargs})

@@ -5,14 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base import rcParams
 from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
-from arviz_plots.visuals import hline, labelled_title, labelled_x, labelled_y, line_xy
+from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
-from pymc_bdmc.plots.common import along, panels
+from pymc_bdmc.plots.common import Canvas, along, panels
 
 __all__ = ["plot_tempering"]
 
@@ -77,25 +75,15 @@ def plot_tempering(
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)
-    if plot_collection is None:
-        plot_collection = _wrap(paths, backend, pc_kwargs)
-
-    def draw(name, visual, data, dims=(), **defaults):
-        options = get_visual_kwargs(visuals, name)
-        if options is not False:
-            *_, ignore = filter_aes(plot_collection, aes_by_visuals, name, dims)
-            plot_collection.map(
-                visual, name, data=data.to_dataset(name="beta"), ignore_aes=ignore,
-                **{**defaults, **options},
-            )  # fmt: skip
-
-    draw("path", line_xy, paths, ("plot_axis", "draw"), width=0.8, alpha=0.8)
-    draw("knot", hline, knots, color="black", linestyle="C1")
-    draw("xlabel", labelled_x, knots, text="draw")
-    draw("ylabel", labelled_y, knots, text="inverse temperature β")
-    if titles.values.tolist() != [""]:
-        draw("title", _title, knots, subset_info=True)
-    return plot_collection
+    visuals, pc_kwargs = {"legend": False, **visuals}, {"col_wrap": 2, **pc_kwargs}
+    options = plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    canvas = Canvas(paths.to_dataset(name="beta"), *options, by="chain")
+    knots = knots.to_dataset(name="beta")
+    canvas.draw("path", line_xy, paths.to_dataset(name="beta"), width=0.8, alpha=0.8)
+    canvas.draw("knot", hline, knots, color="black", linestyle="C1")
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="draw")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="inverse temperature β")
+    return canvas.finish()
 
 
 def _path(run: xr.Dataset, chains: int) -> xr.DataArray:
@@ -111,23 +99,3 @@ def _knot(run: xr.Dataset) -> xr.DataArray:
     arrays = [run[name].values for name in names]
     cut = int(np.nanargmin(temperature_flow(*arrays).conductance))
     return xr.DataArray(arrays[2][cut : cut + 2].mean())
-
-
-def _wrap(paths: xr.DataArray, backend: str | None, pc_kwargs: dict) -> PlotCollection:
-    backend = rcParams["plot.backend"] if backend is None else backend
-    columns = min(paths.sizes["model"], 2)
-    rows = -(-paths.sizes["model"] // columns)
-    figure = {"figsize": (700 * columns, 300 * rows), "figsize_units": "dots"}
-    if backend == "matplotlib":
-        figure["layout"] = "constrained"
-    given = pc_kwargs.pop("figure_kwargs", {})
-    if "figsize" in given:
-        del figure["figsize"], figure["figsize_units"]
-    pc_kwargs = {"cols": ["model"], "col_wrap": columns, **pc_kwargs}
-    pc_kwargs["aes"] = {"color": ["chain"], **pc_kwargs.get("aes", {})}
-    data = paths.to_dataset(name="beta")
-    return PlotCollection.wrap(data, backend=backend, figure_kwargs=figure | given, **pc_kwargs)
-
-
-def _title(da, target, *, sel, var_name, isel, **kwargs):
-    return labelled_title(da, target, **{"text": str(sel["model"]), **kwargs})
