@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.distribution import PartialObservedRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
@@ -46,6 +47,12 @@ def check_model(model: pm.Model) -> None:
             raise ValueError(
                 f"{rv.name}: minibatches give a different likelihood at every evaluation. "
                 "Observe the full data."
+            )
+        if isinstance(op, PartialObservedRV) and op.ndim_supp > 0:
+            raise ValueError(
+                f"{rv.name.removesuffix('_unobserved')}: missing values of a multivariate "
+                "distribution, whose prior PyMC does not tell from the likelihood of the others. "
+                "Drop rows with missing values, or write a product of conditional distributions."
             )
         if isinstance(op, SimulatorRV):
             raise ValueError(

@@ -8,12 +8,8 @@ import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.tempering import (
-    INTERPRETED,
-    ForwardSampler,
-    TemperedDensity,
-    TemperedModel,
-)
+from pymc_bdmc.forward_sampling import INTERPRETED, ForwardSampler
+from pymc_bdmc.tempering import TemperedDensity, TemperedModel
 from pymc_bdmc.types import Point
 
 __all__ = [

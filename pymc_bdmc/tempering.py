@@ -8,28 +8,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.custom import CustomDistRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
-from pymc.pytensorf import reseed_rngs
-from pytensor.compile.mode import Mode
-from pytensor.compile.rewriting import inline_ofg_expansion
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.rewriting.basic import dfs_rewriter
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.type import RandomType
 
+from pymc_bdmc.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.types import Point
 
-__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "ForwardSampler", "TemperedDensity", "TemperedModel"]
-
-MAX_PRIOR_DRAWS = 100_000
-"""Prior draws tried for one start with ℓ > −∞ before giving up."""
-
-INTERPRETED = Mode("py", "fast_run").excluding("fusion")
-"""For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
-operations would go element by element through Python."""
+__all__ = ["TemperedDensity", "TemperedModel"]
 
 
 class TemperedModel(pm.Model):
@@ -89,162 +74,6 @@ def _without_initial_values(model: pm.Model) -> Iterator[None]:
         model.rvs_to_initial_values.update(saved)
 
 
-class ForwardSampler:
-    """Compiled draws of free (unconstrained) and observed variables from a model's forward graph.
-
-    Parameters
-    ----------
-    model : TemperedModel
-        The model.
-    observed : bool
-        Whether to draw the observed variables too.
-    given : sequence of str, optional
-        Free variables whose constrained values are handed to every draw.
-    """
-
-    def __init__(self, model: TemperedModel, *, observed: bool = False, given: Sequence[str] = ()):
-        unconstrained = [
-            rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-            for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
-        ]
-        self._model = model
-        self._unconstrained = unconstrained
-        self._names = [value.name for value in model.value_vars]
-        self._dtypes = [value.dtype for value in model.value_vars]
-        self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
-        self._function, updates = compile_graph(
-            [model[name] for name in given],
-            unconstrained + (model.observed_RVs if observed else []),
-            random_seed=False,
-            return_updates=True,
-            on_unused_input="ignore",
-            mode=INTERPRETED,
-        )
-        self._rngs = list(updates)
-
-    def seed(self, rng: np.random.Generator) -> None:
-        """Start a new stream of draws."""
-        reseed_rngs(self._rngs, rng.integers(2**63, size=4).tolist())
-
-    def draw(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray]]:
-        """Return the unconstrained free variables and the observed ones of the next draw.
-
-        Raises
-        ------
-        ValueError
-            If a variable cannot be drawn; names it.
-        """
-        try:
-            values = self._function(*given)
-        except NotImplementedError as error:
-            raise ValueError(self._explain_missing_draws()) from error
-        point = {
-            name: np.asarray(value, dtype=dtype)
-            for name, dtype, value in zip(self._names, self._dtypes, values, strict=False)
-        }
-        return point, dict(zip(self._observed_names, values[len(point) :], strict=True))
-
-    @cached_property
-    def _batch(self) -> tuple[Callable, list] | None:
-        """The function of n that draws n times, and its generators; None where PyTensor cannot.
-
-        Every random variable is made to depend on a variable without meaning, which then is given
-        n values. Draws by a user's function are not trusted to be independent for all n, nor
-        whatever else takes a generator.
-        """
-        graph = FunctionGraph(outputs=self._unconstrained, clone=True)
-        dfs_rewriter(inline_ofg_expansion).rewrite(graph)
-        nothing, n = pt.dscalar(), pt.lscalar()
-        graph.add_input(nothing)
-        for node in graph.toposort():
-            if not any(isinstance(each.type, RandomType) for each in node.inputs):
-                continue
-            if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
-                return None
-            first = node.op.dist_params(node)[0]
-            graph.change_node_input(
-                node, node.inputs.index(first), pt.second(nothing, first), check=False
-            )
-        try:
-            function, updates = compile_graph(
-                [n],
-                vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)}),
-                random_seed=False,
-                return_updates=True,
-                mode=INTERPRETED,
-            )
-            shapes = [value.shape for value in function(2)]
-        except Exception:  # whatever an op without vectorization raises
-            return None
-        single = [np.shape(value) for value in self.draw()[0].values()]
-        return (function, list(updates)) if shapes == [(2, *shape) for shape in single] else None
-
-    @property
-    def batches(self) -> bool:
-        """Whether many draws cost little more than one."""
-        return self._batch is not None
-
-    def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Independent draws of the free variables from a new stream, one a row.
-
-        Unlike in `draw_supported`, rows may lie outside the support.
-        """
-        if self._batch is None:
-            self.seed(rng)
-            points = [self.draw()[0] for _ in range(n)]
-            return {name: np.stack([point[name] for point in points]) for name in self._names}
-        function, rngs = self._batch
-        reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
-        return dict(zip(self._names, function(n), strict=True))
-
-    def _explain_missing_draws(self) -> str:
-        names = []
-        for rv in self._model.basic_RVs:
-            try:
-                pm.draw(rv, mode=INTERPRETED)
-            except NotImplementedError:
-                names.append(rv.name)
-        # What depends on a variable without draws fails too: the first one is to blame.
-        return (
-            f"{names[0]}: its distribution has a log density but no random draws. Pass random=... "
-            "to pm.CustomDist; or, if the variable is observed, simulate=(point, data) with data "
-            "of your own, or simulate=None."
-        )
-
-    def draw_supported(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray], int]:
-        """Draw until θ lies in the support that the transforms impose; also count the draws.
-
-        A transform can cut the prior (``ordered`` on independent components, say); the forward
-        graph knows nothing of it, and the inverse map of a point outside gives NaN.
-        """
-        for trials in range(1, MAX_PRIOR_DRAWS + 1):
-            point, data = self.draw(*given)
-            if self.supports(point):
-                return point, data, trials
-        raise ValueError(
-            f"None of {MAX_PRIOR_DRAWS} prior draws lies in the support of the transforms of "
-            f"{', '.join(self._names)}. Choose a prior that puts mass there."
-        )
-
-    @staticmethod
-    def supports(point: Point) -> bool:
-        """Whether θ lies in the support that the transforms impose.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite, so that nobody can tell.
-        """
-        for name, value in point.items():
-            if np.isinf(value).any():
-                raise ValueError(
-                    f"A prior draw of {name} is infinite in floating point, so the prior cannot "
-                    "be represented on the unconstrained scale. Use a less extreme prior, or "
-                    "define the variable on the log scale."
-                )
-        return all(np.isfinite(value).all() for value in point.values())
-
-
 class TemperedDensity:
     """The path of densities f_β between the prior and the posterior of a PyMC model.
 
@@ -262,7 +91,7 @@ class TemperedDensity:
     data : dict of str to ndarray
         The observed data of the original model, by the name of the observed variable.
     prior : ForwardSampler
-        Draws from the prior, whatever the data.
+        Draws from the prior of the free variables, given the data where it depends on them.
 
     Examples
     --------
@@ -310,7 +139,8 @@ class TemperedDensity:
         Raises
         ------
         ValueError
-            For a name that is not an observed variable, a missing one, or another shape.
+            For a name that is not an observed variable, a missing one, another shape, or values
+            that the variable's type cannot hold.
         """
         if set(data) != set(self.data):
             raise ValueError(
@@ -323,7 +153,11 @@ class TemperedDensity:
                     f"data: {name} must have the shape {real.shape} of the observed data, "
                     f"got {np.shape(value)}."
                 )
-            self.model.observed[name].set_value(np.asarray(value, dtype=real.dtype))
+            with np.errstate(invalid="ignore"):  # NaN as an integer
+                data = np.asarray(value).astype(real.dtype)
+            if not np.allclose(data, value, rtol=1e-6, atol=0):
+                raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {value}.")
+            self.model.observed[name].set_value(data)
 
     def __call__(self, point: Point) -> tuple[float, float]:
         """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.
@@ -339,18 +173,39 @@ class TemperedDensity:
         return log_prior, log_likelihood
 
     def _explain(self, point: Point) -> str:
-        factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
-        values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
-        bad = [
-            factor.name
-            for factor, value in zip(factors, values, strict=True)
-            if not np.all(np.asarray(value) < np.inf)
-        ]
+        bad = [name for name, value in self._factors(point) if not np.all(value < np.inf)]
         state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
             f"beta={float(self.model.beta.get_value()):g}, {state}. The prior reaches values "
             "where the model's arithmetic fails: bound the parameters or use a stabler form."
+        )
+
+    def _factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
+        """Name and log density, elementwise, of every variable and Potential."""
+        factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
+        values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
+        return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
+
+    def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
+        """The error to raise after so many draws in vain, with some of them."""
+        points = [point for point in points if self.prior.supports(point)]
+        if not points:
+            return self.prior.unsupported(n_draws)
+        found = [dict(self._factors(point)) for point in points]
+        culprits = []
+        for name in [rv.name for rv in self.model.observed_RVs + self.model.potentials]:
+            always = np.all([factors[name] == -np.inf for factors in found], axis=0)
+            data = self.model.observed[name].get_value() if name in self.model.observed else None
+            if always.ndim and data is not None and always.shape == data.shape:
+                places = np.argwhere(always).tolist()
+                culprits += [f"{name}{place} = {data[*place]:g}" for place in places]
+            elif always.any():
+                culprits.append(name)
+        blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["one variable or another"]
+        return ValueError(
+            f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
+            "Check the data, or use a prior that makes them possible more often."
         )
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
@@ -375,17 +230,14 @@ class TemperedDensity:
             If `MAX_PRIOR_DRAWS` draws all have ℓ = −∞.
         """
         self.prior.seed(rng)
+        self.set_beta(0.0)
         n_draws = 0
         while n_draws < MAX_PRIOR_DRAWS:
             point, _, trials = self.prior.draw_supported()
             n_draws += trials
             if self(point)[1] > -np.inf:
                 return point, n_draws
-        terms = [rv.name for rv in self.model.observed_RVs + self.model.potentials]
-        raise ValueError(
-            f"The log likelihood ({', '.join(terms)}) is -inf at all of {n_draws} prior draws. "
-            "Use a prior that makes the data possible more often."
-        )
+        raise self.impossible([self.prior.draw()[0] for _ in range(20)], n_draws)
 
     def constrain(self, points: Sequence[Point]) -> dict[str, np.ndarray]:
         """Free variables and Deterministics on the model's own scale, one row a point."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 
 import pymc_bdmc as bdmc
 from tests import conftest
@@ -71,6 +72,24 @@ def test_missing_values_are_as_good_as_absent(masked):
     model, log_ml = conftest.missing_values(masked)
     for step in (pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice) if masked else (None,):
         check(model, log_ml, step=step)
+
+
+def test_a_prior_that_depends_on_data():
+    """x → y1 → z → y2: given y1 the two halves know nothing of each other."""
+    with pm.Model() as model:
+        y1 = pm.Normal("y1", pm.Normal("x"), 1.0, observed=3.0)
+        pm.Normal("y2", pm.Normal("z", y1, 1.0), 0.5, observed=1.0)
+
+    def exact(y1, y2):
+        return stats.norm.logpdf(y1, 0, np.sqrt(2)) + stats.norm.logpdf(y2, y1, np.sqrt(1.25))
+
+    for step in (None, pm.Metropolis):
+        check(model, exact(3.0, 1.0), step=step, temperatures=300)
+    options = {"chains": 32, "temperatures": 100, "real_data": False, "progressbar": False}
+    dt = pm.sample_bdmc(model, simulate="prior", datasets=12, random_seed=1, cores=1, **options)
+    table = bdmc.evidence(dt, "bar")
+    z = (table["value"] - exact(dt["simulated"]["y1"], dt["simulated"]["y2"])) / table["error"]
+    assert np.abs(z).max() < SIGMAS
 
 
 @pytest.mark.parametrize("make", [conftest.random_trials, conftest.hard_constraint])

@@ -4,6 +4,7 @@ import ast
 import inspect
 import pydoc
 import sys
+from dataclasses import is_dataclass
 from importlib import import_module, reload
 from inspect import isabstract
 from pathlib import Path
@@ -26,6 +27,7 @@ LAYERS = [
     {"kernels", "simulation", "checks"},
     {"testsystems", "jitted"},
     {"tempering"},
+    {"forward_sampling"},
     {"estimators"},
     {"schedules"},
     {"streams", "types"},
@@ -120,7 +122,7 @@ def test_everything_public_has_an_example():
         if inspect.ismodule(thing):
             for inner in thing.__all__:
                 documented = getattr(thing, inner)
-                is_record = hasattr(documented, "__dataclass_fields__")
+                is_record = is_dataclass(documented) or hasattr(documented, "_fields")
                 if callable(documented) and not is_record and not isabstract(documented):
                     assert ">>>" in documented.__doc__, inner
         else:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import time
+import warnings
 from functools import partial
 
 import numpy as np
@@ -289,6 +290,26 @@ def minibatch():
     return model
 
 
+def count_model():
+    with pm.Model() as model:
+        pm.Binomial("y", 10, pm.Beta("p", 2, 3), observed=3)
+    return model
+
+
+def negative_scale():
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, pm.Normal("scale"), observed=1.0)
+    return model
+
+
+def masked_vectors():
+    data = np.ma.masked_invalid([[1.0, np.nan, 0.5]])
+    with warnings.catch_warnings(), pm.Model() as model:
+        warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
+        pm.MvNormal("y", pm.Normal("x") * np.ones(3), np.eye(3), observed=data)
+    return model
+
+
 def simulator():
     with pm.Model() as model:
         x = pm.Normal("x")
@@ -308,6 +329,7 @@ BAD = [
     (nothing_free, {}, ValueError, "it has no free variables"),
     (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
     (minibatch, {}, ValueError, "y: minibatches"),
+    (masked_vectors, {}, ValueError, "^y: missing values of a multivariate"),
     (simulator, {"simulate": None}, ValueError, "sim: pm.Simulator has no likelihood"),
     (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),
     (lambda: hard_constraint()[0], {}, ValueError, "the Potential constraint.*simulate="),
@@ -324,6 +346,9 @@ BAD = [
         ValueError,
         "datasets: simulate",
     ),
+    (normal_model, {"simulate": ({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
+    (count_model, {"simulate": ({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of type"),
+    (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
     (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
     (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
     (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
@@ -355,6 +380,16 @@ def test_bad_input_is_refused_before_any_sampling(make, options, error, message,
     monkeypatch.setattr(pm, "sample", sampled)
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+def test_impossible_data_are_named(step, monkeypatch):
+    for module in ("tempering", "annealing.compiled"):
+        monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
+    with pm.Model() as model:
+        pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])
+    with pytest.raises(ValueError, match=r"prior draws, by y\[1\] = -1\. Check the data"):
+        pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
 
 
 def test_nan_in_a_chain_names_the_variable():

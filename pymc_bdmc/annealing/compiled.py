@@ -15,9 +15,10 @@ from pymc_bdmc.annealing.loops import (
 from pymc_bdmc.annealing.parallel import ThreadPool
 from pymc_bdmc.annealing.pilot import MEMBERS, PRIOR_DRAWS, PathTuning, run_pilot
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.forward_sampling import MAX_PRIOR_DRAWS
 from pymc_bdmc.jitted import JittedDensity
 from pymc_bdmc.kernels.compiled import HMC, MAX_TREE_DEPTH, METROPOLIS, NUTS
-from pymc_bdmc.tempering import MAX_PRIOR_DRAWS, TemperedDensity
+from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Chain, Direction
 
 __all__ = ["CompiledEngine"]
@@ -102,7 +103,7 @@ class CompiledEngine:
                     thetas.append(draws[place])
                     ells.append(ell)
                 if not thetas and spent > MAX_PRIOR_DRAWS:
-                    self.density.draw_prior(rng)  # explains why it finds nothing
+                    raise self._impossible(draws, spent)
         thetas, ells = np.array(thetas[:PRIOR_DRAWS]), np.array(ells[:PRIOR_DRAWS])
         n = self.jitted.n_continuous
 
@@ -121,12 +122,16 @@ class CompiledEngine:
 
     def _supported(self, thetas: np.ndarray) -> Iterator[tuple[int, float]]:
         """Rows of prior draws in S, with their ℓ."""
+        self.density.set_beta(0.0)
         for place, theta in enumerate(thetas):
             point = self.jitted.unravel(theta)
             if self.density.prior.supports(point):
                 ell = self.density(point)[1]
                 if ell > -np.inf:
                     yield place, ell
+
+    def _impossible(self, thetas: np.ndarray, n_draws: int) -> ValueError:
+        return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
     def _start(self, task: AnnealTask, n_fresh: int, rng) -> tuple[np.ndarray, np.ndarray, int]:
         """θ where a chain starts, so many other prior draws, and the draws that the start took."""
@@ -139,7 +144,7 @@ class CompiledEngine:
             while (found := next(self._supported(draws), None)) is None:
                 prior_draws += len(draws)
                 if prior_draws > MAX_PRIOR_DRAWS:
-                    self.density.draw_prior(rng)  # explains why it finds nothing
+                    raise self._impossible(draws, prior_draws)
                 draws = self._draw_prior(n_fresh + 1, rng)
             place, _ = found
             fresh = draws[place + 1 :]
@@ -164,7 +169,7 @@ class CompiledEngine:
         path = np.empty(len(betas))
         acceptance = np.full(len(betas), np.nan)
         diverging = np.zeros(len(betas), dtype=bool)
-        end, gradients, status = anneal_chain(
+        end, gradients, status, arrival = anneal_chain(
             self._kind, *self._functions, jitted.ravel_data(task.data), betas,
             *tuning.places(betas), _LENGTHS[self._kind], tuning.step_sizes, tuning.scales,
             tuning.directions, tuning.excesses, tuning.widths, jitted.categories, start,
@@ -176,7 +181,7 @@ class CompiledEngine:
         if status == NOT_A_NUMBER:
             with self._lock:
                 self.density.set_data(task.data)
-                self.density(jitted.unravel(end))
+                self._raise_at(betas[arrival], end)
         log_weight = float(np.diff(betas) @ path[:-1])
         return Chain(
             log_weight, path, acceptance, diverging, gradients, jitted.unravel(end), prior_draws
@@ -204,6 +209,14 @@ class CompiledEngine:
             tuning.excesses[nearest], tuning.between(tuning.widths, betas),
             self.jitted.categories, rng, terms,
         )  # fmt: skip
-        for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
-            self.density(self.jitted.unravel(theta))
+        for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
+            self._raise_at(betas[j], thetas[j])
         return terms[:, 1].copy()
+
+    def _raise_at(self, beta: float, theta: np.ndarray) -> None:
+        """Report a state at which the chains found no number."""
+        self.density.set_beta(beta)
+        self.density(self.jitted.unravel(theta))
+        raise FloatingPointError(
+            f"The compiled log p fails at beta={beta:g}, theta={theta}, where log p is a number."
+        )

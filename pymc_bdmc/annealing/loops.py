@@ -7,6 +7,7 @@ from pymc_bdmc.kernels.compiled import (
     HMC,
     TRAJECTORY,
     evaluate,
+    is_legal,
     make_state,
     make_workspace,
     transition,
@@ -44,6 +45,8 @@ def anneal_chain(
     gradient_evaluations : int
     status : int
         FINISHED; NOT_A_NUMBER with ``end`` where it happened; STOPPED, by a set ``stop[0]``.
+    arrival : int
+        Index of the last temperature that was reached.
     """
     n_temperatures = betas.size - 1
     nothing = start[:0]
@@ -72,7 +75,7 @@ def anneal_chain(
             draw = draws[place - 1] if 0 < place <= len(draws) else nothing
             nearest = low if w < 0.5 else high
             metric = Metric(scale, directions[nearest], excesses[nearest])
-            acceptance[t], diverging[t], n = transition(
+            acceptance[t], _, diverging[t], n = transition(
                 kind, with_gradient, without_gradient, data, betas[t], state, work,
                 metric, (1.0 - w) * step_sizes[low] + w * step_sizes[high], length,
                 draw, width, categories, reversal, rng,
@@ -81,11 +84,11 @@ def anneal_chain(
         else:
             arrival = n_temperatures if descending else 0
         path[arrival] = state.terms[1]
-        if not state.terms[0] + state.terms[1] < np.inf:
-            return state.theta, gradients, NOT_A_NUMBER
+        if not is_legal(state):
+            return state.theta, gradients, NOT_A_NUMBER, arrival
         if stop[0]:
-            return state.theta, gradients, STOPPED
-    return state.theta, gradients, FINISHED
+            return state.theta, gradients, STOPPED, arrival
+    return state.theta, gradients, FINISHED, arrival
 
 
 @njit(nogil=True, cache=True)
@@ -119,7 +122,7 @@ def pilot_stage(
         total = 0.0
         for j in range(n_members):
             state = members[j]
-            rate, _, n = transition(
+            _, rate, _, n = transition(
                 kind, with_gradient, without_gradient, data, beta, state, work,
                 metric, np.exp(log_step), length, population[0, :0], widths, categories, False, rng,
             )  # fmt: skip

@@ -127,7 +127,7 @@ def run_pilot(
             beta, population, metric, widths, step_size, ells, trace, gradients
         )
         n_gradients += cost
-        thetas, ells = trace.reshape(-1, thetas.shape[1]), ells.ravel()
+        thetas, ells = trace.reshape(ells.size, thetas.shape[1]), ells.ravel()
         stages.append((beta, step_size, metric, widths, acceptance))
         between = _between(below, beta, ells_below)
         path_betas += [between, np.array([beta])]

@@ -58,7 +58,8 @@ class _Hamiltonian(Adaptation):
     def write(self, step, values):
         step.step_adapt._log_bar = values["step_size"]
         if "stds" in values:
-            potential, stds = step.potential, values["stds"]
+            potential = step.potential
+            stds = values["stds"].astype(potential.dtype)  # in float32 the integrator needs it
             potential._stds = stds
             potential._var = stds * stds
             potential._inv_stds = 1.0 / stds

@@ -22,6 +22,7 @@ __all__ = [
     "State",
     "Workspace",
     "evaluate",
+    "is_legal",
     "make_state",
     "make_workspace",
     "transition",
@@ -107,6 +108,12 @@ def evaluate(density, data, state):
     )
     state.terms[0] = log_prior
     state.terms[1] = ell
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def is_legal(state):
+    """Whether neither term is NaN or +∞."""
+    return state.terms[0] + state.terms[1] < np.inf
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -327,12 +334,15 @@ def prior_move(density, data, beta, state, work, draw, rng):
     """Move to an independent draw from the prior with probability min(1, exp(β (ℓ′ − ℓ))).
 
     At low β it forgets the past; at any β it frees a chain from where the data fit far worse.
+    A draw at which the density is no number is moved to, so that the caller finds it.
     """
     proposal = work.proposal
     proposal.theta[:] = draw
     evaluate(density, data, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
-    if tempered(proposal, beta) > -np.inf and log_ratio > np.log(1.0 - rng.random()):
+    accepted = log_ratio > np.log(1.0 - rng.random())
+    broken = not is_legal(proposal) and np.all(np.isfinite(draw))  # else beyond the transforms
+    if broken or (accepted and tempered(proposal, beta) > -np.inf):
         copy(proposal, state)
 
 
@@ -347,13 +357,19 @@ def transition(
 
     Returns
     -------
-    acceptance, diverging, gradient_evaluations
+    acceptance : float
+        Mean over the discrete and the continuous elements.
+    rate : float
+        Acceptance that the step size decides: of the continuous elements, if there are any.
+    diverging, gradient_evaluations
     """
-    acceptance, diverging, n_parts = 0.0, False, 0
+    acceptance, rate, diverging, n_parts = 0.0, 0.0, False, 0
     differentiates = metric.scale.size > 0 and kind != METROPOLIS
     gradients = 1 if draw.size and differentiates else 0
     if draw.size and not reverse:
         prior_move(with_gradient, data, beta, state, work, draw, rng)
+        if not is_legal(state):
+            return 0.0, 0.0, False, gradients
     if categories.size and not reverse:
         acceptance += discrete_scan(
             without_gradient, data, beta, state, work, widths, categories, False, rng
@@ -385,4 +401,5 @@ def transition(
         n_parts += 1
     if draw.size and reverse:
         prior_move(with_gradient, data, beta, state, work, draw, rng)
-    return acceptance / n_parts, diverging, gradients
+    acceptance /= max(n_parts, 1)
+    return acceptance, rate if metric.scale.size else acceptance, diverging, gradients

@@ -88,8 +88,8 @@ def _exp_double(x):
 def _sample(c, d, inputs, beta, streams, uniforms, y):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
-    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021), of which the upper 24 bits
-    make a uniform number; probabilities are so exact to 2^−24.
+    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021), of which the upper 23 bits
+    make a uniform number; probabilities are so exact to 2^−23.
     """
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
     for first in range(0, y.size, LANES):
@@ -102,8 +102,8 @@ def _sample(c, d, inputs, beta, streams, uniforms, y):
             s0[lane] ^= s3[lane]
             s2[lane] ^= shifted
             s3[lane] = _word(s3[lane] << _word(11)) | (s3[lane] >> _word(21))
-            whole = _single(np.int32(word >> _word(8)))
-            uniforms[first + lane] = (whole + _single(0.5)) * _single(2**-24)
+            whole = _single(np.int32(word >> _word(9)))
+            uniforms[first + lane] = (whole + _single(0.5)) * _single(2**-23)
     for j in range(y.size):
         logit = c[j] + beta * (d[j] + inputs[j])
         below = uniforms[j] * (_single(1) + _exp_single(-logit)) < _single(1)

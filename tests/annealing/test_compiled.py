@@ -231,6 +231,24 @@ def test_an_exception_in_the_density_refuses_the_proposal():
     assert abs(row["value"] - np.log(np.sum(pdf) * (grid[1] - grid[0]) / 3)) < 4 * row["error"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_nan_anywhere_in_the_prior_raises(seed):
+    """One prior draw in 1000 has it; chains alone would hardly ever start there."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 3.1, 1.0)
+        pm.Normal("broken", pm.math.sqrt(x), 1.0, observed=1.0)
+    with pytest.raises(FloatingPointError, match=r"log p of broken is NaN.*at beta=0.*x=-"):
+        run(model=model, simulate=None, chains=64, temperatures=400, random_seed=seed)
+
+
+def test_a_model_without_elements():
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=0)
+        pm.Normal("y", x.sum(), 1.0, observed=2.0)
+    dt = run(model=model, simulate=None)
+    np.testing.assert_allclose(dt["real"]["log_weight"], stats.norm.logpdf(2.0))
+
+
 def test_next_temperature_keeps_half_of_the_samples():
     ells = np.random.default_rng(1).normal(size=500) * 100
     beta = next_beta(ells, 0.0)
@@ -261,11 +279,14 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
     assert tuning.acceptance.min() > 0.8
 
 
+@pytest.mark.parametrize("stuck", [False, True])
 @pytest.mark.parametrize(("step", "target"), [("hmc", 0.9), ("nuts", 0.8), ("metropolis", 0.3)])
-def test_the_pilot_meets_the_target_acceptance(step, target):
-    """In 100 dimensions, where the step size decides about it."""
+def test_the_pilot_meets_the_target_acceptance(step, target, stuck):
+    """In 100 dimensions, where the step size decides about it, whatever a discrete one does."""
     with pm.Model() as model:
         x = pm.Normal("x", shape=100)
+        if stuck:
+            pm.Bernoulli("b", 0.01)
         pm.Normal("y", x, 2.0, observed=np.zeros(100))
     engine = CompiledEngine(TemperedDensity(model), step)
     tuning = engine.run_pilot(

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from pymc.step_methods.arraystep import ArrayStepShared
 from scipy import stats
@@ -282,6 +283,21 @@ def test_the_model_reaches_step_methods_through_the_context(gaussian):
 
     (step,) = build_steps(gaussian, FromContext)
     assert [var.name for var in step.vars] == ["x"]
+
+
+@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
+def test_single_precision_moves_as_well(step):
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model() as model:
+            x = pm.Normal("x", shape=2)
+            pm.Normal("y", x.sum(), 0.5, observed=1.5)
+        kernel = frozen_kernel(TemperedDensity(model), step)
+        point, moves = {"x": np.zeros(2, dtype="float32")}, []
+        for _ in range(100):
+            point, move = kernel.step(2, point)
+            moves.append(move)
+    assert np.mean([move.acceptance for move in moves]) > 0.6
+    assert not any(move.diverging for move in moves)
 
 
 def test_a_metric_of_the_users_own_is_kept(gaussian):

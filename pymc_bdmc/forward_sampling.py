@@ -1,0 +1,208 @@
+"""Exact draws of a PyMC model's variables, one at a time or many at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV
+from pymc.pytensorf import compile as compile_graph
+from pymc.pytensorf import reseed_rngs
+from pytensor.compile.mode import Mode
+from pytensor.compile.rewriting import inline_ofg_expansion
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import dfs_rewriter
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
+
+from pymc_bdmc.types import Point
+
+__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "ForwardSampler"]
+
+MAX_PRIOR_DRAWS = 100_000
+"""Prior draws tried for one start with ℓ > −∞ before giving up."""
+
+INTERPRETED = Mode("py", "fast_run").excluding("fusion")
+"""For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
+operations would go element by element through Python."""
+
+
+class ForwardSampler:
+    """Compiled draws of free (unconstrained) and observed variables from a model's forward graph.
+
+    Parameters
+    ----------
+    model : Model
+        A `TemperedModel`.
+    observed : bool
+        Whether to draw the observed variables too; else they have the model's present data.
+    given : sequence of str, optional
+        Free variables whose constrained values are handed to every draw.
+    """
+
+    def __init__(self, model: pm.Model, *, observed: bool = False, given: Sequence[str] = ()):
+        unconstrained = [
+            rv if transform is None else transform.forward(rv, *rv.owner.inputs)
+            for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
+        ]
+        if not observed:  # where the prior of a free variable depends on data, as log p(θ) has it
+            data = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+            unconstrained = graph_replace(unconstrained, data, strict=False)
+        self._model = model
+        self._unconstrained = unconstrained
+        self._names = [value.name for value in model.value_vars]
+        self._dtypes = [value.dtype for value in model.value_vars]
+        self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
+        self._function, updates = compile_graph(
+            [model[name] for name in given],
+            unconstrained + (model.observed_RVs if observed else []),
+            random_seed=False,
+            return_updates=True,
+            on_unused_input="ignore",
+            mode=INTERPRETED,
+        )
+        self._rngs = list(updates)
+
+    def seed(self, rng: np.random.Generator) -> None:
+        """Start a new stream of draws."""
+        reseed_rngs(self._rngs, rng.integers(2**63, size=4).tolist())
+
+    def draw(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray]]:
+        """Return the unconstrained free variables and the observed ones of the next draw.
+
+        Raises
+        ------
+        ValueError
+            If a variable cannot be drawn; names it.
+        """
+        with self._explained():
+            values = self._function(*given)
+        point = {
+            name: np.asarray(value, dtype=dtype)
+            for name, dtype, value in zip(self._names, self._dtypes, values, strict=False)
+        }
+        return point, dict(zip(self._observed_names, values[len(point) :], strict=True))
+
+    @cached_property
+    def _batch(self) -> tuple[Callable, list] | None:
+        """The function of n that draws n times, and its generators; None where PyTensor cannot.
+
+        Every random variable is made to depend on a variable without meaning, which then is given
+        n values. Draws by a user's function are not trusted to be independent for all n, nor
+        whatever else takes a generator.
+        """
+        graph = FunctionGraph(outputs=self._unconstrained, clone=True)
+        dfs_rewriter(inline_ofg_expansion).rewrite(graph)
+        nothing, n = pt.dscalar(), pt.lscalar()
+        graph.add_input(nothing)
+        for node in graph.toposort():
+            if not any(isinstance(each.type, RandomType) for each in node.inputs):
+                continue
+            if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
+                return None
+            first = node.op.dist_params(node)[0]
+            graph.change_node_input(
+                node, node.inputs.index(first), pt.second(nothing, first), check=False
+            )
+        try:
+            function, updates = compile_graph(
+                [n],
+                vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)}),
+                random_seed=False,
+                return_updates=True,
+                mode=INTERPRETED,
+            )
+            shapes = [value.shape for value in function(2)]
+        except Exception:  # whatever an op without vectorization raises
+            return None
+        single = [np.shape(value) for value in self.draw()[0].values()]
+        return (function, list(updates)) if shapes == [(2, *shape) for shape in single] else None
+
+    @property
+    def batches(self) -> bool:
+        """Whether many draws cost little more than one."""
+        return self._batch is not None
+
+    def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Independent draws of the free variables from a new stream, one a row.
+
+        Unlike in `draw_supported`, rows may lie outside the support.
+        """
+        if self._batch is None:
+            self.seed(rng)
+            points = [self.draw()[0] for _ in range(n)]
+            return {name: np.stack([point[name] for point in points]) for name in self._names}
+        function, rngs = self._batch
+        reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
+        with self._explained():
+            return dict(zip(self._names, function(n), strict=True))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Name the variable that cannot be drawn."""
+        otherwise = (
+            "; or, if the variable is observed, simulate=(point, data) with data of your own, or "
+            "simulate=None."
+        )
+        try:
+            yield
+        except NotImplementedError as error:
+            raise ValueError(
+                f"{self._culprit(NotImplementedError)}: its distribution has a log density but no "
+                f"random draws. Pass random=... to pm.CustomDist{otherwise}"
+            ) from error
+        except ValueError as error:
+            raise ValueError(
+                f"{self._culprit(ValueError)}: it cannot be drawn where its parameters leave their "
+                f"domain ({str(error).splitlines()[0]}). Give them priors that stay inside"
+                f"{otherwise}"
+            ) from error
+
+    def _culprit(self, error: type[Exception]) -> str:
+        """The first variable whose draws fail; so do those that depend on it."""
+        for rv in self._model.basic_RVs:
+            try:
+                pm.draw(rv, 100, mode=INTERPRETED)
+            except error:
+                return rv.name
+        return "model"
+
+    def draw_supported(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray], int]:
+        """Draw until θ lies in the support that the transforms impose; also count the draws.
+
+        A transform can cut the prior (``ordered`` on independent components, say); the forward
+        graph knows nothing of it, and the inverse map of a point outside gives NaN.
+        """
+        for trials in range(1, MAX_PRIOR_DRAWS + 1):
+            point, data = self.draw(*given)
+            if self.supports(point):
+                return point, data, trials
+        raise self.unsupported(MAX_PRIOR_DRAWS)
+
+    def unsupported(self, n_draws: int) -> ValueError:
+        """The error to raise where so many draws were in vain."""
+        return ValueError(
+            f"None of {n_draws} prior draws lies in the support of the transforms of "
+            f"{', '.join(self._names)}. Choose a prior that puts mass there."
+        )
+
+    @staticmethod
+    def supports(point: Point) -> bool:
+        """Whether θ lies in the support that the transforms impose.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, so that nobody can tell.
+        """
+        for name, value in point.items():
+            if np.isinf(value).any():
+                raise ValueError(
+                    f"A prior draw of {name} is infinite in floating point, so the prior cannot "
+                    "be represented on the unconstrained scale. Use a less extreme prior, or "
+                    "define the variable on the log scale."
+                )
+        return all(np.isfinite(value).all() for value in point.values())
