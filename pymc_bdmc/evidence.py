@@ -116,6 +116,9 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
 
     Notes
     -----
+    Chains that finish before an interruption are no random sample, so where some did not there are
+    no bounds.
+
     Whether any draw from the prior makes the data impossible is seen in the run, so either case has
     one half of the failure probability. Without such a draw the K starts are K draws from the whole
     prior, and the bound from their weights is one on Z itself. With some, that half is split
@@ -142,6 +145,10 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     failure = 1 - (round_confidence(confidence, rounds) if rounds else confidence)
     rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        if _is_cut_short(dt, data, dataset):
+            bounds = {"lower": -np.inf, "upper": np.inf, "kind": "none: interrupted"}
+            rows[data, dataset] = bounds | {"confidence": confidence}
+            continue
         rejected = n_draws.sum() > n_draws.size
         level = 1 - failure / (4 if rejected else 2)
         if reverse is not None and exact:
@@ -178,6 +185,13 @@ def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
         forward, n_draws = (dt["real"][name].values for name in ("log_weight", "prior_draws"))
         if _finished(forward).size:
             yield "real", 0, _finished(forward), None, _finished(n_draws)
+
+
+def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:
+    groups = ("real",) if data == "real" else ("forward", "reverse")
+    return any(
+        np.isnan(np.atleast_2d(dt[group]["log_weight"].values)[dataset]).any() for group in groups
+    )
 
 
 def _finished(values: np.ndarray) -> np.ndarray:

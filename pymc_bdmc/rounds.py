@@ -2,7 +2,6 @@
 
 import logging
 import time
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -154,7 +153,7 @@ def anneal_in_rounds(
             f"Round {len(rounds)}: T = {n}, Jeffreys bound {gap:.3g} ± {error:.2g} nats, "
             f"{found.seconds:.1f} s"
         )
-        if gap + error <= plan.target_gap:
+        if max(gap, 0.0) + error <= plan.target_gap:  # a gap below zero is noise
             return rounds
         limit = None
         if 2 * n > plan.max_temperatures:
@@ -203,14 +202,8 @@ def _anneal(pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Pla
                 progress.finished(runs[i].group, chain.log_weight)
         except KeyboardInterrupt:
             interrupted = True
-    done = sum(recorder.n_finished for recorder in recorders)
-    if interrupted:
-        if not done and not round:
-            raise KeyboardInterrupt
-        kept = f"{done} of {len(tasks)} chains that were finished; the others are NaN"
-        warnings.warn(
-            f"Interrupted: the result holds the {'round before' if round else kept}.", stacklevel=4
-        )
+    if interrupted and not round and not any(recorder.n_finished for recorder in recorders):
+        raise KeyboardInterrupt
     by_group: dict[str, list[AnnealingRun]] = {}
     for run, recorder in zip(runs, recorders, strict=True):
         by_group.setdefault(run.group, []).append(recorder.run(run.tuning.step_size(betas)))

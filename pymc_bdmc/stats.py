@@ -248,8 +248,9 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     Returns
     -------
     list of str
-        Infinite weights, divergences, dead chains, low effective sample sizes, straggling weights
-        and heavy tails of the weights, by group; and transitions that hold most of a wide gap.
+        Unfinished chains, infinite weights, divergences, dead chains, low effective sample sizes,
+        straggling weights and heavy tails of the weights, by group; and transitions that hold most
+        of a wide gap.
 
     Examples
     --------
@@ -264,6 +265,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     for group in ("forward", "reverse", "real"):
         if group in dt.children:
             messages += [f"{group}: {message}" for message in _doubts(dt[group].dataset, group)]
+    if dt.attrs.get("interrupted") and not any("were finished" in each for each in messages):
+        messages.append("interrupted: the result is that of the last round that was finished.")
     if {"forward", "reverse"} <= set(dt.children) and "log_likelihood_path" in dt["forward"]:
         messages += _knots(dt["forward"].dataset, dt["reverse"].dataset)
     return messages
@@ -292,6 +295,11 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
     finished = rows[~np.isnan(rows)]
     if not finished.size:
         return ["no chain was finished."]
+    if finished.size < rows.size:
+        messages.append(
+            f"interrupted: {finished.size} of {rows.size} chains were finished. They need be no "
+            "random sample of all, so nothing is certified."
+        )
     if np.isinf(finished).any():
         messages.append(
             f"{np.isinf(finished).sum()} of {finished.size} log weights are infinite; the kernel "

@@ -17,7 +17,8 @@ from pymc_bdmc.annealing.pilot import MEMBERS, PRIOR_DRAWS, PathTuning, run_pilo
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.forward_sampling import MAX_PRIOR_DRAWS
 from pymc_bdmc.jitted import JittedDensity
-from pymc_bdmc.kernels.compiled import HMC, MAX_TREE_DEPTH, METROPOLIS, NUTS
+from pymc_bdmc.kernels.compiled import HMC, METROPOLIS, NUTS
+from pymc_bdmc.kernels.state import MAX_TREE_DEPTH
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Chain, Direction
 

@@ -3,16 +3,9 @@
 import numpy as np
 from numba import njit
 
-from pymc_bdmc.kernels.compiled import (
-    HMC,
-    TRAJECTORY,
-    evaluate,
-    is_legal,
-    make_state,
-    make_workspace,
-    transition,
-)
+from pymc_bdmc.kernels.compiled import HMC, TRAJECTORY, transition
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.state import evaluate, is_legal, make_state, make_workspace
 
 __all__ = [
     "FINISHED",

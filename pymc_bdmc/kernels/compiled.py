@@ -5,124 +5,30 @@ discrete elements, which the reversal runs backwards. ``density`` is a function 
 `JittedDensity`; continuous elements of θ come first, and ``metric`` is of them alone.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.normal import standard_normal
+from pymc_bdmc.kernels.state import copy, evaluate, is_legal, tempered
 
 __all__ = [
     "HMC",
-    "MAX_TREE_DEPTH",
     "METROPOLIS",
     "NUTS",
     "TRAJECTORY",
-    "State",
-    "Workspace",
-    "evaluate",
-    "is_legal",
-    "make_state",
-    "make_workspace",
     "transition",
 ]
 
 NUTS, HMC, METROPOLIS = range(3)
 
 MAX_ENERGY_ERROR = 1000.0
-MAX_TREE_DEPTH = 10
 TRAJECTORY = 0.5 * np.pi
 """Mean duration of an HMC trajectory: a normal variable of scale 1 forgets its start in it."""
 OUTER = 2 * 0.21178
 INNER = 2 - 2 * OUTER
 """Kicks at the ends and in the middle of two drifts, in step sizes. Leapfrog has 0.5 and 1, and at
 the same cost a far larger energy error. Blanes, Casas and Sanz-Serna (2014), Section 4."""
-
-
-class State(NamedTuple):
-    """θ with log p(θ), ℓ(θ) and their gradients; every transition updates it in place."""
-
-    theta: np.ndarray
-    terms: np.ndarray
-    """log p(θ) and ℓ(θ), shape (2,)."""
-    log_prior_gradient: np.ndarray
-    log_likelihood_gradient: np.ndarray
-
-
-class Workspace(NamedTuple):
-    """Memory of the transitions, allocated once a chain."""
-
-    proposal: State
-    momentum: np.ndarray
-    velocity: np.ndarray
-    edges: tuple[State, State]
-    edge_momenta: np.ndarray
-    edge_velocities: np.ndarray
-    candidate: State
-    momentum_sums: np.ndarray
-    """Of the tree and of the subtree being built, shape (2, n)."""
-    checkpoints: np.ndarray
-    """Of subtrees: velocity at the left end, momentum sum before it; shape (2, depth, n)."""
-
-
-@njit(nogil=True, cache=True)
-def make_state(size, n_continuous):
-    """Uninitialised state."""
-    return State(np.empty(size), np.empty(2), np.zeros(n_continuous), np.zeros(n_continuous))
-
-
-@njit(nogil=True, cache=True)
-def make_workspace(size, n):
-    """Memory for θ with ``size`` elements of which ``n`` are continuous."""
-    return Workspace(
-        make_state(size, n),
-        np.empty(n),
-        np.empty(n),
-        (make_state(size, n), make_state(size, n)),
-        np.empty((2, n)),
-        np.empty((2, n)),
-        make_state(size, n),
-        np.empty((2, n)),
-        np.empty((2, MAX_TREE_DEPTH, n)),
-    )
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def copy(source, target):
-    """Overwrite one state by another; numba's assignment of slices costs several times as much."""
-    for i in range(source.theta.size):
-        target.theta[i] = source.theta[i]
-    for i in range(2):
-        target.terms[i] = source.terms[i]
-    for i in range(source.log_prior_gradient.size):
-        target.log_prior_gradient[i] = source.log_prior_gradient[i]
-        target.log_likelihood_gradient[i] = source.log_likelihood_gradient[i]
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def evaluate(density, data, state):
-    """Fill in what depends on θ."""
-    log_prior, ell = density(
-        state.theta, data, state.log_prior_gradient, state.log_likelihood_gradient
-    )
-    state.terms[0] = log_prior
-    state.terms[1] = ell
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def is_legal(state):
-    """Whether neither term is NaN or +∞."""
-    return state.terms[0] + state.terms[1] < np.inf
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def tempered(state, beta):
-    """Log f_β, with 0·(−∞) = 0; NaN counts as −∞."""
-    value = state.terms[0]
-    if beta > 0.0:
-        value += beta * state.terms[1]
-    return value if value == value else -np.inf
 
 
 @njit(nogil=True, cache=True, forceinline=True)

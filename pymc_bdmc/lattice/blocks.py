@@ -1,7 +1,6 @@
 """Blocks of chains of a finite model that ran side by side, joined to the result of one call."""
 
 import logging
-import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -55,15 +54,9 @@ def _is_finished(run: AnnealingRun) -> bool:
 
 
 def keep_finished(runs: Sequence[AnnealingRun]) -> None:
-    """After Ctrl-C, say how many chains are kept; raise again if there are none."""
-    done = sum(run.log_weight.size for run in runs if _is_finished(run))
-    if not done:
+    """After Ctrl-C, raise again if there is nothing to keep."""
+    if not any(map(_is_finished, runs)):
         raise KeyboardInterrupt
-    warnings.warn(
-        f"Interrupted: the result holds the {done} of {sum(run.log_weight.size for run in runs)} "
-        "chains that were finished; the others are NaN.",
-        stacklevel=4,
-    )
 
 
 def to_datatree(

@@ -6,6 +6,7 @@ Exact draws moved a few times must still be exact draws: α = 1e-3 over all comp
 """
 
 import inspect
+import re
 from types import SimpleNamespace
 
 import numba
@@ -15,7 +16,7 @@ from numba import types
 from scipy import stats
 from scipy.special import gammaln, softmax
 
-from pymc_bdmc.kernels import compiled, metric
+from pymc_bdmc.kernels import compiled, metric, state
 from pymc_bdmc.kernels.metric import Metric
 
 ALPHA = 1e-3
@@ -55,9 +56,9 @@ def uniform_scores(draws, beta):
 
 
 def compile_module(mutation=None):
-    """The kernels and their metric, compiled from source with one text replaced by another."""
-    source = inspect.getsource(metric) + inspect.getsource(compiled)
-    source = source.replace("from pymc_bdmc.kernels.metric import draw_momentum, velocity_of\n", "")
+    """The kernels, their states and metric, compiled from source with one text replaced by another."""
+    source = "".join(map(inspect.getsource, (state, metric, compiled)))
+    source = re.sub(r"from pymc_bdmc.kernels.(state|metric) import .*\n", "", source)
     if mutation:
         old, new = mutation
         assert old in source
@@ -68,9 +69,9 @@ def compile_module(mutation=None):
     return SimpleNamespace(**namespace)
 
 
-def drive(module, move):
+def drive(move):
     """A function that applies a move to every row of an array, three times each."""
-    evaluate, make_state, make_workspace = module.evaluate, module.make_state, module.make_workspace
+    evaluate, make_state, make_workspace = state.evaluate, state.make_state, state.make_workspace
 
     @numba.njit
     def run(density, beta, thetas, metric, rng):
@@ -134,7 +135,7 @@ NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 
 def continuous_p_values(module, name):
     """p-value and acceptance at every β."""
-    run = drive(module, single_move(module, name))
+    run = drive(single_move(module, name))
     rng = np.random.default_rng(7)
     found = []
     for beta in BETAS:
@@ -215,7 +216,7 @@ def discrete_p_values(module, backwards):
     """χ² of the states with more than 10 expected draws, the others pooled."""
     states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
     terms = np.array([discrete_terms(state) for state in states])
-    run = drive(module, scan_move(module, backwards))
+    run = drive(scan_move(module, backwards))
     rng = np.random.default_rng(11)
     p_values = []
     for beta in BETAS:

@@ -1,0 +1,105 @@
+"""States of the compiled chains, and the memory that their transitions need."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "MAX_TREE_DEPTH",
+    "State",
+    "Workspace",
+    "copy",
+    "evaluate",
+    "is_legal",
+    "make_state",
+    "make_workspace",
+    "tempered",
+]
+
+MAX_TREE_DEPTH = 10
+
+
+class State(NamedTuple):
+    """θ with log p(θ), ℓ(θ) and their gradients; every transition updates it in place."""
+
+    theta: np.ndarray
+    terms: np.ndarray
+    """log p(θ) and ℓ(θ), shape (2,)."""
+    log_prior_gradient: np.ndarray
+    log_likelihood_gradient: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """Memory of the transitions, allocated once a chain."""
+
+    proposal: State
+    momentum: np.ndarray
+    velocity: np.ndarray
+    edges: tuple[State, State]
+    edge_momenta: np.ndarray
+    edge_velocities: np.ndarray
+    candidate: State
+    momentum_sums: np.ndarray
+    """Of the tree and of the subtree being built, shape (2, n)."""
+    checkpoints: np.ndarray
+    """Of subtrees: velocity at the left end, momentum sum before it; shape (2, depth, n)."""
+
+
+@njit(nogil=True, cache=True)
+def make_state(size, n_continuous):
+    """Uninitialised state."""
+    return State(np.empty(size), np.empty(2), np.zeros(n_continuous), np.zeros(n_continuous))
+
+
+@njit(nogil=True, cache=True)
+def make_workspace(size, n):
+    """Memory for θ with ``size`` elements of which ``n`` are continuous."""
+    return Workspace(
+        make_state(size, n),
+        np.empty(n),
+        np.empty(n),
+        (make_state(size, n), make_state(size, n)),
+        np.empty((2, n)),
+        np.empty((2, n)),
+        make_state(size, n),
+        np.empty((2, n)),
+        np.empty((2, MAX_TREE_DEPTH, n)),
+    )
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def copy(source, target):
+    """Overwrite one state by another; numba's assignment of slices costs several times as much."""
+    for i in range(source.theta.size):
+        target.theta[i] = source.theta[i]
+    for i in range(2):
+        target.terms[i] = source.terms[i]
+    for i in range(source.log_prior_gradient.size):
+        target.log_prior_gradient[i] = source.log_prior_gradient[i]
+        target.log_likelihood_gradient[i] = source.log_likelihood_gradient[i]
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def evaluate(density, data, state):
+    """Fill in what depends on θ."""
+    log_prior, ell = density(
+        state.theta, data, state.log_prior_gradient, state.log_likelihood_gradient
+    )
+    state.terms[0] = log_prior
+    state.terms[1] = ell
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def is_legal(state):
+    """Whether neither term is NaN or +∞."""
+    return state.terms[0] + state.terms[1] < np.inf
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def tempered(state, beta):
+    """Log f_β, with 0·(−∞) = 0; NaN counts as −∞."""
+    value = state.terms[0]
+    if beta > 0.0:
+        value += beta * state.terms[1]
+    return value if value == value else -np.inf
