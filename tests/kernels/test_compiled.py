@@ -56,7 +56,7 @@ def uniform_scores(draws, beta):
 
 
 def compile_module(mutation=None):
-    """The kernels, their states and metric, compiled from source with one text replaced by another."""
+    """The kernels, states and metric, compiled from source with one text replaced by another."""
     source = "".join(map(inspect.getsource, (state, metric, compiled)))
     source = re.sub(r"from pymc_bdmc.kernels.(state|metric) import .*\n", "", source)
     if mutation:
