@@ -1,6 +1,7 @@
 """Refuse models and arguments that cannot give a right answer, before any sampling."""
 
 from collections.abc import Iterable
+from numbers import Real
 
 import numpy as np
 import pymc as pm
@@ -11,7 +12,14 @@ from pymc.distributions.simulator import SimulatorRV
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["check_choice", "check_counts", "check_model", "check_names", "check_simulable"]
+__all__ = [
+    "check_choice",
+    "check_counts",
+    "check_model",
+    "check_names",
+    "check_positive",
+    "check_simulable",
+]
 
 
 def check_model(model: pm.Model) -> None:
@@ -22,6 +30,8 @@ def check_model(model: pm.Model) -> None:
     ValueError
         Names the variable and the remedy.
     """
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model: a pymc.Model is needed, got {model!r}.")
     if model.parent is not None:
         raise ValueError("model: a nested model is only a part; pass the outermost model.")
     if not model.free_RVs:
@@ -45,8 +55,8 @@ def check_model(model: pm.Model) -> None:
             for node in ancestors([rv, model.rvs_to_values[rv]])
         ):
             raise ValueError(
-                f"{rv.name}: minibatches give a different likelihood at every evaluation. "
-                "Observe the full data."
+                f"{rv.name}: minibatches and a total_size make the likelihood that of data which "
+                "were not observed. Observe the full data, without total_size."
             )
         if isinstance(op, PartialObservedRV) and op.ndim_supp > 0:
             raise ValueError(
@@ -94,6 +104,19 @@ def check_counts(**counts: int) -> None:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < least:
             raise ValueError(f"{name}: must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_positive(**values: float | None) -> None:
+    """Refuse what is neither None nor a positive number.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    """
+    for name, value in values.items():
+        if value is not None and not (isinstance(value, Real) and value > 0):
+            raise ValueError(f"{name}: must be a positive number, got {value!r}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ from pymc_bdmc.estimators import (
     round_confidence,
 )
 
-__all__ = ["certified", "data_sets", "evidence"]
+__all__ = ["certified", "check_result", "data_sets", "evidence"]
 
 
 def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
@@ -172,8 +172,18 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     return table
 
 
+def check_result(dt: xr.DataTree) -> None:
+    """Refuse what does not hold annealed chains."""
+    if not {"forward", "real"} & set(getattr(dt, "children", ())):
+        raise ValueError(
+            "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
+            "lattice.anneal is needed."
+        )
+
+
 def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
     """(data, dataset, forward, reverse or None, prior draws) of the chains that were finished."""
+    check_result(dt)
     if "forward" in dt.children:
         rows = (dt[g]["log_weight"].values for g in ("forward", "reverse"))
         draws = dt["forward"]["prior_draws"].values
@@ -189,7 +199,7 @@ def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
 
 def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:
     groups = ("real",) if data == "real" else ("forward", "reverse")
-    return any(
+    return bool(dt.attrs.get("interrupted")) and any(
         np.isnan(np.atleast_2d(dt[group]["log_weight"].values)[dataset]).any() for group in groups
     )
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from pymc_bdmc.annealing import (
     AnnealTask,
-    CompiledEngine,
+    Engine,
     PathTuning,
     PilotTask,
     Recorder,
-    StepEngine,
 )
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.kernels import Tuning
@@ -101,7 +100,7 @@ class Round:
         return jeffreys_bound(*map(np.array, weights))
 
 
-def run_pilots(pool, engine: CompiledEngine | StepEngine, runs: Sequence[Run], plan: Plan) -> None:
+def run_pilots(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses."""
     data = {run.dataset: run.data for run in runs}
     keys = [(dataset, pilot) for dataset in data for pilot in range(engine.pilots)]

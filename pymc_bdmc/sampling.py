@@ -13,15 +13,21 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.vartypes import discrete_types
 
-from pymc_bdmc.annealing import CompiledEngine, StepEngine, available_cores
-from pymc_bdmc.checks import check_choice, check_counts, check_model, check_names, check_simulable
+from pymc_bdmc.annealing import available_cores, make_engine
+from pymc_bdmc.checks import (
+    check_choice,
+    check_counts,
+    check_model,
+    check_names,
+    check_positive,
+    check_simulable,
+)
 from pymc_bdmc.convert import (
     annealing_dataset,
     observed_dataset,
     posterior_dataset,
     simulated_dataset,
 )
-from pymc_bdmc.jitted import NotJittable
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots
 from pymc_bdmc.schedules import (
@@ -186,7 +192,11 @@ def sample_bdmc(
     if is_adaptive and np.ndim(temperatures):
         raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
     schedule = make_schedule("power" if is_adaptive else schedule, temperatures, default=1000)
-    _check_target(target_gap, max_temperatures, max_time, simulate)
+    _check_target(target_gap, max_temperatures, max_time, simulate, schedule.n_temperatures)
+    if backend is not None:
+        check_choice("backend", backend, ["numba", "c", "jax"])
+    if not isinstance(compile_kwargs, Mapping | None):
+        raise TypeError(f"compile_kwargs: a dict is needed, got {compile_kwargs!r}.")
     _check_simulate(model, simulate, datasets, real_data)
     if hyperparameters is not None:
         hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
@@ -204,7 +214,7 @@ def sample_bdmc(
         raise ValueError(f"hyperparameters_at: the mean of the discrete {discrete} is no value.")
     if isinstance(simulate, str):
         check_drawable(density)
-    engine = _engine(density, step, schedule, backend, compile_kwargs)
+    engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
     _log.info(f"Kernel: {engine.description}")
     simulated = _simulate(
         model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
@@ -258,15 +268,18 @@ def _check_simulate(model, simulate, datasets, real_data) -> None:
         raise ValueError("datasets: simulate=(point, data) gives one data set.")
 
 
-def _check_target(target_gap, max_temperatures, max_time, simulate) -> None:
+def _check_target(target_gap, max_temperatures, max_time, simulate, n_temperatures) -> None:
+    check_counts(max_temperatures=max_temperatures)
+    check_positive(target_gap=target_gap, max_time=max_time)
     if target_gap is None:
         return
-    check_counts(max_temperatures=max_temperatures)
-    for name, value in {"target_gap": target_gap, "max_time": max_time}.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name}: must be positive, got {value!r}.")
     if simulate is None:
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
+    if n_temperatures > max_temperatures:
+        raise ValueError(
+            f"max_temperatures: the first round has {n_temperatures} temperatures already, more "
+            f"than {max_temperatures}."
+        )
 
 
 def _simulate(
@@ -297,18 +310,6 @@ def _simulate(
     values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
     status = "burned-in" if burn_in else "heuristic"
     return simulate_from_hyperparameters(density, values, seeds, status)
-
-
-def _engine(density, step, schedule, backend, compile_kwargs) -> CompiledEngine | StepEngine:
-    """The compiled engine where it can do what is asked for, else PyMC's step methods."""
-    numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
-    if numba and (step is None or step in ("hmc", "nuts", "metropolis")):
-        try:
-            return CompiledEngine(density, step)
-        except NotJittable as reason:
-            _log.info(f"No compiled chains for this model ({reason}): PyMC's step methods run.")
-    compile_kwargs = resolve_backend_compile_kwargs(backend, compile_kwargs)
-    return StepEngine(density, schedule.betas, step, compile_kwargs)
 
 
 def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:

@@ -88,7 +88,8 @@ class Schedule:
 def _from_curve(
     curve: Callable[[np.ndarray], np.ndarray], n_temperatures: int, name: str
 ) -> Schedule:
-    if isinstance(n_temperatures, bool) or n_temperatures != int(n_temperatures):
+    whole = isinstance(n_temperatures, (int, float, np.number)) and n_temperatures % 1 == 0
+    if isinstance(n_temperatures, bool) or not whole:
         raise ValueError(f"temperatures: must be a whole number, got {n_temperatures!r}.")
     if n_temperatures < 1:
         raise ValueError(f"temperatures: must be at least 1, got {n_temperatures}.")

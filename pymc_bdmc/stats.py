@@ -15,7 +15,7 @@ from pymc_bdmc.estimators import (
     log_prior_mass,
     weighted_average,
 )
-from pymc_bdmc.evidence import certified
+from pymc_bdmc.evidence import certified, check_result
 
 __all__ = ["diagnose", "directions", "expectation", "log_ml_weights", "summary"]
 
@@ -68,6 +68,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     >>> round(float(table.loc[("real", "lower bound"), "error"]), 3)
     0.058
     """
+    check_result(dt)
     rows: dict[tuple[str, str], dict] = {}
     if "forward" in dt.children:
         forward, reverse = (dt[group]["log_weight"].values for group in ("forward", "reverse"))
@@ -163,6 +164,7 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
 
 def directions(dt: xr.DataTree) -> tuple[str, ...]:
     """Groups that sandwich one data set: both directions on simulated data, else the real one."""
+    check_result(dt)
     return ("forward", "reverse") if "forward" in dt.children else ("real",)
 
 
@@ -261,15 +263,26 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])
     real: 1 of 2 log weights are infinite; the kernel left the support of the likelihood.
     """
-    messages = []
+    check_result(dt)
+    messages = [_interruption(dt)] if dt.attrs.get("interrupted") else []
     for group in ("forward", "reverse", "real"):
         if group in dt.children:
             messages += [f"{group}: {message}" for message in _doubts(dt[group].dataset, group)]
-    if dt.attrs.get("interrupted") and not any("were finished" in each for each in messages):
-        messages.append("interrupted: the result is that of the last round that was finished.")
     if {"forward", "reverse"} <= set(dt.children) and "log_likelihood_path" in dt["forward"]:
         messages += _knots(dt["forward"].dataset, dt["reverse"].dataset)
     return messages
+
+
+def _interruption(dt: xr.DataTree) -> str:
+    """What Ctrl-C left."""
+    weights = {g: dt[g]["log_weight"] for g in ("forward", "reverse", "real") if g in dt.children}
+    if all(each.notnull().all() for each in weights.values()):
+        return "interrupted: the result is that of the last round that was finished."
+    done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
+    return (
+        f"interrupted: {', '.join(done)} chains were finished. They need be no random sample of "
+        "all, so nothing is certified."
+    )
 
 
 def _knots(forward: xr.Dataset, reverse: xr.Dataset) -> list[str]:
@@ -295,11 +308,6 @@ def _doubts(run: xr.Dataset, group: str) -> list[str]:
     finished = rows[~np.isnan(rows)]
     if not finished.size:
         return ["no chain was finished."]
-    if finished.size < rows.size:
-        messages.append(
-            f"interrupted: {finished.size} of {rows.size} chains were finished. They need be no "
-            "random sample of all, so nothing is certified."
-        )
     if np.isinf(finished).any():
         messages.append(
             f"{np.isinf(finished).sum()} of {finished.size} log weights are infinite; the kernel "

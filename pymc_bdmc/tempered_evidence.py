@@ -15,7 +15,7 @@ from pymc_bdmc.estimators import (
     thermodynamic_integration,
 )
 
-__all__ = ["mbar", "tempered_evidence"]
+__all__ = ["mbar", "tempered_evidence", "tempering_group"]
 
 MIN_PASSAGES = 10
 """From end to end of the ladder, by all chains; with fewer, none may have seen what matters."""
@@ -61,9 +61,7 @@ def tempered_evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> round(float(table["value"].iloc[0] - rbm.log_z()), 1)
     0.0
     """
-    if "tempering" not in dt.children:
-        raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
-    run = dt["tempering"]
+    run = tempering_group(dt)
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
     )
@@ -100,6 +98,13 @@ def tempered_evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index.name = "method"
     return table
+
+
+def tempering_group(dt: xr.DataTree) -> xr.Dataset:
+    """The draws of `temper`; refuses other results."""
+    if "tempering" not in getattr(dt, "children", ()):
+        raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
+    return dt["tempering"].dataset
 
 
 def _sequential(dt: xr.DataTree) -> Estimate:

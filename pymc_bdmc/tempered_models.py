@@ -1,22 +1,18 @@
 """PyMC models as systems for simulated tempering: compiled chains, or step methods."""
 
-import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.annealing import CompiledEngine, PilotTask, StepEngine
+from pymc_bdmc.annealing import CompiledEngine, Engine, PilotTask, StepEngine, make_engine
 from pymc_bdmc.checks import check_model
-from pymc_bdmc.jitted import NotJittable
-from pymc_bdmc.kernels import PILOT_CHAINS, StepFactory, combine
+from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Direction, Point
 
 __all__ = ["CompiledSystem", "StepSystem", "model_system"]
-
-_log = logging.getLogger("pymc.bdmc")
 
 
 def model_system(
@@ -39,19 +35,14 @@ def model_system(
         For the pilot that tunes the kernels, and for the streams of step methods.
     """
     check_model(model)
-    density = TemperedDensity(model)
-    if step is None or step in ("hmc", "nuts", "metropolis"):
-        try:
-            return CompiledSystem(CompiledEngine(density, step), rng)
-        except NotJittable as reason:
-            _log.info(f"No compiled chains for this model ({reason}): PyMC's step methods run.")
-    return StepSystem(StepEngine(density, betas, step), rng)
+    engine = make_engine(TemperedDensity(model), betas, step)
+    return (CompiledSystem if isinstance(engine, CompiledEngine) else StepSystem)(engine, rng)
 
 
 class _ModelSystem:
     """What both engines share: draws from the prior, and how many trials they took."""
 
-    def __init__(self, engine: CompiledEngine | StepEngine):
+    def __init__(self, engine: Engine):
         self._engine = engine
         self.description = engine.description
         self.trials: list[int] = []
@@ -108,8 +99,8 @@ class StepSystem(_ModelSystem):
 
     def __init__(self, engine: StepEngine, rng: np.random.Generator):
         super().__init__(engine)
-        pilots = [engine.pilot(each) for each in rng.spawn(PILOT_CHAINS)]
-        self._kernel = engine.kernel(combine(pilots, engine.steps), Direction.FORWARD)
+        tuning = engine.combine([engine.pilot(each) for each in rng.spawn(engine.pilots)])
+        self._kernel = engine.kernel(tuning, Direction.FORWARD)
         self._kernel.reset(rng.spawn(1)[0])
         self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}
 

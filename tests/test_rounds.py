@@ -105,8 +105,10 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(target_gap=0.0), "target_gap: must be positive"),
-        (dict(target_gap=1.0, max_time=-1.0), "max_time: must be positive"),
+        (dict(target_gap=0.0), "target_gap: must be a positive number"),
+        (dict(target_gap=1.0, max_time=-1.0), "max_time: must be a positive number"),
+        (dict(target_gap="small"), "target_gap: must be a positive number, got 'small'"),
+        (dict(target_gap=1.0, max_temperatures=5), "the first round has 20 temperatures already"),
         (dict(target_gap=1.0, max_temperatures=0), "max_temperatures: must be"),
         (dict(target_gap=1.0, simulate=None), "target_gap: a gap needs simulated data"),
     ],

@@ -111,7 +111,10 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch):
     monkeypatch.setattr(AnnealTask, "run", interrupted_run)
     dt = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
     assert dt.attrs["interrupted"] == 1
-    assert "forward: interrupted: 2 of 4 chains were finished." in " ".join(bdmc.diagnose(dt))
+    assert (
+        "interrupted: 2 of 4 forward, 1 of 4 reverse, 2 of 4 real chains were finished."
+        in " ".join(bdmc.diagnose(dt))
+    )
     assert (bdmc.certified(dt)["kind"] == "none: interrupted").all()
     counts = [int(dt[g]["log_weight"].notnull().sum()) for g in ("real", "forward", "reverse")]
     assert counts == [2, 2, 1]
@@ -349,6 +352,11 @@ BAD = [
     (normal_model, {"simulate": ({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
     (count_model, {"simulate": ({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of type"),
     (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
+    (normal_model, {"temperatures": "many"}, ValueError, "temperatures: must be a whole number"),
+    (normal_model, {"backend": "torch"}, ValueError, "backend: 'torch' is none of 'numba'"),
+    (normal_model, {"compile_kwargs": 3}, TypeError, "compile_kwargs: a dict is needed"),
+    (normal_model, {"step": [], "simulate": None}, ValueError, "step: an empty sequence"),
+    (lambda: "x", {}, TypeError, "model: a pymc.Model is needed"),
     (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
     (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
     (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
@@ -360,7 +368,7 @@ BAD = [
     (normal_model, {"cores": 0}, ValueError, "cores: must be"),
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
     (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
-    (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a PyMC step method"),
+    (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
     (mixed_model, {"hyperparameters_at": "mean"}, ValueError, r"discrete \['z'\] is no value"),
     (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
     (custom_without_draws, {}, ValueError, "likely: its distribution has a log"),

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc import simulated_tempering, tempered_models
-from pymc_bdmc.jitted import NotJittable
+from pymc_bdmc.jitted import JittedDensity, NotJittable
 from tests.conftest import SIGMAS, beta_bernoulli, conjugate_regression, hard_constraint
 
 
@@ -132,10 +132,10 @@ def test_compiled_draws_are_of_their_temperature():
 
 
 def test_models_that_cannot_be_compiled_use_step_methods(monkeypatch):
-    def refuse(*args):
+    def refuse(self, gradient):
         raise NotJittable("no")
 
-    monkeypatch.setattr(tempered_models, "CompiledEngine", refuse)
+    monkeypatch.setattr(JittedDensity, "_compile", refuse)
     system = tempered_models.model_system(
         beta_bernoulli()[0], np.array([0.0, 1.0]), None, np.random.default_rng(1)
     )

@@ -28,6 +28,14 @@ def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **mor
 
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("use", [bdmc.summary, bdmc.diagnose, bdmc.evidence, bdmc.certified])
+def test_other_results_are_refused(use):
+    with pytest.raises(ValueError, match=r"a result of sample_bdmc or of lattice.anneal is needed"):
+        use(xr.DataTree.from_dict({"posterior": xr.Dataset()}))
+
+
 FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
 
 

@@ -2,15 +2,17 @@
 
 from pymc_bdmc.annealing.compiled import CompiledEngine
 from pymc_bdmc.annealing.driver import anneal
-from pymc_bdmc.annealing.engine import StepEngine
+from pymc_bdmc.annealing.engines import Engine, make_engine
 from pymc_bdmc.annealing.parallel import ThreadPool, WorkerPool, available_cores
 from pymc_bdmc.annealing.pilot import PathTuning
 from pymc_bdmc.annealing.record import Recorder
+from pymc_bdmc.annealing.step_methods import StepEngine
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 
 __all__ = [
     "AnnealTask",
     "CompiledEngine",
+    "Engine",
     "PathTuning",
     "PilotTask",
     "Recorder",
@@ -19,4 +21,5 @@ __all__ = [
     "WorkerPool",
     "anneal",
     "available_cores",
+    "make_engine",
 ]

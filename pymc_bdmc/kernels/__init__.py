@@ -1,11 +1,12 @@
 """Transition kernels along the path, their reversal, and their tuning per temperature."""
 
 from pymc_bdmc.kernels.adaptations import Adaptation, adaptation
-from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps
+from pymc_bdmc.kernels.steps import STEP_NAMES, StepFactory, StepKernel, build_steps
 from pymc_bdmc.kernels.tuning import PILOT_CHAINS, Tuning, combine, pilot_run
 
 __all__ = [
     "PILOT_CHAINS",
+    "STEP_NAMES",
     "Adaptation",
     "StepFactory",
     "StepKernel",

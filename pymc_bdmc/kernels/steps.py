@@ -28,13 +28,14 @@ from pymc_bdmc.kernels.tuning import Tuning
 from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Move, Point
 
-__all__ = ["StepFactory", "StepKernel", "build_steps", "check_frozen"]
+__all__ = ["STEP_NAMES", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """A step method class, or a `functools.partial` of one with some of its options set."""
 
 
-_BY_NAME = {"nuts": NUTS, "hmc": HamiltonianMC, "metropolis": Metropolis}
+STEP_NAMES = {"nuts": NUTS, "hmc": HamiltonianMC, "metropolis": Metropolis}
+"""What a name stands for where no compiled kernel can run."""
 
 
 def build_steps(
@@ -64,9 +65,11 @@ def build_steps(
     """
     model = density.model
     if isinstance(step, str):
-        if step not in _BY_NAME:
-            raise ValueError(f"step: unknown name {step!r}; choose one of {list(_BY_NAME)}.")
-        step = _BY_NAME[step]
+        if step not in STEP_NAMES:
+            raise ValueError(f"step: unknown name {step!r}; choose one of {list(STEP_NAMES)}.")
+        step = STEP_NAMES[step]
+    if isinstance(step, Sequence) and not step:
+        raise ValueError("step: an empty sequence; None lets the library choose.")
     factories = () if step is None else step if isinstance(step, Sequence) else (step,)
     for factory in factories:
         _refuse_instance(factory)
@@ -114,7 +117,8 @@ def _refuse_instance(factory) -> None:
         )
     if not callable(factory):
         raise TypeError(
-            f"step: expected a PyMC step method class, a sequence of them or None, got {factory!r}."
+            "step: expected a name, a PyMC step method class, a sequence of classes or None, got "
+            f"{factory!r}."
         )
 
 

@@ -11,6 +11,7 @@ from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.common import Canvas, along, panels
+from pymc_bdmc.tempered_evidence import tempering_group
 
 __all__ = ["plot_tempering"]
 
@@ -71,7 +72,7 @@ def plot_tempering(
     visuals = validate_dict_argument(visuals, (plot_tempering, "visuals"))
     aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_tempering, "aes_by_visuals"))
     aes_by_visuals.setdefault("path", ["color"])
-    runs = {title: each["tempering"].dataset for title, each in panels(dt).items()}
+    runs = {title: tempering_group(each) for title, each in panels(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)

@@ -150,7 +150,7 @@ def test_an_interrupt_keeps_finished_blocks(monkeypatch):
 
     monkeypatch.setattr(annealing.ChainProgress, "finished", interrupt)
     dt = anneal(Ising(16), chains=20_000, temperatures=200, cores=1, **QUIET)
-    assert "of 20000 chains were finished" in " ".join(bdmc.diagnose(dt))
+    assert "of 20000 reverse chains were finished" in " ".join(bdmc.diagnose(dt))
     done = np.isfinite(dt["forward"]["log_weight"])
     assert 0 < done.sum() < done.size
     assert dt.attrs["interrupted"] == 1

@@ -77,7 +77,9 @@ def test_interrupt_keeps_finished_blocks(rbm, monkeypatch):
 
     monkeypatch.setattr(RBM, "run", interrupted)
     dt = anneal(rbm, chains=150, temperatures=5, random_seed=1, progressbar=False)
-    assert "reverse: interrupted: 100 of 150 chains" in " ".join(bdmc.diagnose(dt))
+    assert "150 of 150 forward, 100 of 150 reverse chains were finished" in " ".join(
+        bdmc.diagnose(dt)
+    )
     assert int(dt["reverse"]["log_weight"].isnull().sum()) == 50
     assert int(dt["forward"]["log_weight"].isnull().sum()) == 0
     assert np.isfinite(dt["reverse"]["log_likelihood_path"]).all()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from pymc_bdmc.annealing.parallel import WorkerPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import PILOT_CHAINS, Tuning, combine, pilot_betas, pilot_run
+from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Chain, Direction, Point
-
-if TYPE_CHECKING:
-    from pymc_bdmc.tempering import TemperedDensity
 
 __all__ = ["StepEngine"]
 
@@ -42,7 +39,7 @@ class StepEngine:
 
     def __init__(
         self,
-        density: "TemperedDensity",
+        density: TemperedDensity,
         betas: np.ndarray,
         step: str | StepFactory | Sequence[StepFactory] | None = None,
         compile_kwargs: Mapping | None = None,
