@@ -90,6 +90,19 @@ def test_tempering_draws_the_places(tempered):
     assert "knot" not in pc.viz.children
 
 
+def test_tempering_marks_a_knot_only_where_there_is_one(tempered):
+    stuck = tempered.copy()
+    group = stuck["tempering"].dataset.copy()
+    group["place"] = group["place"] % 3 + 3 * (group["chain"] % 2)  # halves that no chain leaves
+    group["log_likelihood"] = 1000.0 * (group["chain"] % 2 * 2 - 1) + 0 * group["place"]
+    group["log_z_guess"] = 1000.0 * abs(group["beta"] - 0.5)
+    stuck["tempering"] = group
+    pc = bdmc.plot_tempering({"free": tempered, "stuck": stuck}, backend="matplotlib")
+    free, knot = (pc.viz["knot"]["beta"].sel(model=m).item() for m in ("free", "stuck"))
+    assert free is None
+    assert knot.get_ydata()[0] == pytest.approx(0.5)
+
+
 def test_hysteresis_draws_the_mean_path(schools_result):
     dt = one_data_set(schools_result)
     pc = bdmc.plot_hysteresis(dt, backend="matplotlib")

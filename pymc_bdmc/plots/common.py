@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 from arviz_base import rcParams
 from arviz_plots.plot_collection import PlotCollection, backend_from_object
+from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
 from arviz_plots.visuals import labelled_title, set_xticks
 
@@ -20,6 +21,7 @@ __all__ = [
     "Z95",
     "Canvas",
     "along",
+    "draw_distributions",
     "estimates",
     "exact_values",
     "log_ml_runs",
@@ -179,6 +181,30 @@ class Canvas:
             )
             self.collection.add_legend(**{"dim": [self.by], **beside, **options})
         return self.collection
+
+
+def draw_distributions(canvas: Canvas, data: xr.Dataset, kind: str) -> None:
+    """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
+    names = ("dist", "face")
+    # Log weights have no bounds at which a density could end.
+    tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
+    plot_dist(
+        data,
+        sample_dims=["sample"],
+        kind=kind,
+        plot_collection=canvas.collection,
+        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in names},
+        visuals={
+            # Areas below dots or below a distribution function would hide one another.
+            "face": {"alpha": 0.2} if kind in ("kde", "hist") else False,
+            "credible_interval": False,
+            "point_estimate": False,
+            "point_estimate_text": False,
+            "title": False,
+            **{name: canvas.visuals[name] for name in names if name in canvas.visuals},
+        },
+        stats={"dist": tails} if kind == "kde" else {},
+    )
 
 
 def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, by: str) -> PlotCollection:

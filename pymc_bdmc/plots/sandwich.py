@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.visuals import (
     fill_between_y,
     labelled_x,
@@ -19,7 +18,7 @@ from arviz_plots.visuals import (
 )
 
 from pymc_bdmc.estimators import clustered_mean
-from pymc_bdmc.plots.common import Canvas, along, panels, stacked
+from pymc_bdmc.plots.common import Canvas, along, draw_distributions, panels, stacked
 from pymc_bdmc.stats import directions, log_ml_weights
 
 __all__ = ["plot_sandwich"]
@@ -144,22 +143,7 @@ def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
     )
     data = xr.Dataset({"log_weight": weights})
     canvas = Canvas(data, *options)
-    inherited = {name: canvas.visuals[name] for name in ("dist", "face") if name in canvas.visuals}
-    plot_dist(
-        data,
-        sample_dims=["sample"],
-        kind=kind,
-        plot_collection=canvas.collection,
-        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in ("dist", "face")},
-        visuals={
-            "face": {"alpha": 0.2},
-            "credible_interval": False,
-            "point_estimate": False,
-            "point_estimate_text": False,
-            "title": False,
-            **inherited,
-        },
-    )
+    draw_distributions(canvas, data, kind)
     canvas.draw("bound", vline, data.mean("sample"), linestyle="C1")
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
     return canvas.finish()

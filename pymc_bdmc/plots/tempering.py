@@ -15,6 +15,9 @@ from pymc_bdmc.tempered_evidence import tempering_group
 
 __all__ = ["plot_tempering"]
 
+KNOT_CONDUCTANCE = 0.1
+"""Share of the draws on the smaller side that cross in a sweep."""
+
 
 def plot_tempering(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
@@ -32,8 +35,8 @@ def plot_tempering(
 ) -> PlotCollection:
     """Inverse temperatures that chains visit, draw by draw, and where they get stuck.
 
-    A run can be trusted where every chain goes from end to end many times. At a knot few pass:
-    the line marks the place on the ladder with the least flow across, compared with the share of
+    A run can be trusted where every chain goes from end to end many times. At a knot few pass: a
+    line marks the place on the ladder with the least flow across, if that is less than 0.1 of the
     draws on the smaller side. After Carlson et al. (2016), Appendix F.
 
     Parameters
@@ -95,8 +98,10 @@ def _path(run: xr.Dataset, chains: int) -> xr.DataArray:
 
 
 def _knot(run: xr.Dataset) -> xr.DataArray:
-    """β in the middle of the cut with the least conductance."""
+    """β in the middle of the cut with the least conductance, if that is low; else NaN."""
     names = ("log_likelihood", "place", "beta", "log_z_guess")
     arrays = [run[name].values for name in names]
-    cut = int(np.nanargmin(temperature_flow(*arrays).conductance))
-    return xr.DataArray(arrays[2][cut : cut + 2].mean())
+    conductance = temperature_flow(*arrays).conductance
+    cut = int(np.nanargmin(conductance))
+    is_knot = conductance[cut] < KNOT_CONDUCTANCE
+    return xr.DataArray(arrays[2][cut : cut + 2].mean() if is_knot else np.nan)

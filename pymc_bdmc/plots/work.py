@@ -7,11 +7,10 @@ import numpy as np
 import xarray as xr
 from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.visuals import labelled_x, vline
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.plots.common import Canvas, log_ml_runs, panels, stacked
+from pymc_bdmc.plots.common import Canvas, draw_distributions, log_ml_runs, panels, stacked
 
 __all__ = ["plot_work"]
 
@@ -89,21 +88,7 @@ def plot_work(
     )
     estimates = xr.Dataset({"work": stacked({title: _marks(run) for title, run in pooled.items()})})
     canvas = Canvas(estimates, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
-    plot_dist(
-        xr.Dataset({"work": works}),
-        sample_dims=["sample"],
-        kind=kind,
-        plot_collection=canvas.collection,
-        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in ("dist", "face")},
-        visuals={
-            "face": {"alpha": 0.2},
-            "credible_interval": False,
-            "point_estimate": False,
-            "point_estimate_text": False,
-            "title": False,
-            **{name: visuals[name] for name in ("dist", "face") if name in visuals},
-        },
-    )
+    draw_distributions(canvas, xr.Dataset({"work": works}), kind)
     canvas.draw("estimate", vline, estimates, linestyle="C1")
     label = "work W = −log w, plus log Z by BAR (nats)" if relative else "work W = −log w (nats)"
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
