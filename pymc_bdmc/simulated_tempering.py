@@ -189,15 +189,7 @@ def temper(
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
     rng = np.random.default_rng(entropy)
-    if system is None or isinstance(system, pm.Model):
-        system = model_system(pm.modelcontext(system), ladder.betas, step, rng.spawn(1)[0])
-    elif not isinstance(system, TemperedSystem):
-        raise ValueError(
-            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, or a lattice model in "
-            "lattice.TemperedLattice can."
-        )
-    elif step is not None:
-        raise ValueError("step: only a PyMC model takes step methods; the system has its own.")
+    system = _as_system(system, ladder, step, rng.spawn(1)[0])
     lengths = [min(initial * 2**i, draws) for i in range(iterations)]
     phases = {"start": _MOST_START * initial, "initial": sum(lengths), "draws": draws}
     rounds, flatness = [], np.inf
@@ -247,6 +239,19 @@ def temper(
             "sampling_time": time.perf_counter() - started,
         },
     )
+
+
+def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> TemperedSystem:
+    if system is None or isinstance(system, pm.Model):
+        return model_system(pm.modelcontext(system), ladder.betas, step, rng)
+    if not isinstance(system, TemperedSystem):
+        raise ValueError(
+            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, or a lattice model in "
+            "lattice.TemperedLattice can."
+        )
+    if step is not None:
+        raise ValueError("step: only a PyMC model takes step methods; the system has its own.")
+    return system
 
 
 def _to_datatree(found, rounds, ladder, attrs) -> xr.DataTree:

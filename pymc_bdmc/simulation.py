@@ -179,7 +179,7 @@ def hyperparameter_values(
     posterior: xr.Dataset | xr.DataTree,
     names: Sequence[str],
     n: int,
-    values: Literal["draw", "mean"],
+    at: Literal["draw", "mean"],
     rng: np.random.Generator,
 ) -> list[dict[str, np.ndarray]]:
     """Plausible values of the hyperparameters, from a fit to the real data.
@@ -192,7 +192,7 @@ def hyperparameter_values(
         The hyperparameters.
     n : int
         How many sets of values.
-    values : {"draw", "mean"}
+    at : {"draw", "mean"}
         Different joint posterior draws, or the posterior mean ``n`` times.
     rng : numpy.random.Generator
         Chooses the draws.
@@ -202,9 +202,9 @@ def hyperparameter_values(
         raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
     draws = {}
     for name in names:
-        values_of = posterior[name].transpose("chain", "draw", ...).values
-        draws[name] = values_of.reshape(-1, *values_of.shape[2:])
-    if values == "mean":
+        values = posterior[name].transpose("chain", "draw", ...).values
+        draws[name] = values.reshape(-1, *values.shape[2:])
+    if at == "mean":
         return [{name: draws[name].mean(axis=0) for name in names}] * n
     size = len(draws[names[0]])
     chosen = rng.choice(size, size=n, replace=n > size)
