@@ -322,7 +322,7 @@ def test_what_cannot_be_built_is_refused(gaussian, discrete):
         build_steps(gaussian, pm.DEMetropolis)
     with gaussian.model, pytest.raises(TypeError, match="not an instance"):
         build_steps(gaussian, pm.Metropolis())
-    with pytest.raises(TypeError, match="expected a PyMC step method class"):
+    with pytest.raises(TypeError, match="expected a name, a PyMC step method class"):
         build_steps(gaussian, 3)
 
 
