@@ -36,7 +36,8 @@ def overhead(name: str) -> tuple:
     for task in annealer.tasks(1000, BLOCKS):
         seconds, chain = timed(task.run, engine)
         n, end = chain.gradient_evaluations, jitted.ravel(chain.end)
-        thetas = end + task.tuning.scales[-1] * rng.normal(size=(1000, len(end)))
+        scales = task.tuning.between(task.tuning.scales, task.betas)
+        thetas = end + scales * rng.normal(size=scales.shape)
         bare(jitted.with_gradient, thetas, data, *gradients, 1)
         plain, _ = timed(bare, jitted.with_gradient, thetas, data, *gradients, n)
         costs.append(plain / n)
@@ -104,7 +105,8 @@ def main() -> None:
         "The engine",
         "Made by `python benchmarks/engine.py --docs`. A chain is a whole one: 250 draws from the\n"
         "prior and HMC along 1000 temperatures. The bare cost is that of the jitted density with\n"
-        "its gradients, called in a numba loop at places around the chain's last state. The draws\n"
+        "its gradients, called in a numba loop at places around the chain's last state, as far as\n"
+        "the scales at each temperature: it can depend on θ, by branches. The draws\n"
         "take PyTensor's interpreter, all at once: a good part of a chain on the small models.",
         table(
             ["model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
