@@ -34,7 +34,8 @@ def eight_schools(centred: bool) -> pm.Model:
 def linear_data() -> tuple[np.ndarray, np.ndarray]:
     """1566 rows as in a health survey: five correlated columns and an outcome, standardised."""
     rng = np.random.default_rng(1)
-    x = rng.multivariate_normal(np.zeros(5), 0.8 * np.eye(5) + 0.2, size=1566)
+    covariance = 0.8 * np.eye(5) + 0.2
+    x = rng.multivariate_normal(np.zeros(5), covariance, size=1566, method="cholesky")
     y = x @ rng.normal(0, 0.3, size=5) + rng.normal(size=1566)
     return tuple((each - each.mean(axis=0)) / each.std(axis=0) for each in (x, y))
 
