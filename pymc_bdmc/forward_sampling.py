@@ -48,17 +48,20 @@ class ForwardSampler:
             rv if transform is None else transform.forward(rv, *rv.owner.inputs)
             for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
         ]
+        known = {model[name]: model[name].type() for name in given}
+        inputs = list(known.values())
         if not observed:  # where the prior of a free variable depends on data, as log p(θ) has it
-            data = {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
-            unconstrained = graph_replace(unconstrained, data, strict=False)
+            known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+        drawn = unconstrained + (model.observed_RVs if observed else [])
+        drawn = graph_replace(drawn, known, strict=False)
         self._model = model
-        self._unconstrained = unconstrained
+        self._unconstrained = drawn[: len(unconstrained)]
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
         self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
         self._function, updates = compile_graph(
-            [model[name] for name in given],
-            unconstrained + (model.observed_RVs if observed else []),
+            inputs,
+            drawn,
             random_seed=False,
             return_updates=True,
             on_unused_input="ignore",

@@ -126,3 +126,26 @@ def test_a_pair_of_the_callers(regression):
 def test_a_wrong_pair_is_refused(regression, point, data, message):
     with pytest.raises(ValueError, match=message):
         as_simulated(regression, point, data)
+
+
+def test_a_given_point_is_kept_where_its_prior_depends_on_data():
+    with pm.Model() as model:
+        y = pm.Normal("y", pm.Normal("x"), 1.0, observed=3.0)
+        pm.Normal("after", pm.Normal("z", y), 0.5, observed=1.0)
+        pm.Uniform("u", y - 5, y + 5)
+    point = {"x": np.array(0.5), "z": np.array(2.5), "u": np.array(1.0)}
+    found = as_simulated(TemperedDensity(model), point, {"y": 2.0, "after": 1.5}).point
+    expected = {"x": 0.5, "z": 2.5, "u_interval__": np.log(4 / 6)}  # of (−3, 7)
+    assert {name: float(value) for name, value in found.items()} == pytest.approx(expected)
+
+
+def test_given_hyperparameters_are_kept():
+    with pm.Model() as model:
+        mean = pm.Normal("mean")
+        pm.Normal("y", pm.Normal("x", mean, 1e-3), 1e-3, observed=0.0)
+    seed = np.random.SeedSequence(1)
+    (found,) = simulate_from_hyperparameters(
+        TemperedDensity(model), [{"mean": np.array(7.0)}], [seed]
+    )
+    assert found.point["mean"] == 7
+    assert abs(found.data["y"] - 7) < 0.01
