@@ -159,9 +159,9 @@ class ForwardSampler:
             ) from error
         except ValueError as error:
             raise ValueError(
-                f"{self._culprit(ValueError)}: it cannot be drawn where its parameters leave their "
-                f"domain ({str(error).splitlines()[0]}). Give them priors that stay inside"
-                f"{otherwise}"
+                f"{self._culprit(ValueError)}: it cannot be drawn "
+                f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
+                f"prior that stays inside{otherwise}"
             ) from error
 
     def _culprit(self, error: type[Exception]) -> str:
@@ -169,8 +169,9 @@ class ForwardSampler:
         for rv in self._model.basic_RVs:
             try:
                 pm.draw(rv, 100, mode=INTERPRETED)
-            except error:
-                return rv.name
+            except Exception as found:  # another one may stop a variable further down
+                if isinstance(found, error):
+                    return rv.name
         return "model"
 
     def draw_supported(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray], int]:

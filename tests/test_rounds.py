@@ -86,6 +86,17 @@ def test_limits_end_the_rounds(model, caplog):
     assert dt["rounds"]["temperatures"].values.tolist() == [20]
 
 
+def test_a_gap_below_zero_does_not_make_up_for_its_error():
+    """With this seed the second round has −0.27 ± 0.33, whose sum is below the target."""
+    with pm.Model() as model:
+        pm.Binomial("y", 10, pm.Beta("p", 2, 3, shape=3), observed=[3, 9, 0])
+    options = OPTIONS | {"chains": 4, "temperatures": 8, "random_seed": 6}
+    rounds = pm.sample_bdmc(model, target_gap=0.25, **options)["rounds"]
+    gaps, errors = rounds["jeffreys_bound"].values, rounds["error"].values
+    assert errors[-1] <= 0.25
+    assert any(gaps[:-1] + errors[:-1] <= 0.25)  # twin: their sum alone would have stopped earlier
+
+
 def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch):
     run = AnnealTask.run
 

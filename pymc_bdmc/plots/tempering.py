@@ -16,7 +16,7 @@ from pymc_bdmc.tempered_evidence import tempering_group
 __all__ = ["plot_tempering"]
 
 KNOT_CONDUCTANCE = 0.1
-"""Share of the draws on the smaller side that cross in a sweep."""
+"""Share of the draws on the smaller side that cross in a sweep: a chain stays there for ten."""
 
 
 def plot_tempering(

@@ -1,0 +1,154 @@
+"""Bad input is refused before any sampling, by an error that names it and the remedy."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.annealing.parallel import WorkerPool
+from tests.conftest import hard_constraint
+from tests.test_sampling import SMALL, mixed_model, normal_model
+
+
+def flat():
+    with pm.Model() as model:
+        x = pm.Flat("slope")
+        pm.Normal("y", x, observed=0.0)
+    return model
+
+
+def unobserved():
+    with pm.Model() as model:
+        pm.Normal("x")
+    return model
+
+
+def nothing_free():
+    with pm.Model() as model:
+        pm.Normal("y", observed=0.0)
+    return model
+
+
+def minibatch():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("y", x, observed=pm.Minibatch(np.zeros(10), batch_size=2), total_size=10)
+    return model
+
+
+def count_model():
+    with pm.Model() as model:
+        pm.Binomial("y", 10, pm.Beta("p", 2, 3), observed=3)
+    return model
+
+
+def negative_scale():
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, pm.Normal("scale"), observed=1.0)
+    return model
+
+
+def masked_vectors():
+    data = np.ma.masked_invalid([[1.0, np.nan, 0.5]])
+    with warnings.catch_warnings(), pm.Model() as model:
+        warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
+        pm.MvNormal("y", pm.Normal("x") * np.ones(3), np.eye(3), observed=data)
+    return model
+
+
+def simulator():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Simulator("sim", lambda rng, mu, size: rng.normal(mu, size=size), x, observed=[0.0])
+    return model
+
+
+def custom_without_draws():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.CustomDist("likely", x, logp=lambda v, mu: -((v - mu) ** 2), observed=np.ones(2))
+    return model
+
+
+BAD = [
+    (unobserved, {}, ValueError, "it has no observed variables"),
+    (nothing_free, {}, ValueError, "it has no free variables"),
+    (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
+    (minibatch, {}, ValueError, "y: minibatches"),
+    (masked_vectors, {}, ValueError, "^y: missing values of a multivariate"),
+    (simulator, {"simulate": None}, ValueError, "sim: pm.Simulator has no likelihood"),
+    (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),
+    (lambda: hard_constraint()[0], {}, ValueError, "the Potential constraint.*simulate="),
+    (normal_model, {"schedule": [0, 0.5, 0.4, 1]}, ValueError, "schedule: unknown name"),
+    (normal_model, {"temperatures": [0, 0.5, 0.4, 1]}, ValueError, "must increase strictly"),
+    (normal_model, {"temperatures": 0}, ValueError, "temperatures: must be at least 1"),
+    (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
+    (normal_model, {"schedule": bdmc.schedules.linear(7)}, ValueError, "has 7 of its own"),
+    (normal_model, {"schedule": "adaptive", "temperatures": [0, 1]}, ValueError, "pass how many"),
+    (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
+    (
+        normal_model,
+        {"simulate": ({"x": 0.0}, {"y": 0.0}), "datasets": 2},
+        ValueError,
+        "datasets: simulate",
+    ),
+    (normal_model, {"simulate": ({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
+    (count_model, {"simulate": ({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of type"),
+    (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
+    (normal_model, {"temperatures": "many"}, ValueError, "temperatures: must be a whole number"),
+    (normal_model, {"backend": "torch"}, ValueError, "backend: 'torch' is none of 'numba'"),
+    (normal_model, {"compile_kwargs": 3}, TypeError, "compile_kwargs: a dict is needed"),
+    (normal_model, {"step": [], "simulate": None}, ValueError, "step: an empty sequence"),
+    (lambda: "x", {}, TypeError, "model: a pymc.Model is needed"),
+    (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
+    (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
+    (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
+    (normal_model, {"hyperparameters_at": "mode"}, ValueError, "'mode' is none of 'draw', 'mean'"),
+    (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
+    (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
+    (normal_model, {"datasets": 0}, ValueError, "datasets: must be"),
+    (normal_model, {"burn_in": -1}, ValueError, "burn_in: must be"),
+    (normal_model, {"cores": 0}, ValueError, "cores: must be"),
+    (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
+    (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
+    (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
+    (mixed_model, {"hyperparameters_at": "mean"}, ValueError, r"discrete \['z'\] is no value"),
+    (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
+    (custom_without_draws, {}, ValueError, "likely: its distribution has a log"),
+    (normal_model, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+]
+
+
+# PyMC's Simulator uses PyTensor calls that are to change.
+@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")
+@pytest.mark.parametrize(("make", "options", "error", "message"), BAD)
+def test_bad_input_is_refused_before_any_sampling(make, options, error, message, monkeypatch):
+    def sampled(self, tasks):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr(WorkerPool, "run", sampled)
+    monkeypatch.setattr(pm, "sample", sampled)
+    with pytest.raises(error, match=message):
+        pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+def test_impossible_data_are_named(step, monkeypatch):
+    for module in ("tempering", "annealing.compiled"):
+        monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
+    with pm.Model() as model:
+        pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])
+    with pytest.raises(ValueError, match=r"prior draws, by y\[1\] = -1\. Check the data"):
+        pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
+
+
+def test_nan_in_a_chain_names_the_variable():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Normal("broken", pm.math.log(x), 1.0, observed=0.0)
+    with pytest.raises(FloatingPointError, match="log p of broken is NaN"):
+        pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
