@@ -9,8 +9,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.schedules import adaptive
-from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Direction
 
 __all__ = ["Annealer", "publish", "shown", "table", "timed"]

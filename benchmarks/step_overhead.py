@@ -12,7 +12,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_bdmc.annealing import StepEngine, anneal
-from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction
 
 sys.path.insert(0, "examples")

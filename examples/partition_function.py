@@ -13,15 +13,15 @@ import pymc_bdmc as bdmc
 
 
 def main(hidden: int = 15, epochs: int = 60, folder: str = "output") -> dict:
-    digits = bdmc.lattice.binary_digits()[np.random.default_rng(1).permutation(1797)]
+    digits = bdmc.rbm.binary_digits()[np.random.default_rng(1).permutation(1797)]
     learned, held_out = digits[:1400], digits[1400:]
-    training = bdmc.lattice.train(
+    training = bdmc.rbm.train(
         learned, hidden, epochs=epochs, rate=0.2, held_out=held_out, random_seed=1
     )
     rbm = training.rbm
     print(f"log Z followed while it trained: {training.log_z[-1]:.3f}")
 
-    annealed = bdmc.lattice.anneal(rbm, temperatures=200, random_seed=1, progressbar=False)
+    annealed = bdmc.rbm.anneal(rbm, temperatures=200, random_seed=1, progressbar=False)
     print(bdmc.summary(annealed).to_string(float_format="%.3f"))
     tempered = bdmc.temper(rbm, temperatures=20, draws=500, random_seed=1, progressbar=False)
     table = bdmc.tempered_evidence(tempered)
@@ -29,7 +29,7 @@ def main(hidden: int = 15, epochs: int = 60, folder: str = "output") -> dict:
     exact = rbm.log_z()
     print(f"exact, by enumeration: {exact:.3f}")
 
-    score = bdmc.lattice.held_out_log_likelihood(rbm, held_out, annealed)
+    score = bdmc.rbm.held_out_log_likelihood(rbm, held_out, annealed)
     print(
         f"mean log likelihood of held-out digits: {score.estimate.value:.3f} ± "
         f"{score.estimate.error:.3f}, between {score.lower.value:.3f} and {score.upper.value:.3f}"

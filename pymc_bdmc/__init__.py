@@ -6,8 +6,7 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 
 import pymc as _pymc
 
-from pymc_bdmc import estimators, lattice, schedules, testsystems
-from pymc_bdmc.evidence import certified, evidence
+from pymc_bdmc import estimators, lattice, rbm, schedules, testsystems
 from pymc_bdmc.plots import (
     plot_convergence,
     plot_error_analysis,
@@ -17,11 +16,15 @@ from pymc_bdmc.plots import (
     plot_tempering,
     plot_work,
 )
+from pymc_bdmc.results.certified import certified
+from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.expectation import expectation
+from pymc_bdmc.results.summary import summary
+from pymc_bdmc.results.tempered import tempered_evidence
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
-from pymc_bdmc.simulated_tempering import temper
-from pymc_bdmc.stats import diagnose, expectation, summary
-from pymc_bdmc.tempered_evidence import tempered_evidence
+from pymc_bdmc.tempering.sampler import temper
 
 __all__ = [
     "Schedule",
@@ -38,6 +41,7 @@ __all__ = [
     "plot_sandwich",
     "plot_tempering",
     "plot_work",
+    "rbm",
     "sample_bdmc",
     "schedules",
     "summary",

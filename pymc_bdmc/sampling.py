@@ -14,30 +14,11 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.vartypes import discrete_types
 
 from pymc_bdmc.annealing import available_cores, make_engine
-from pymc_bdmc.checks import (
-    check_choice,
-    check_counts,
-    check_model,
-    check_names,
-    check_positive,
-    check_simulable,
-)
-from pymc_bdmc.convert import (
-    annealing_dataset,
-    observed_dataset,
-    posterior_dataset,
-    simulated_dataset,
-)
+from pymc_bdmc.annealing.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots
+from pymc_bdmc.arguments import check_choice, check_counts, check_positive
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots
-from pymc_bdmc.schedules import (
-    SCHEDULES,
-    Schedule,
-    make_schedule,
-    mean_between,
-    thermodynamic_length,
-)
-from pymc_bdmc.simulation import (
+from pymc_bdmc.model.checks import check_model, check_names, check_simulable
+from pymc_bdmc.model.simulation import (
     Simulated,
     as_simulated,
     check_drawable,
@@ -46,9 +27,22 @@ from pymc_bdmc.simulation import (
     simulate_from_hyperparameters,
     simulate_from_prior,
 )
-from pymc_bdmc.stats import diagnose
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.convert import (
+    annealing_dataset,
+    observed_dataset,
+    posterior_dataset,
+    simulated_dataset,
+)
+from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.schedules import (
+    SCHEDULES,
+    Schedule,
+    make_schedule,
+    mean_between,
+    thermodynamic_length,
+)
 from pymc_bdmc.streams import RandomSeed, entropy_of, recorded, stream
-from pymc_bdmc.tempering import TemperedDensity
 
 __all__ = ["sample_bdmc"]
 

@@ -1,22 +1,15 @@
-"""Models with known answers, shared by the tests; compiled results are session fixtures."""
+"""What all tests share: a folder of reference data, and results that are made once."""
 
 import os
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pymc as pm
 import pytest
-from scipy import integrate, stats
-from scipy.special import betaln, logsumexp
+
+from tests.models import eight_schools
 
 matplotlib.use("Agg")
-
-SIGMAS = 4.0
-"""Known answers must lie within this many standard errors: α = 6e-5 a comparison."""
-
-Y_SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
-SD_SCHOOLS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
 
 
 @pytest.fixture(scope="session")
@@ -27,110 +20,6 @@ def reference_data() -> Path:
         message = f"the reference data are not at {folder}"
         pytest.fail(message) if "CI" in os.environ else pytest.skip(message)
     return folder
-
-
-def eight_schools(centred: bool) -> pm.Model:
-    with pm.Model(coords={"school": list("ABCDEFGH")}) as model:
-        mu = pm.Normal("mu", 0, 5)
-        tau = pm.HalfCauchy("tau", 5)
-        if centred:
-            theta = pm.Normal("theta", mu, tau, dims="school")
-        else:
-            z = pm.Normal("z", dims="school")
-            theta = pm.Deterministic("theta", mu + tau * z, dims="school")
-        pm.Normal("y", theta, SD_SCHOOLS, observed=Y_SCHOOLS, dims="school")
-    return model
-
-
-def eight_schools_log_ml() -> float:
-    """Quadrature over τ; given τ the data are jointly normal, with the mean integrated out."""
-
-    def integrand(tau):
-        cov = np.diag(SD_SCHOOLS**2 + tau**2) + 25.0
-        return np.exp(
-            stats.multivariate_normal.logpdf(Y_SCHOOLS, np.zeros(8), cov)
-            + stats.halfcauchy.logpdf(tau, scale=5)
-            + 31
-        )
-
-    return np.log(integrate.quad(integrand, 0, np.inf, epsabs=0, epsrel=1e-10)[0]) - 31
-
-
-def beta_bernoulli() -> tuple[pm.Model, float]:
-    """50 heads in 100 ordered tosses, uniform prior."""
-    with pm.Model() as model:
-        p = pm.Beta("p", 1, 1)
-        pm.Bernoulli("y", p, observed=np.repeat([0, 1], 50))
-    return model, betaln(51, 51)
-
-
-def unidentified_binomial() -> tuple[pm.Model, float]:
-    """Bin(100, p1·p2) with uniform p: only the product is identified."""
-    with pm.Model() as model:
-        p1, p2 = pm.Uniform("p1"), pm.Uniform("p2")
-        pm.Binomial("y", 100, p1 * p2, observed=50)
-    # p1·p2 = r has density −log r; the integral of r^50 (1−r)^50 (−log r) by quadrature.
-    log_choose = -betaln(51, 51) - np.log(101)
-    value = integrate.quad(
-        lambda r: -np.log(r) * stats.beta.pdf(r, 51, 51), 0, 1, points=[0.5], epsrel=1e-10
-    )[0]
-    return model, np.log(value) + betaln(51, 51) + log_choose
-
-
-def conjugate_regression(d: int = 20, n: int = 100) -> tuple[pm.Model, float]:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(n, d))
-    y = x @ rng.normal(size=d) + rng.normal(size=n)
-    with pm.Model() as model:
-        beta = pm.Normal("beta", shape=d)
-        pm.Normal("y", pm.Data("x", x) @ beta, 1.0, observed=y)
-    return model, stats.multivariate_normal.logpdf(y, np.zeros(n), x @ x.T + np.eye(n))
-
-
-def discrete_mixture() -> tuple[pm.Model, float]:
-    """Four observations, each from one of three components; 81 assignments."""
-    y, centres, weights = (
-        np.array([-1.0, 0.3, 0.8, 2.5]),
-        np.array([-1.0, 0.5, 2.0]),
-        [0.2, 0.5, 0.3],
-    )
-    with pm.Model() as model:
-        z = pm.Categorical("z", weights, shape=4)
-        pm.Normal("y", pm.math.constant(centres)[z], 0.7, observed=y)
-    terms = np.log(weights)[:, None] + stats.norm.logpdf(y, centres[:, None], 0.7)
-    return model, logsumexp(terms, axis=0).sum()
-
-
-def missing_values(masked: bool) -> tuple[pm.Model, float]:
-    """Normal mean with three of eight values missing, against the observed five alone."""
-    y = np.array([0.2, 1.1, np.nan, 0.7, np.nan, -0.4, np.nan, 1.9])
-    seen = y[~np.isnan(y)]
-    with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 2)
-        pm.Normal("y", mu, 1.0, observed=np.ma.masked_invalid(y) if masked else seen)
-    cov = np.eye(len(seen)) + 4.0
-    return model, stats.multivariate_normal.logpdf(seen, np.zeros(len(seen)), cov)
-
-
-def random_trials() -> tuple[pm.Model, float]:
-    """Binomial with a random number of trials: n < 12 makes the data impossible."""
-    with pm.Model() as model:
-        n = pm.Poisson("n", 10)
-        p = pm.Beta("p", 2, 2)
-        pm.Binomial("y", n, p, observed=12)
-    ns = np.arange(12, 200)
-    terms = stats.poisson.logpmf(ns, 10) + stats.betabinom.logpmf(12, ns, 2, 2)
-    return model, logsumexp(terms)
-
-
-def hard_constraint() -> tuple[pm.Model, float]:
-    """A Potential that allows x > 1 only."""
-    with pm.Model() as model:
-        x = pm.Normal("x")
-        pm.Potential("constraint", pm.math.switch(x > 1, 0.0, -np.inf))
-        pm.Normal("y", x, 1.0, observed=0.5)
-    log_ml = stats.norm.logpdf(0.5, 0, np.sqrt(2)) + stats.norm.logsf(1, 0.25, np.sqrt(0.5))
-    return model, log_ml
 
 
 @pytest.fixture(scope="session")

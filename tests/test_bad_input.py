@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing.parallel import WorkerPool
-from tests.conftest import hard_constraint
+from pymc_bdmc.annealing.pools import WorkerPool
+from tests.models import hard_constraint
 from tests.test_sampling import SMALL, mixed_model, normal_model
 
 
@@ -138,7 +138,7 @@ def test_bad_input_is_refused_before_any_sampling(make, options, error, message,
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_impossible_data_are_named(step, monkeypatch):
-    for module in ("tempering", "annealing.compiled"):
+    for module in ("model.tempered", "annealing.compiled.engine"):
         monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
     with pm.Model() as model:
         pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])

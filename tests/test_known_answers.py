@@ -7,7 +7,7 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from tests import conftest
-from tests.conftest import SIGMAS
+from tests.models import SIGMAS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 

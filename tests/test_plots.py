@@ -72,7 +72,7 @@ def test_hysteresis(schools_result, backend):
 @pytest.fixture(scope="module")
 def tempered():
     rng = np.random.default_rng(1)
-    rbm = bdmc.lattice.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
+    rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
     return bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1)
 
 

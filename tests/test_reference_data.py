@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from tests.conftest import SIGMAS
+from tests.models import SIGMAS
 
 
 def test_linear_regression_on_the_health_survey(reference_data):
@@ -32,7 +32,7 @@ def test_linear_regression_on_the_health_survey(reference_data):
 @pytest.mark.filterwarnings("ignore:After .* initial iterations")
 def test_machine_trained_on_mnist(reference_data):
     """784 × 500 units; published estimates of log Z are about 451.3-451.4."""
-    rbm = bdmc.lattice.RBM.load(reference_data / "rbm" / "mnistvh_CD25.npz")
+    rbm = bdmc.rbm.RBM.load(reference_data / "rbm" / "mnistvh_CD25.npz")
     samples = rbm.draw_posterior(100, np.random.default_rng(1), burn_in=4000)
     base = rbm.with_base_rate(samples.visible)
     dt = bdmc.lattice.anneal(

@@ -11,8 +11,8 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from pymc_bdmc.annealing.parallel import WorkerPool
-from tests.conftest import beta_bernoulli, eight_schools
+from pymc_bdmc.annealing.pools import WorkerPool
+from tests.models import beta_bernoulli, eight_schools
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
 
@@ -83,7 +83,7 @@ def test_seeds_of_every_kind():
 def test_workers_need_not_be_forked(method, monkeypatch):
     context = multiprocessing.get_context(method)
     forked = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
-    monkeypatch.setattr("pymc_bdmc.annealing.parallel.multiprocessing.get_context", lambda: context)
+    monkeypatch.setattr("pymc_bdmc.annealing.pools.multiprocessing.get_context", lambda: context)
     fresh = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
     assert same(forked, fresh)
 

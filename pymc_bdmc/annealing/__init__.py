@@ -1,12 +1,12 @@
 """The annealing loop in its two engines, and running many chains of it in parallel."""
 
-from pymc_bdmc.annealing.compiled import CompiledEngine
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.driver import anneal
 from pymc_bdmc.annealing.engines import Engine, make_engine
-from pymc_bdmc.annealing.parallel import ThreadPool, WorkerPool, available_cores
-from pymc_bdmc.annealing.pilot import PathTuning
+from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool, available_cores
 from pymc_bdmc.annealing.record import Recorder
-from pymc_bdmc.annealing.step_methods import StepEngine
+from pymc_bdmc.annealing.steps.engine import StepEngine
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 
 __all__ = [

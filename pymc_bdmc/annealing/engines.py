@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
-from pymc_bdmc.annealing.compiled import CompiledEngine
-from pymc_bdmc.annealing.step_methods import StepEngine
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing.steps.engine import StepEngine
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
-from pymc_bdmc.jitted import NotJittable
 from pymc_bdmc.kernels import STEP_NAMES, StepFactory
-from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain
 
 __all__ = ["Engine", "make_engine"]

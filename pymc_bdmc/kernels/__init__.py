@@ -2,10 +2,9 @@
 
 from pymc_bdmc.kernels.adaptations import Adaptation, adaptation
 from pymc_bdmc.kernels.steps import STEP_NAMES, StepFactory, StepKernel, build_steps
-from pymc_bdmc.kernels.tuning import PILOT_CHAINS, Tuning, combine, pilot_run
+from pymc_bdmc.kernels.tuning import Tuning
 
 __all__ = [
-    "PILOT_CHAINS",
     "STEP_NAMES",
     "Adaptation",
     "StepFactory",
@@ -13,6 +12,4 @@ __all__ = [
     "Tuning",
     "adaptation",
     "build_steps",
-    "combine",
-    "pilot_run",
 ]

@@ -25,7 +25,7 @@ from pymc.vartypes import continuous_types
 
 from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.tuning import Tuning
-from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Move, Point
 
 __all__ = ["STEP_NAMES", "StepFactory", "StepKernel", "build_steps", "check_frozen"]

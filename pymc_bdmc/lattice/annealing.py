@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import singledispatch
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,19 +11,15 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import ThreadPool, available_cores
-from pymc_bdmc.checks import check_choice, check_counts
-from pymc_bdmc.lattice.blocks import (
-    finished_block,
-    keep_finished,
-    to_datatree,
-    unfinished_block,
-)
+from pymc_bdmc.annealing.blocks import finished_block, keep_finished, unfinished_block
+from pymc_bdmc.arguments import check_choice, check_counts
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
 from pymc_bdmc.lattice.random_cluster import perfect_state, swendsen_wang
 from pymc_bdmc.lattice.randomness import random_sites
 from pymc_bdmc.lattice.systems import Ising, Lattice, neighbours
 from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.results.blocks import to_datatree
 from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.streams import Entropy, RandomSeed, entropy_of, recorded, stream
 from pymc_bdmc.types import AnnealingRun, Direction
@@ -42,7 +37,6 @@ class _Purpose(IntEnum):
     ANNEAL = 2
 
 
-@singledispatch
 def anneal(
     system: Lattice,
     *,
@@ -59,8 +53,6 @@ def anneal(
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
-
-    For an `RBM` it is `anneal_rbm`, with the options of that.
 
     Parameters
     ----------
@@ -130,7 +122,7 @@ def anneal(
     """
     started = time.perf_counter()
     if not isinstance(system, Lattice):
-        raise ValueError(f"system: an Ising or Potts model or an RBM is needed, got {system!r}.")
+        raise ValueError(f"system: an Ising or Potts model is needed, got {system!r}.")
     cores = available_cores() if cores is None else cores
     updates = system.n_sites if updates is None else updates
     check_counts(chains=chains, updates=updates, burn_in=burn_in, cores=cores)

@@ -12,7 +12,8 @@ from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
 from arviz_plots.visuals import labelled_title, set_xticks
 
 from pymc_bdmc.estimators import log_prior_mass
-from pymc_bdmc.evidence import data_sets, evidence
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import data_sets
 
 Z95 = 1.96
 """Standard errors on either side of a 95 % interval."""

@@ -17,7 +17,7 @@ from arviz_plots.visuals import (
 )
 
 from pymc_bdmc.plots.common import Canvas, along, panels, stacked
-from pymc_bdmc.stats import directions
+from pymc_bdmc.results.groups import directions
 
 __all__ = ["plot_hysteresis"]
 

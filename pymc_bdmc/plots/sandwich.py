@@ -19,7 +19,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.estimators import clustered_mean
 from pymc_bdmc.plots.common import Canvas, along, draw_distributions, panels, stacked
-from pymc_bdmc.stats import directions, log_ml_weights
+from pymc_bdmc.results.groups import directions, log_ml_weights
 
 __all__ = ["plot_sandwich"]
 

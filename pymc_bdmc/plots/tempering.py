@@ -11,7 +11,7 @@ from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.common import Canvas, along, panels
-from pymc_bdmc.tempered_evidence import tempering_group
+from pymc_bdmc.results.tempered import tempering_group
 
 __all__ = ["plot_tempering"]
 
@@ -68,7 +68,7 @@ def plot_tempering(
     --------
     >>> import numpy as np
     >>> import pymc_bdmc as bdmc
-    >>> rbm = bdmc.lattice.RBM(np.zeros(3), np.zeros(2), np.ones((3, 2)))
+    >>> rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.ones((3, 2)))
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """

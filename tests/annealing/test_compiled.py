@@ -14,13 +14,14 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import CompiledEngine, PathTuning, compiled
-from pymc_bdmc.annealing.loops import FINISHED, anneal_chain
-from pymc_bdmc.annealing.pilot import next_beta
-from pymc_bdmc.jitted import JittedDensity, NotJittable
+from pymc_bdmc.annealing import CompiledEngine, PathTuning
+from pymc_bdmc.annealing.compiled import engine as compiled
+from pymc_bdmc.annealing.compiled.loops import FINISHED, anneal_chain
+from pymc_bdmc.annealing.compiled.pilot import next_beta
+from pymc_bdmc.model.jitted import JittedDensity, NotJittable
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import thermodynamic_length
-from pymc_bdmc.tempering import TemperedDensity
 from pymc_bdmc.types import Direction
 from tests.annealing.test_identities import (
     STANDARD_ERRORS,
@@ -28,7 +29,7 @@ from tests.annealing.test_identities import (
     forward_score,
     reverse_score,
 )
-from tests.conftest import eight_schools
+from tests.models import eight_schools
 
 FORWARD, REVERSE = Direction
 N = 100_000

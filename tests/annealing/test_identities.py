@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.annealing import StepEngine, anneal
-from pymc_bdmc.tempering import TemperedDensity, TemperedModel
+from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
 from pymc_bdmc.types import Direction, Move
 
 N = 100_000

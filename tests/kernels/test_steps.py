@@ -11,9 +11,10 @@ from scipy import stats
 from scipy.special import softmax
 
 from pymc_bdmc.annealing import StepEngine
+from pymc_bdmc.annealing.steps.pilot import combine, pilot_betas, pilot_run
 from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
-from pymc_bdmc.kernels.tuning import Tuning, combine, pilot_betas, pilot_run
-from pymc_bdmc.tempering import TemperedDensity
+from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction
 
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])

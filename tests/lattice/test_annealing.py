@@ -10,8 +10,8 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import estimators
 from pymc_bdmc.lattice import Ising, Potts, anneal, annealing
 from pymc_bdmc.types import Direction
-from tests.conftest import SIGMAS
 from tests.lattice.conftest import benchmark
+from tests.models import SIGMAS
 
 QUIET = {"random_seed": 1, "progressbar": False}
 

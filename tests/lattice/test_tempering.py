@@ -5,7 +5,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.lattice import Ising, Potts, TemperedLattice
-from tests.conftest import SIGMAS
+from tests.models import SIGMAS
 
 
 @pytest.mark.parametrize("system", [Ising(6), Potts(3, q=4, coupling=2.0)], ids=["ising", "potts"])

@@ -1,0 +1,1 @@
+"""The compiled engine: whole chains inside numba, tuned by a pilot population."""

@@ -1,0 +1,210 @@
+"""Pilots and annealing of all data sets, once or in rounds until the gap is small enough."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+
+from pymc_bdmc.annealing import (
+    AnnealTask,
+    Engine,
+    PathTuning,
+    PilotTask,
+    Recorder,
+)
+from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.kernels import Tuning
+from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.schedules import Schedule, adaptive, mean_between
+from pymc_bdmc.streams import Entropy, stream
+from pymc_bdmc.types import AnnealingRun, Direction, Point
+
+__all__ = ["Plan", "Purpose", "Round", "Run", "anneal_in_rounds", "run_pilots"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+BLOCKS = 30
+
+
+class Purpose(IntEnum):
+    """First entry of a random stream's key: streams of different purposes never meet."""
+
+    FIT = 0
+    SIMULATE = 1
+    PILOT = 2
+    ANNEAL = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the rounds have in common; see `sample_bdmc`."""
+
+    chains: int
+    burn_in: int
+    entropy: Entropy
+    target_gap: float | None
+    max_temperatures: int
+    max_time: float | None
+    progressbar: bool
+
+
+@dataclass
+class Run:
+    """Chains of one direction on one data set."""
+
+    group: Literal["real", "forward", "reverse"]
+    dataset: int
+    """0 is the real data; the simulated sets count from 1."""
+    data: Mapping[str, np.ndarray]
+    source: Simulated | None = None
+    """Where reverse chains start."""
+    tuning: Tuning | PathTuning | None = None
+
+    def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
+        """One chain of the round."""
+        direction = Direction.REVERSE if self.source else Direction.FORWARD
+        key = (Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain, round)
+        return AnnealTask(
+            direction,
+            self.data,
+            betas,
+            self.tuning,
+            stream(plan.entropy, *key),
+            self.source.point if self.source else None,
+            plan.burn_in if self.source and self.source.status == "burned-in" else 0,
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of annealing found."""
+
+    schedule: Schedule
+    runs: dict[str, list[AnnealingRun]]
+    """By group, one a data set."""
+    ends: dict[int, Point]
+    """Last states on the real data by chain."""
+    interrupted: bool
+    seconds: float
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """Jeffreys bound and its error, nats."""
+        weights = ([run.log_weight for run in self.runs[g]] for g in ("forward", "reverse"))
+        return jeffreys_bound(*map(np.array, weights))
+
+
+def run_pilots(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
+    """Tune the kernel on every data set, with streams that no weighted chain uses."""
+    data = {run.dataset: run.data for run in runs}
+    keys = [(dataset, pilot) for dataset in data for pilot in range(engine.pilots)]
+    tasks = [PilotTask(data[d], stream(plan.entropy, Purpose.PILOT, d, 0, c)) for d, c in keys]
+    found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
+    for run in runs:
+        run.tuning = engine.combine([found[run.dataset, c] for c in range(engine.pilots)])
+
+
+def anneal_in_rounds(
+    pool, runs: Sequence[Run], schedule: Schedule, is_adaptive: bool, plan: Plan
+) -> list[Round]:
+    """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
+
+    Parameters
+    ----------
+    pool : ThreadPool or WorkerPool
+        Where chains run.
+    runs : sequence of Run
+        Tuned; the real data first.
+    schedule : Schedule
+        Of the first round.
+    is_adaptive : bool
+        Whether to adapt the schedule to the pilots, and later to the forward chains of the round
+        before. The reverse ones know θ*.
+    plan : Plan
+        Everything else.
+
+    Returns
+    -------
+    list of Round
+        The last one is the result.
+    """
+    if is_adaptive:
+        tunings = {run.dataset: run.tuning for run in runs}.values()
+        paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+        schedule = _adapt(paths, schedule.n_temperatures)
+    started, rounds = time.perf_counter(), []
+    while True:
+        found = _anneal(pool, runs, schedule, len(rounds), plan)
+        if found.interrupted and rounds:
+            return [*rounds[:-1], replace(rounds[-1], interrupted=True)]
+        rounds.append(found)
+        if plan.target_gap is None or found.interrupted:
+            return rounds
+        gap, error = found.gap
+        n = schedule.n_temperatures
+        _log.info(
+            f"Round {len(rounds)}: T = {n}, Jeffreys bound {gap:.3g} ± {error:.2g} nats, "
+            f"{found.seconds:.1f} s"
+        )
+        if max(gap, 0.0) + error <= plan.target_gap:  # a gap below zero is noise
+            return rounds
+        limit = None
+        if 2 * n > plan.max_temperatures:
+            limit = f"max_temperatures={plan.max_temperatures}"
+        elif plan.max_time and time.perf_counter() - started + 2 * found.seconds > plan.max_time:
+            limit = f"max_time={plan.max_time:g} s"
+        if limit:
+            _log.warning(f"target_gap={plan.target_gap:g} not reached within {limit}.")
+            return rounds
+        if is_adaptive:
+            forward = found.runs["forward"] + found.runs.get("real", [])
+            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
+            schedule = _adapt(paths, 2 * n)
+        else:
+            schedule = schedule.refined()
+
+
+def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages over `BLOCKS` stretches of a path: a schedule must not follow its noise."""
+    blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
+    parts = [[0], *(block for block in blocks if len(block)), [len(betas) - 1]]
+    return tuple(np.array([values[part].mean() for part in parts]) for values in (betas, means))
+
+
+def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) -> Schedule:
+    """One schedule for all data sets, from (β, E_β[ℓ]) of each."""
+    betas = np.unique(np.concatenate([betas for betas, _ in paths]))
+    means = np.mean([mean_between(betas, *path) for path in paths], axis=0)
+    return adaptive(betas, means, n_temperatures)
+
+
+def _anneal(pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan) -> Round:
+    """Run all chains, one of each run in turn; on Ctrl-C keep what is finished."""
+    started = time.perf_counter()
+    betas = schedule.betas
+    recorders = [Recorder(plan.chains, betas) for _ in runs]
+    keys = [(i, chain) for chain in range(plan.chains) for i in range(len(runs))]
+    tasks = [runs[i].task(plan, betas, round, chain) for i, chain in keys]
+    totals = Counter(runs[i].group for i, _ in keys)
+    interrupted = False
+    with ChainProgress(totals, plan.progressbar) as progress:
+        try:
+            for k, chain in pool.run(tasks):
+                i, place = keys[k]
+                recorders[i].add(place, chain)
+                progress.finished(runs[i].group, chain.log_weight)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted and not round and not any(recorder.n_finished for recorder in recorders):
+        raise KeyboardInterrupt
+    by_group: dict[str, list[AnnealingRun]] = {}
+    for run, recorder in zip(runs, recorders, strict=True):
+        by_group.setdefault(run.group, []).append(recorder.run(run.tuning.step_size(betas)))
+    ends = recorders[0].ends if runs[0].group == "real" else {}
+    return Round(schedule, by_group, ends, interrupted, time.perf_counter() - started)

@@ -1,0 +1,119 @@
+"""Chains whose kernel is made of PyMC step methods: what one worker process holds and runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_bdmc.annealing.driver import anneal
+from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.annealing.steps.pilot import PILOT_CHAINS, combine, pilot_betas, pilot_run
+from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
+from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import Chain, Direction, Point
+
+__all__ = ["StepEngine"]
+
+
+class StepEngine:
+    """Compiled density and step methods, shared by every chain that a process runs.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities.
+    betas : ndarray of shape (T + 1,)
+        The schedule, unless a chain brings another.
+    step, compile_kwargs
+        See `build_steps`.
+
+    Raises
+    ------
+    ValueError
+        If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
+    """
+
+    pilots = PILOT_CHAINS
+    """Independent pilots on a data set."""
+
+    def __init__(
+        self,
+        density: TemperedDensity,
+        betas: np.ndarray,
+        step: str | StepFactory | Sequence[StepFactory] | None = None,
+        compile_kwargs: Mapping | None = None,
+    ):
+        self.density = density
+        self.betas = betas
+        self.steps = build_steps(density, step, compile_kwargs)
+        self._untuned = [step.sampling_state for step in self.steps]
+        self._check()
+
+    def _check(self) -> None:
+        """Compile everything once, and see that frozen step methods stay frozen."""
+        rng = np.random.default_rng(0)
+        point, _ = self.density.draw_prior(rng)
+        self.density.set_beta(self.betas[1])
+        for step in self.steps:
+            step.stop_tuning()
+        check_frozen(self.steps, point, rng)
+
+    @property
+    def description(self) -> str:
+        """The step methods and their variables, in the order of application."""
+        return " > ".join(
+            f"{type(step).__name__}({', '.join(var.name for var in step.vars)})"
+            for step in self.steps
+        )
+
+    def pool(self, cores: int) -> WorkerPool:
+        """Processes, each with a copy of this engine."""
+        return WorkerPool(self, cores)
+
+    def combine(self, tunings: Sequence[Tuning]) -> Tuning:
+        """Join the findings of the pilots on one data set."""
+        return combine(tunings, self.steps)
+
+    def pilot(self, rng: np.random.Generator) -> Tuning:
+        """Run one pilot chain on the present data, from its own draw from the prior."""
+        start, _ = self.density.draw_prior(rng)
+        for step, state in zip(self.steps, self._untuned, strict=True):
+            step.sampling_state = state
+        return pilot_run(self.density, self.steps, pilot_betas(self.betas), start, rng)
+
+    def kernel(
+        self, tuning: Tuning, direction: Direction, betas: np.ndarray | None = None
+    ) -> StepKernel:
+        """Return the frozen kernel, reversed for the reverse direction."""
+        for step, state in zip(self.steps, self._untuned, strict=True):
+            step.sampling_state = state
+        kernel = StepKernel(
+            self.density, self.steps, self.betas if betas is None else betas, tuning
+        )
+        return kernel if direction is Direction.FORWARD else kernel.reversal()
+
+    def log_likelihood(self, point: Point) -> float:
+        """ℓ of a point on the present data, nats."""
+        return self.density(point)[1]
+
+    def run_pilot(self, task: PilotTask) -> Tuning:
+        """One pilot chain on the data of the task."""
+        self.density.set_data(task.data)
+        return self.pilot(np.random.default_rng(task.seed))
+
+    def run_chain(self, task: AnnealTask) -> Chain:
+        """One annealing chain, from its own start."""
+        self.density.set_data(task.data)
+        rng = np.random.default_rng(task.seed)
+        kernel = self.kernel(task.tuning, task.direction, task.betas)
+        if task.direction is Direction.FORWARD:
+            start, prior_draws = self.density.draw_prior(rng)
+        else:
+            start, prior_draws = task.start, 0
+        kernel.reset(rng)
+        for _ in range(task.burn_in):
+            start, _ = kernel.step(len(task.betas) - 1, start)
+        chain = anneal(kernel, self.log_likelihood, task.betas, start, task.direction)
+        return replace(chain, prior_draws=prior_draws)

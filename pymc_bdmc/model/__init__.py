@@ -1,0 +1,1 @@
+"""A PyMC model as a path of densities: tempered, jitted, drawn from, simulated, checked."""

@@ -1,0 +1,262 @@
+"""The tempered density as one numba function of flat vectors, compiled once for all of a run."""
+
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+
+import numba
+import numpy as np
+import pytensor.tensor as pt
+from numba import types
+from pymc.distributions.discrete import Bernoulli, Categorical
+from pymc.pytensorf import compile as compile_graph
+from pymc.pytensorf import rewrite_pregrad
+from pymc.vartypes import continuous_types
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.scalar import Switch
+from pytensor.tensor.elemwise import Elemwise
+
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import Point
+
+__all__ = ["JittedDensity", "NotJittable"]
+
+_VECTOR = types.float64[::1]
+_SIGNATURE = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
+
+
+class NotJittable(Exception):
+    """The model's density cannot be had as one numba function with a gradient; says why."""
+
+
+class JittedDensity:
+    """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
+
+    β does not enter: log f_β and its gradient are sums of what is returned, so that a change of
+    temperature costs nothing.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities.
+
+    Attributes
+    ----------
+    with_gradient, without_gradient : numba cfunc
+        ``(theta, data, log_prior_gradient, log_likelihood_gradient) -> (log_prior, ell)`` with
+        float64 vectors of the flat θ, continuous variables first, and of the flat observed data.
+        The gradients, with respect to the continuous part, are written to the last two.
+    n_continuous : int
+        Length of the continuous part of θ.
+    categories : ndarray of int, shape (number of discrete elements,)
+        Number of values that an element takes, 0 where it is unlimited.
+
+    Raises
+    ------
+    NotJittable
+        If PyTensor's numba linker cannot give such a function.
+    """
+
+    def __init__(self, density: TemperedDensity):
+        self._model = density.model
+        self._observed = list(density.data)
+        sizes = self._model.initial_point()
+        by_kind = sorted(
+            self._model.value_vars, key=lambda value: value.dtype not in continuous_types
+        )
+        self._layout = []
+        """(name, slice of the flat vector, shape, dtype), continuous variables first."""
+        end = 0
+        for value in by_kind:
+            start, end = end, end + sizes[value.name].size
+            self._layout.append(
+                (value.name, slice(start, end), sizes[value.name].shape, value.dtype)
+            )
+        self.size = end
+        self.n_continuous = sum(
+            part.stop - part.start
+            for _, part, _, dtype in self._layout
+            if dtype in continuous_types
+        )
+        self.categories = np.concatenate(
+            [np.zeros(0, int)]
+            + [
+                np.full(part.stop - part.start, _n_categories(self._model, name))
+                for name, part, _, dtype in self._layout
+                if dtype not in continuous_types
+            ]
+        )
+
+    @cached_property
+    def with_gradient(self):
+        """Compiled when first asked for."""
+        return self._compile(gradient=True)
+
+    @cached_property
+    def without_gradient(self):
+        """Compiled when first asked for; leaves the gradients alone."""
+        return self._compile(gradient=False)
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """Names of the continuous and of the discrete variables."""
+        model, parts = self._model, ([], [])
+        for value in model.value_vars:
+            parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
+        return parts
+
+    def terms(self, function) -> Callable[..., tuple[float, float]]:
+        """Log p and ℓ of the variables in the model's order, for the data that the model holds."""
+        names = [value.name for value in self._model.value_vars]
+        gradients = np.empty((2, self.n_continuous))
+        call = _caller()
+
+        def terms(*values):
+            data = {name: self._model.observed[name].get_value() for name in self._observed}
+            theta = self.ravel(dict(zip(names, values, strict=True)))
+            return call(function, theta, self.ravel_data(data), *gradients)
+
+        return terms
+
+    def ravel(self, point: Point) -> np.ndarray:
+        """θ as one vector."""
+        return np.concatenate(
+            [np.asarray(point[name], float).ravel() for name, *_ in self._layout] or [np.zeros(0)]
+        )
+
+    def ravel_many(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Many θ, one a row, from arrays with one point a row."""
+        n = len(next(iter(points.values())))
+        return np.concatenate(
+            [np.asarray(points[name], float).reshape(n, -1) for name, *_ in self._layout], axis=1
+        )
+
+    def unravel(self, theta: np.ndarray) -> Point:
+        """The variables of a flat θ, by name and in the model's order."""
+        parts = {
+            name: theta[part].reshape(shape).astype(dtype)
+            for name, part, shape, dtype in self._layout
+        }
+        return {value.name: parts[value.name] for value in self._model.value_vars}
+
+    def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Observed data as one vector."""
+        return np.concatenate(
+            [np.zeros(0)] + [np.asarray(data[name], float).ravel() for name in self._observed]
+        )
+
+    def _graph(self, gradient: bool):
+        """Flat inputs, and log p, ℓ and their gradients as functions of them."""
+        model = self._model
+        values = {value.name: value for value in model.value_vars}
+        terms = outputs = _simplified([model.varlogp, model.datalogp])
+        if gradient:
+            wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
+            for term in terms:
+                parts = pt.grad(term, wrt, disconnected_inputs="ignore")
+                outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
+        theta, data = pt.vector("theta"), pt.vector("data")
+        flat = {
+            values[name]: theta[part].reshape(shape).astype(dtype)
+            for name, part, shape, dtype in self._layout
+        }
+        end = 0
+        for name in self._observed:
+            shared = model.observed[name]
+            shape = shared.type.shape
+            start, end = end, end + int(np.prod(shape))
+            flat[shared] = data[start:end].reshape(shape).astype(shared.dtype)
+        return [theta, data], graph_replace(outputs, flat, strict=False)
+
+    def _compile(self, gradient: bool):
+        try:
+            inputs, outputs = self._graph(gradient)
+        except Exception as error:  # PyTensor has many classes for a missing gradient
+            raise NotJittable(f"its gradient is not implemented: {error}") from error
+        try:
+            with self._model:  # PyMC reads `check_bounds` there
+                function = compile_graph(inputs, outputs, mode="NUMBA", on_unused_input="ignore")
+            return _as_cfunc(_linked(function), gradient)
+        except (NotImplementedError, numba.core.errors.NumbaError) as error:
+            raise NotJittable(f"{type(error).__name__}: {error}") from error
+
+
+@node_rewriter([Elemwise])
+def _evaluate_once(fgraph, node):
+    """switch(c, f(a), f(b)) → f(switch(c, a, b)), as in the density of a Bernoulli variable."""
+    if not isinstance(node.op.scalar_op, Switch):
+        return None
+    condition, first, second = node.inputs
+    if not (first.owner and second.owner and first.owner.op == second.owner.op):
+        return None
+    function, (a, *more), (b, *_) = first.owner.op, first.owner.inputs, second.owner.inputs
+    if more or not isinstance(function, Elemwise):
+        return None
+    if a.dtype != b.dtype or not a.broadcastable == b.broadcastable == node.out.broadcastable:
+        return None  # it would be evaluated at more places
+    return [function(pt.switch(condition, a, b))]
+
+
+def _simplified(terms: list) -> list:
+    """Stable forms, with elementwise functions evaluated no more often than needed."""
+    lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
+    return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
+
+
+def _linked(function):
+    """The one function that PyTensor's numba linker made of a graph; not public in PyTensor."""
+    try:
+        return function.vm.jit_fn
+    except AttributeError as error:
+        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
+
+
+def _as_cfunc(jitted, gradient: bool):
+    """One signature for every model: the kernels are compiled once for all of them.
+
+    An exception cannot leave such a function; NaN stands for it, and the proposal is refused.
+    """
+    if gradient:
+
+        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
+            try:
+                log_prior, ell, first, second = jitted(theta, data)
+            except Exception:
+                return np.nan, np.nan
+            log_prior_gradient[:] = first
+            log_likelihood_gradient[:] = second
+            return log_prior.item(), ell.item()
+
+    else:
+
+        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
+            try:
+                log_prior, ell = jitted(theta, data)
+            except Exception:
+                return np.nan, np.nan
+            return log_prior.item(), ell.item()
+
+    return numba.cfunc(_SIGNATURE)(function)
+
+
+@cache
+def _caller():
+    """Call a cfunc from Python: ctypes knows nothing of arrays."""
+
+    @numba.njit(cache=True)
+    def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
+        return function(theta, data, log_prior_gradient, log_likelihood_gradient)
+
+    return call
+
+
+def _n_categories(model, value_name: str) -> int:
+    """Number of values of a discrete variable with finite support that starts at 0, else 0."""
+    value = next(value for value in model.value_vars if value.name == value_name)
+    rv = model.values_to_rvs[value]
+    if isinstance(rv.owner.op, Bernoulli.rv_type):
+        return 2
+    if isinstance(rv.owner.op, Categorical.rv_type):
+        return int(rv.owner.inputs[-1].type.shape[-1] or 0)
+    return 0

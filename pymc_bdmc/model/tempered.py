@@ -1,0 +1,252 @@
+"""A PyMC model as a tempered density f_β(θ) = p(θ) exp(β ℓ(θ)), and exact draws from its prior."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.model.transform.optimization import freeze_dims_and_data
+from pymc.pytensorf import compile as compile_graph
+
+from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
+from pymc_bdmc.types import Point
+
+__all__ = ["TemperedDensity", "TemperedModel"]
+
+
+class TemperedModel(pm.Model):
+    """A copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).
+
+    Step methods, gradients and everything else that PyMC derives from ``model.logp()`` then
+    target f_β, with β and the observed data as shared inputs: neither recompiles anything.
+    Free variables, transforms, names, dims and coords are those of the original.
+
+    Attributes
+    ----------
+    beta : shared scalar
+        The inverse temperature.
+    observed : dict of str to shared variable
+        The observed data, by the name of the observed variable.
+    """
+
+    beta: pt.TensorVariable
+    observed: dict[str, pt.TensorVariable]
+
+    @classmethod
+    def from_model(cls, model: pm.Model) -> "TemperedModel":
+        """Copy ``model`` and give it an inverse temperature."""
+        with _without_initial_values(model):
+            tempered = freeze_dims_and_data(model)
+        # PyMC's own idiom for changing what a rebuilt model's methods do (see `freeze_model`).
+        tempered.__class__ = cls
+        tempered.check_bounds = model.check_bounds
+        for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
+            ordered = [tempered[rv.name] for rv in getattr(model, variables)]
+            setattr(tempered, variables, ordered)  # the copy does not keep their order
+        tempered.beta = pytensor.shared(np.array(1.0), name="beta")
+        tempered.observed = {}
+        for rv in tempered.observed_RVs:
+            value = np.asarray(tempered.rvs_to_values[rv].eval())  # constant, or a cast of one
+            shared = pytensor.shared(value, name=f"{rv.name}_data", shape=value.shape)
+            tempered.observed[rv.name] = tempered.rvs_to_values[rv] = shared
+        return tempered
+
+    def logp(self, vars=None, jacobian=True, sum=True):
+        """As `pymc.Model.logp`; without ``vars`` the scalar log f_β."""
+        if vars is not None or not sum:
+            return super().logp(vars=vars, jacobian=jacobian, sum=sum)
+        log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
+        # The switch makes β = 0 exact: there 0·(−∞) counts as 0.
+        return log_prior + pt.switch(self.beta > 0, self.beta * self.datalogp, 0.0)
+
+
+@contextmanager
+def _without_initial_values(model: pm.Model) -> Iterator[None]:
+    """Hide initial values, which have no meaning here and which PyMC cannot always copy."""
+    saved = dict(model.rvs_to_initial_values)
+    try:
+        model.rvs_to_initial_values.update(dict.fromkeys(saved))
+        yield
+    finally:
+        model.rvs_to_initial_values.update(saved)
+
+
+class TemperedDensity:
+    """The path of densities f_β between the prior and the posterior of a PyMC model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Any model with free variables and a likelihood: observed variables or Potentials.
+    compile_kwargs : mapping, optional
+        Passed to PyTensor.
+
+    Attributes
+    ----------
+    model : TemperedModel
+        The copy of the model whose ``logp()`` contains β.
+    data : dict of str to ndarray
+        The observed data of the original model, by the name of the observed variable.
+    prior : ForwardSampler
+        Draws from the prior of the free variables, given the data where it depends on them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.tempered import TemperedDensity
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x")
+    ...     y = pm.Normal("y", x, observed=0.0)
+    >>> density = TemperedDensity(model)
+    >>> log_prior, log_likelihood = density(dict(x=np.array(1.0)))
+    >>> round(log_prior, 3), round(log_likelihood, 3)
+    (-1.419, -1.419)
+    """
+
+    def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
+        self.model = TemperedModel.from_model(model)
+        self.data = {name: shared.get_value() for name, shared in self.model.observed.items()}
+        self._names = [value.name for value in self.model.value_vars]
+        # The array behind the shared variable: compiled functions read it at every call.
+        self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
+        self._compile_kwargs = compile_kwargs or {}
+        self.prior = ForwardSampler(self.model)
+
+    @cached_property
+    def terms(self) -> Callable[..., tuple[float, float]]:
+        """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
+        with self.model:  # PyMC reads `check_bounds` there
+            terms = compile_graph(
+                self.model.value_vars,
+                [self.model.varlogp, self.model.datalogp],
+                on_unused_input="ignore",
+                **self._compile_kwargs,
+            )
+        terms.trust_input = True
+        return terms
+
+    def set_beta(self, beta: float) -> None:
+        """Move the step methods' target to f_β."""
+        self._beta[...] = beta
+
+    def set_data(self, data: Mapping[str, np.ndarray]) -> None:
+        """Put other observed data in the place of the present ones.
+
+        Raises
+        ------
+        ValueError
+            For a name that is not an observed variable, a missing one, another shape, or values
+            that the variable's type cannot hold.
+        """
+        if set(data) != set(self.data):
+            raise ValueError(
+                f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
+            )
+        for name, value in data.items():
+            real = self.data[name]
+            if np.shape(value) != real.shape:
+                raise ValueError(
+                    f"data: {name} must have the shape {real.shape} of the observed data, "
+                    f"got {np.shape(value)}."
+                )
+            with np.errstate(invalid="ignore"):  # NaN as an integer
+                data = np.asarray(value).astype(real.dtype)
+            if not np.allclose(data, value, rtol=1e-6, atol=0):
+                raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {value}.")
+            self.model.observed[name].set_value(data)
+
+    def __call__(self, point: Point) -> tuple[float, float]:
+        """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.
+
+        Raises
+        ------
+        FloatingPointError
+            If either is NaN or +∞; names β and the variables. −∞ is legal.
+        """
+        log_prior, log_likelihood = map(float, self.terms(*[point[name] for name in self._names]))
+        if not log_prior + log_likelihood < np.inf:
+            raise FloatingPointError(self._explain(point))
+        return log_prior, log_likelihood
+
+    def _explain(self, point: Point) -> str:
+        bad = [name for name, value in self._factors(point) if not np.all(value < np.inf)]
+        state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
+        return (
+            f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
+            f"beta={float(self.model.beta.get_value()):g}, {state}. The prior reaches values "
+            "where the model's arithmetic fails: bound the parameters or use a stabler form."
+        )
+
+    def _factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
+        """Name and log density, elementwise, of every variable and Potential."""
+        factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
+        values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
+        return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
+
+    def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
+        """The error to raise after so many draws in vain, with some of them."""
+        points = [point for point in points if self.prior.supports(point)]
+        if not points:
+            return self.prior.unsupported(n_draws)
+        found = [dict(self._factors(point)) for point in points]
+        culprits = []
+        for name in [rv.name for rv in self.model.observed_RVs + self.model.potentials]:
+            always = np.all([factors[name] == -np.inf for factors in found], axis=0)
+            data = self.model.observed[name].get_value() if name in self.model.observed else None
+            if always.ndim and data is not None and always.shape == data.shape:
+                places = np.argwhere(always).tolist()
+                culprits += [f"{name}{place} = {data[*place]:g}" for place in places]
+            elif always.any():
+                culprits.append(name)
+        blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["one variable or another"]
+        return ValueError(
+            f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
+            "Check the data, or use a prior that makes them possible more often."
+        )
+
+    def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
+        """Exact draw from the prior restricted to S = {ℓ > −∞}, by rejection.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of the draw's stream.
+
+        Returns
+        -------
+        point : Point
+            θ_0 with finite ℓ.
+        n_draws : int
+            Draws from the unrestricted prior, this one included: geometric with mean 1/P(S) and
+            independent of ``point``.
+
+        Raises
+        ------
+        ValueError
+            If `MAX_PRIOR_DRAWS` draws all have ℓ = −∞.
+        """
+        self.prior.seed(rng)
+        self.set_beta(0.0)
+        n_draws = 0
+        while n_draws < MAX_PRIOR_DRAWS:
+            point, _, trials = self.prior.draw_supported()
+            n_draws += trials
+            if self(point)[1] > -np.inf:
+                return point, n_draws
+        raise self.impossible([self.prior.draw()[0] for _ in range(20)], n_draws)
+
+    def constrain(self, points: Sequence[Point]) -> dict[str, np.ndarray]:
+        """Free variables and Deterministics on the model's own scale, one row a point."""
+        model = self.model
+        graphs = model.replace_rvs_by_values(model.unobserved_RVs)
+        function = compile_graph(
+            model.value_vars, graphs, on_unused_input="ignore", mode=INTERPRETED
+        )
+        rows = [function(*[point[name] for name in self._names]) for point in points]
+        return {
+            rv.name: np.stack([row[i] for row in rows]) for i, rv in enumerate(model.unobserved_RVs)
+        }

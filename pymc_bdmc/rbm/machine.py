@@ -1,0 +1,347 @@
+"""Restricted Boltzmann machines: annealed in both directions by block Gibbs, exact where small."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit, logsumexp
+
+from pymc_bdmc.annealing.blocks import finished_block
+from pymc_bdmc.rbm import kernels as rbm_kernels
+from pymc_bdmc.types import AnnealingRun, Direction
+
+__all__ = ["RBM", "RBMState"]
+
+MAX_ENUMERATED = 25
+"""Units of the smaller layer up to which log Z is summed exactly."""
+
+MAX_TABULATED = 20
+"""Units of the smaller layer up to which exact samples are drawn, from a table of all states."""
+
+_BLOCK = 14
+"""Units enumerated by one compiled call."""
+
+_SEGMENT = 500
+"""Temperatures of one compiled call: Ctrl-C is heard in between."""
+
+
+class RBMState(NamedTuple):
+    """States of n chains, and their ℓ."""
+
+    visible: np.ndarray
+    """Shape (n, V), float32, 0 or 1."""
+    hidden: np.ndarray
+    """Shape (n, H), float32, 0 or 1."""
+    log_likelihood: np.ndarray
+    """Shape (n,), nats."""
+
+
+class _Layer(NamedTuple):
+    """Log odds c + β d of a layer's units without input, and the weights to the other layer."""
+
+    c: np.ndarray
+    d: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class RBM:
+    r"""Binary restricted Boltzmann machine, f(v, h) = exp(a·v + b·h + v·W·h).
+
+    It is annealed along f_β = p_1 exp(β ℓ), where the normalised p_1 has independent units and
+    ℓ = log f − log p_1. So f_1 = f, and log Z is the log of the machine's whole partition
+    function. The path is that of Salakhutdinov and Murray (2008).
+
+    Parameters
+    ----------
+    a : array_like of shape (V,)
+        Biases of the visible units.
+    b : array_like of shape (H,)
+        Biases of the hidden units.
+    W : array_like of shape (V, H)
+        Weights.
+    prior_log_odds : array_like of shape (V,), optional
+        Of the visible units under p_1; see `with_base_rate`. By default p_1 is uniform.
+    integrated : {"none", "hidden", "visible"}
+        Layer that is summed over. Log weights then come from the free energies of the other
+        layer, log f_β(v) = log Σ_h f_β(v, h), and spread less.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a number is not finite, or ``integrated`` is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_bdmc as bdmc
+    >>> rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.zeros((3, 2)))
+    >>> float(round(rbm.log_z() / np.log(2), 6))
+    5.0
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    W: np.ndarray
+    prior_log_odds: np.ndarray | None = None
+    integrated: Literal["none", "hidden", "visible"] = "none"
+
+    def __post_init__(self):
+        given = {name: np.array(getattr(self, name), dtype=float) for name in ("a", "b", "W")}
+        V, H = given["a"].size, given["b"].size
+        odds = np.zeros(V) if self.prior_log_odds is None else np.array(self.prior_log_odds, float)
+        given["prior_log_odds"] = odds
+        for name, shape in {"a": (V,), "b": (H,), "W": (V, H), "prior_log_odds": (V,)}.items():
+            if given[name].shape != shape:
+                raise ValueError(f"{name}: expected the shape {shape}, got {given[name].shape}.")
+            if not np.isfinite(given[name]).all():
+                raise ValueError(f"{name}: must be finite.")
+            given[name].flags.writeable = False
+            object.__setattr__(self, name, given[name])
+        if self.integrated not in ("none", "hidden", "visible"):
+            raise ValueError(
+                f"integrated: {self.integrated!r} is none of 'none', 'hidden' and 'visible'."
+            )
+
+    @classmethod
+    def load(cls, path: str | PathLike) -> Self:
+        """Read an ``.npz`` file with the arrays a, b and W.
+
+        Raises
+        ------
+        ValueError
+            Names the arrays that are missing.
+        """
+        with np.load(path) as file:
+            missing = {"a", "b", "W"} - set(file)
+            if missing:
+                raise ValueError(f"{path}: the arrays {sorted(missing)} are missing.")
+            return cls(file["a"], file["b"], file["W"])
+
+    def save(self, path: str | PathLike) -> None:
+        """Write the arrays a, b and W to an ``.npz`` file, to be read by `load`."""
+        np.savez_compressed(path, a=self.a, b=self.b, W=self.W)
+
+    def with_base_rate(self, visible: ArrayLike) -> Self:
+        """Return the same machine with a prior that knows how often each visible unit is on.
+
+        Parameters
+        ----------
+        visible : array_like of shape (n, V)
+            Training data, or samples of the machine. One state of ones and one of zeros are
+            added, lest a unit be certain.
+        """
+        visible = np.asarray(visible)
+        rate = (visible.sum(axis=0) + 1) / (len(visible) + 2)
+        return replace(self, prior_log_odds=logit(rate))
+
+    @property
+    def description(self) -> str:
+        """What a transition does."""
+        return f"block Gibbs, {self.integrated} integrated"
+
+    # --- Exact answers ---
+
+    @cached_property
+    def log_prior_constant(self) -> float:
+        """Log of the sum over states of exp(prior_log_odds·v), nats."""
+        return float(np.logaddexp(0, self.prior_log_odds).sum() + self.b.size * np.log(2))
+
+    def log_z(self, beta: float = 1.0) -> float:
+        """Log Z_β = log Σ p_1 exp(β ℓ), by summing over the states of the smaller layer; nats.
+
+        Parameters
+        ----------
+        beta : float
+            At 1, the machine's log partition function.
+
+        Raises
+        ------
+        ValueError
+            If both layers have more than 25 units.
+        """
+        if min(self.W.shape) > MAX_ENUMERATED:
+            raise ValueError(
+                f"W: both layers have more than {MAX_ENUMERATED} units, too many to enumerate; "
+                "estimate log Z with lattice.anneal."
+            )
+        total = logsumexp([logsumexp(block) for block in self._log_marginals(beta)])
+        return float(total - (1 - beta) * self.log_prior_constant)
+
+    def _log_marginals(self, beta: float):
+        """Yield log Σ f over one layer for all states of the smaller one, in blocks."""
+        biases = (1 - beta) * self.prior_log_odds + beta * self.a, beta * self.b
+        weights = beta * self.W
+        if self.a.size > self.b.size:
+            biases, weights = biases[::-1], weights.T
+        own, other = biases
+        low = min(_BLOCK, own.size)
+        for high in range(1 << (own.size - low)):
+            on = low + np.flatnonzero(high >> np.arange(own.size - low) & 1)
+            yield rbm_kernels.enumerate_states(
+                own[:low],
+                other + weights[on].sum(axis=0),
+                own[on].sum(),
+                np.ascontiguousarray(weights[:low]),
+            )
+
+    def log_marginal(self, visible: ArrayLike) -> np.ndarray:
+        """Log f(v) = log Σ_h f(v, h), minus the free energy.
+
+        Parameters
+        ----------
+        visible : array_like of shape (n, V)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Nats.
+        """
+        visible = np.asarray(visible, dtype=float)
+        return visible @ self.a + rbm_kernels.free_energies(self.b, visible @ self.W)
+
+    # --- Chains ---
+
+    @cached_property
+    def _layers(self) -> tuple[_Layer, _Layer]:
+        """Visible and hidden, in the kernels' precision."""
+        parts = (
+            (self.prior_log_odds, self.a - self.prior_log_odds, self.W),
+            (np.zeros_like(self.b), self.b, self.W.T),
+        )
+        return tuple(_Layer(*(np.ascontiguousarray(x, np.float32) for x in p)) for p in parts)
+
+    def _arguments(self, state: RBMState, visible_first: bool) -> tuple:
+        """Arguments of the kernels: the layer that conditions first comes first."""
+        layers, units = self._layers, state[:2]
+        (x, y), (first, second) = (units, layers) if visible_first else (units[::-1], layers[::-1])
+        return (
+            x, y, first.weights, second.weights, first.c, first.d, second.c, second.d,
+            self.log_prior_constant,
+        )  # fmt: skip
+
+    def completed(self, visible: ArrayLike, rng: np.random.Generator) -> RBMState:
+        """Draw the hidden units given visible ones of shape (n, V)."""
+        visible = np.asarray(visible, dtype=float)
+        chance = expit(self.b + visible @ self.W)
+        return self._state(visible, rng.random(chance.shape) < chance)
+
+    def scored(self, state: RBMState) -> RBMState:
+        """The same units with this machine's ℓ."""
+        return self._state(*state[:2])
+
+    def _state(self, visible: np.ndarray, hidden: np.ndarray) -> RBMState:
+        visible, hidden = (np.ascontiguousarray(x, dtype=np.float32) for x in (visible, hidden))
+        interaction = np.einsum("ij,ij->i", visible @ self._layers[0].weights, hidden)
+        fields = visible @ self._layers[0].d + hidden @ self._layers[1].d
+        ell = interaction.astype(float) + fields + self.log_prior_constant
+        return RBMState(visible, hidden, ell)
+
+    def draw_prior(self, chains: int, rng: np.random.Generator) -> RBMState:
+        """Exact draws at β = 0."""
+        visible = rng.random((chains, self.a.size)) < expit(self.prior_log_odds)
+        return self._state(visible, rng.random((chains, self.b.size)) < 0.5)
+
+    def draw_posterior(self, chains: int, rng: np.random.Generator, burn_in: int) -> RBMState:
+        """Draws at β = 1: exact if a layer has at most 20 units.
+
+        Else the last states of chains that are annealed from the prior for half of the
+        ``burn_in`` sweeps and stay at β = 1 for the other half.
+        """
+        if min(self.W.shape) <= MAX_TABULATED:
+            return self._draw_exactly(chains, rng)
+        state = self.draw_prior(chains, rng)
+        if burn_in > 1:
+            betas = np.linspace(0, 1, burn_in // 2 + 1)
+            replace(self, integrated="none").run(state, betas, Direction.FORWARD, rng)
+        return self.step(state, np.ones(chains), rng, sweeps=burn_in - burn_in // 2)
+
+    def posterior_status(self, burn_in: int) -> Literal["exact", "burned-in", "heuristic"]:
+        """What an upper bound that starts from `draw_posterior` is worth."""
+        if min(self.W.shape) <= MAX_TABULATED:
+            return "exact"
+        return "burned-in" if burn_in else "heuristic"
+
+    def _draw_exactly(self, chains, rng) -> RBMState:
+        table = np.concatenate(list(self._log_marginals(1.0)))
+        cumulative = np.cumsum(np.exp(table - table.max()))
+        drawn = np.searchsorted(cumulative, cumulative[-1] * rng.random(chains), side="right")
+        states = drawn[:, None] >> np.arange(min(self.W.shape)) & 1
+        if self.a.size > self.b.size:
+            chance = expit(self.a + states @ self.W.T)
+            return self._state(rng.random(chance.shape) < chance, states)
+        return self.completed(states, rng)
+
+    def log_likelihood(self, state: RBMState) -> np.ndarray:
+        """ℓ of the states, of shape (n,), nats."""
+        return state.log_likelihood
+
+    def step(
+        self, state: RBMState, betas: np.ndarray, rng: np.random.Generator, sweeps: int = 1
+    ) -> RBMState:
+        """Sweep every chain at its own β: hidden units, then visible ones, in place.
+
+        Parameters
+        ----------
+        state : RBMState
+            Of n chains.
+        betas : ndarray of shape (n,)
+        rng : Generator
+            Seeds the compiled streams.
+        sweeps : int
+        """
+        if sweeps == 0:
+            return state
+        arguments = self._arguments(state, visible_first=True)
+        streams = _streams(len(betas), rng)
+        ell = rbm_kernels.sweep(*arguments, np.asarray(betas, float), sweeps, streams)
+        return state._replace(log_likelihood=ell)
+
+    def run(
+        self,
+        state: RBMState,
+        betas: np.ndarray,
+        direction: Direction,
+        rng: np.random.Generator,
+    ) -> AnnealingRun:
+        """Anneal a block of chains; ``state`` is overwritten with the last states.
+
+        Forward a transition draws the hidden units and then the visible ones; the reversal does
+        so in the opposite order. With a layer integrated the state is the other layer alone,
+        and the transition is its own reversal.
+
+        Parameters
+        ----------
+        state : RBMState
+            Of n chains, from `draw_prior` or `draw_posterior`.
+        betas : ndarray of shape (T + 1,)
+            The schedule.
+        direction : Direction
+        rng : Generator
+            Seeds the compiled streams.
+        """
+        forward = direction is Direction.FORWARD
+        integrated = self.integrated != "none"
+        visible_first = self.integrated != "visible" if integrated else forward
+        arguments = self._arguments(state, visible_first)
+        streams = _streams(len(state.visible), rng)
+        n_temperatures = len(betas) - 1
+        log_weight = np.zeros(len(state.visible))
+        mean, sd = np.empty(len(betas)), np.empty(len(betas))
+        starts = range(0, n_temperatures, _SEGMENT)
+        for start in starts if forward else reversed(starts):
+            part = slice(start, min(start + _SEGMENT, n_temperatures) + 1)
+            gained, mean[part], sd[part] = rbm_kernels.anneal(
+                *arguments, betas[part], forward, integrated, streams
+            )
+            log_weight += gained
+        return finished_block(direction, log_weight, mean, sd)
+
+
+def _streams(chains: int, rng: np.random.Generator) -> np.ndarray:
+    """Seeds of the compiled random streams of every chain."""
+    shape = (chains, 4, rbm_kernels.LANES)
+    return rng.integers(2**32, size=shape, dtype=np.uint32)

@@ -1,0 +1,1 @@
+"""A result as a DataTree, and everything that is read from it."""

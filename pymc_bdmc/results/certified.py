@@ -1,0 +1,103 @@
+"""Bounds on log ML that hold with a stated probability."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bdmc.estimators import (
+    certified_bounds,
+    certified_lower,
+    certified_probability,
+    round_confidence,
+)
+from pymc_bdmc.results.groups import data_sets
+
+__all__ = ["certified"]
+
+
+def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
+    """Bounds on log ML that hold with a stated probability for any number of chains; nats.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+    confidence : float, default 0.95
+        Of each data set's interval; its failure probability is split over the sides, and over
+        log P(ℓ > −∞) where part of the prior makes the data impossible.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (data, dataset). Columns ``lower``, ``upper``, ``confidence`` and ``kind``.
+        Only where θ* comes from the joint distribution is there an upper side; on the real data
+        never.
+
+    Raises
+    ------
+    ValueError
+        If the confidence does not lie between 0 and 1.
+
+    Notes
+    -----
+    Chains that finish before an interruption are no random sample, so where some did not there are
+    no bounds.
+
+    Whether any draw from the prior makes the data impossible is seen in the run, so either case has
+    one half of the failure probability. Without such a draw the K starts are K draws from the whole
+    prior, and the bound from their weights is one on Z itself. With some, that half is split
+    evenly over the bounds on Z/P(ℓ > −∞) and those on P(ℓ > −∞).
+
+    A run with a ``target_gap`` stops by looking at its gap: round r has the share 2^−r of the
+    failure probability, so that the bounds of whichever round is the last hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> weights, draws = ("chain", np.zeros(64)), ("chain", np.ones(64))
+    >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
+    >>> table = bdmc.certified(xr.DataTree.from_dict(dict(real=real)))
+    >>> round(float(table.loc[("real", 0), "lower"]), 3)
+    -0.079
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    exact = dt.attrs.get("upper_bound") == "exact"
+    rounds = dt.attrs.get("rounds", 0)
+    failure = 1 - (round_confidence(confidence, rounds) if rounds else confidence)
+    rows = {}
+    for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        if _is_cut_short(dt, data, dataset):
+            bounds = {"lower": -np.inf, "upper": np.inf, "kind": "none: interrupted"}
+            rows[data, dataset] = bounds | {"confidence": confidence}
+            continue
+        rejected = n_draws.sum() > n_draws.size
+        level = 1 - failure / (4 if rejected else 2)
+        if reverse is not None and exact:
+            bounds = certified_bounds(forward, reverse, level)
+        else:
+            bounds = certified_lower(forward, level, kind="order statistics")
+        lower, upper = bounds.lower, bounds.upper
+        if rejected:
+            mass = certified_probability(int(n_draws.sum()), n_draws.size, level)
+            lower, upper = lower + mass.lower, upper + mass.upper
+        rows[data, dataset] = {
+            "lower": lower,
+            "upper": upper,
+            "confidence": confidence,
+            "kind": bounds.kind,
+        }
+    table = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["lower", "upper", "confidence", "kind"]
+    )
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset"])
+    return table
+
+
+def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:
+    groups = ("real",) if data == "real" else ("forward", "reverse")
+    return bool(dt.attrs.get("interrupted")) and any(
+        np.isnan(np.atleast_2d(dt[group]["log_weight"].values)[dataset]).any() for group in groups
+    )

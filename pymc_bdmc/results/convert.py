@@ -1,0 +1,128 @@
+"""Finished chains as the groups of an ArviZ DataTree."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from arviz_base import dict_to_dataset
+from arviz_stats.base import array_stats
+from pymc.backends.arviz import coords_and_dims_for_inferencedata
+from scipy.special import log_softmax
+
+from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import AnnealingRun, Point
+
+__all__ = [
+    "annealing_dataset",
+    "observed_dataset",
+    "pareto_k",
+    "posterior_dataset",
+    "simulated_dataset",
+]
+
+_MIN_DRAWS_FOR_PARETO_K = 25
+
+
+def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dataset:
+    """Log weights by chain, and what happened along β.
+
+    Parameters
+    ----------
+    runs : sequence (dataset) of AnnealingRun
+        Of one direction.
+    betas : ndarray of shape (T + 1,)
+        The schedule.
+
+    Returns
+    -------
+    Dataset
+        ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain);
+        ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
+        ``divergences`` and ``step_size`` by (dataset, beta).
+    """
+    by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
+    by_beta = {
+        "log_likelihood_path": "log_likelihood_mean",
+        "log_likelihood_sd": "log_likelihood_sd",
+        "acceptance": "acceptance",
+        "divergences": "divergences",
+        "step_size": "step_size",
+    }
+    fields = {name: name for name in by_chain} | by_beta
+    data = {name: np.array([getattr(run, field) for run in runs]) for name, field in fields.items()}
+    return dict_to_dataset(
+        data,
+        sample_dims=["dataset"],
+        dims={name: ["chain" if name in by_chain else "beta"] for name in fields},
+        coords={"beta": betas},
+        inference_library=pm,
+        attrs={
+            "infinite_weights": int(np.isinf(data["log_weight"]).sum()),
+            "divergences": int(data["divergences"].sum()),
+            "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
+        },
+    )
+
+
+def posterior_dataset(
+    density: TemperedDensity, model: pm.Model, ends: Sequence[Point], log_weights: np.ndarray
+) -> xr.Dataset:
+    """Last states of forward chains on the real data, as one chain of weighted draws.
+
+    The normalised weights are the coordinate ``bdmc_weight``, Pareto k of their tail the attribute
+    ``pareto_k``: above 0.7 weighted averages cannot be trusted (Vehtari et al. 2024).
+    """
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    density.set_data(density.data)  # Deterministics may depend on the observed variables
+    values = {name: value[None] for name, value in density.constrain(ends).items()}
+    dataset = dict_to_dataset(
+        values,
+        coords=coords,
+        dims=dims,
+        inference_library=pm,
+        attrs={"pareto_k": pareto_k(log_weights)},
+    )
+    with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
+        weights = np.exp(log_softmax(log_weights))
+    return dataset.assign_coords(bdmc_weight=(("chain", "draw"), weights[None]))
+
+
+def pareto_k(log_weights: np.ndarray) -> float:
+    """Shape of the generalised Pareto tail of importance weights; NaN for too few of them."""
+    log_weights = log_weights[np.isfinite(log_weights)]
+    tail = np.sort(log_weights)[-_MIN_DRAWS_FOR_PARETO_K // 5 :]
+    if len(log_weights) < _MIN_DRAWS_FOR_PARETO_K or np.ptp(tail) == 0:
+        return np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the value is reported instead
+        # ArviZ takes log likelihoods, whose reciprocals are the weights of leave-one-out.
+        return float(array_stats.psislw(-log_weights)[1])
+
+
+def simulated_dataset(
+    density: TemperedDensity, model: pm.Model, simulated: Sequence[Simulated]
+) -> xr.Dataset:
+    """y* and θ* (constrained) of every simulated data set."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    points = density.constrain([each.point for each in simulated])
+    free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
+    observed = {
+        name: np.stack([each.data[name] for each in simulated]) for name in simulated[0].data
+    }
+    return dict_to_dataset(
+        free | observed,
+        coords=coords,
+        dims=dims,
+        sample_dims=["dataset"],
+        inference_library=pm,
+    )
+
+
+def observed_dataset(density: TemperedDensity, model: pm.Model) -> xr.Dataset:
+    """The real data, as ArviZ keeps them."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    data: Mapping[str, np.ndarray] = density.data
+    return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)

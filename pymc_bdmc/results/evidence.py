@@ -1,0 +1,96 @@
+"""Labelled tables of evidence: every estimator on a result, and bounds that certify."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from pymc_bdmc.estimators import (
+    Comparison,
+    compare_estimators,
+    cumulant_forward,
+    jarzynski_forward,
+    log_prior_mass,
+)
+from pymc_bdmc.results.groups import data_sets
+
+__all__ = ["evidence"]
+
+
+def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
+    """Estimates of log ML by one method or by all, with errors and their validity; nats.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+    method : str, default "all"
+        ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
+        average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``.
+        On the real data there are no reverse chains, hence only the forward methods.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (data, dataset, method). Columns: ``value``; ``error``, one standard error;
+        ``valid``, whether the method's own check holds; ``recommended``, true for the method to
+        use on that data set; ``reason``, what the checks found. Where part of the prior makes
+        the data impossible, value and error include log P(ℓ > −∞).
+
+    Raises
+    ------
+    ValueError
+        For a method that is unknown or that needs chains that were not run.
+
+    Notes
+    -----
+    Reverse chains of one data set share their start θ*. Errors that use them count the chains as
+    independent, so they are right where the chains forget θ*, and conditional on it where the
+    kernels mix too slowly for that; no check on a single data set can see this. Several data sets
+    do: their rows are independent of one another, and the errors in `summary` are clustered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> rng = np.random.default_rng(0)
+    >>> groups = {}
+    >>> for name, mean in [("forward", -0.5), ("reverse", 0.5)]:
+    ...     weights = ("dataset", "chain"), rng.normal(mean, 1, (1, 100))
+    ...     draws = ("dataset", "chain"), np.ones((1, 100))
+    ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
+    >>> table = bdmc.evidence(xr.DataTree.from_dict(groups), "bar")
+    >>> table["valid"].tolist()
+    [True]
+    """
+    rows = {}
+    for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
+        mass = log_prior_mass(n_draws)
+        for name, estimate in found.estimates.items():
+            recommended = name == found.recommended
+            rows[data, dataset, name] = {
+                "value": estimate.value + mass.estimate,
+                "error": float(np.hypot(estimate.error, mass.error)),
+                "valid": estimate.valid,
+                "recommended": recommended,
+                "reason": found.reason if recommended else estimate.reason,
+            }
+    names = list(dict.fromkeys(name for *_, name in rows))
+    if method != "all":
+        rows = {key: row for key, row in rows.items() if key[2] == method}
+        if not rows:
+            raise ValueError(f"method: {method!r} is not among {[*names, 'all']} for this result.")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset", "method"])
+    return table
+
+
+def _forward_only(forward: np.ndarray) -> Comparison:
+    """Estimates that need no reverse chains; the average unless only the cumulants are valid."""
+    estimates = {e.method: e for e in (jarzynski_forward(forward), cumulant_forward(forward))}
+    valid = [e for e in estimates.values() if e.valid]
+    if not valid:
+        return Comparison(estimates, None, "no estimator's check holds")
+    reason = f"its check holds: {valid[0].reason}; no reverse chains to confirm it"
+    return Comparison(estimates, valid[0].method, reason)

@@ -1,0 +1,1 @@
+"""Simulated tempering: the sampler, and the systems it works on."""

@@ -1,0 +1,87 @@
+"""The density as a numba function: the same values as the graph's, or a reason why not."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.pytensorf import rewrite_pregrad
+from pytensor.graph.traversal import applys_between
+from pytensor.scalar import Switch
+
+from pymc_bdmc.model.jitted import JittedDensity, NotJittable, _simplified
+from pymc_bdmc.model.tempered import TemperedDensity
+
+
+def test_jitted_density_equals_the_graph():
+    with pm.Model() as model:
+        k = pm.Poisson("k", 3.0)
+        w = pm.Dirichlet("w", np.ones(3))
+        s = pm.HalfCauchy("s", 2.0)
+        c = pm.Categorical("c", w, shape=2)
+        pm.Normal("y", k + c.sum(), s, observed=[1.0, 2.5])
+        pm.Binomial("n", 5, w[0], observed=2)
+    density = TemperedDensity(model)
+    jitted = JittedDensity(density)
+    assert jitted.n_continuous == 3
+    assert jitted.categories.tolist() == [0, 3, 3]
+    rng = np.random.default_rng(1)
+    from_graph, from_numba = density.terms, jitted.terms(jitted.with_gradient)
+    for _ in range(5):
+        point, _ = density.draw_prior(rng)
+        values = list(point.values())
+        np.testing.assert_allclose(from_numba(*values), from_graph(*values), rtol=1e-12)
+        again = jitted.unravel(jitted.ravel(point))
+        for name, value in point.items():
+            assert again[name].dtype == value.dtype
+            np.testing.assert_array_equal(again[name], value)
+
+
+def test_functions_in_both_branches_are_evaluated_once():
+    """One softplus for a Bernoulli variable, and the same log likelihood."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=4)
+        pm.Bernoulli("y", logit_p=x, observed=[0, 1, 1, 0])
+    value, plain = model.rvs_to_values[x], rewrite_pregrad([model.datalogp])
+    once = _simplified([model.datalogp])
+
+    def count(graphs):
+        return sum("Softplus" in str(node.op) for node in applys_between([], graphs))
+
+    assert (count(plain), count(once)) == (2, 1)
+    at = {value: np.array([-800.0, -1.0, 2.0, 800.0])}
+    assert once[0].eval(at) == pytest.approx(plain[0].eval(at), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        lambda x, c: (pt.exp(x), pt.log(x)),
+        lambda x, c: (pt.exp(x), pt.exp(c)),
+        lambda x, c: (pt.exp(c), pt.exp(-c)),
+        lambda x, c: (pt.add(x, 1.0), pt.add(x, 2.0)),
+        lambda x, c: (x.cumsum(), (-x).cumsum()),
+    ],
+)
+def test_other_branches_are_left_alone(branches):
+    x, c = pt.vector("x"), pt.scalar("c")
+    graph = pt.switch(x > 0, *branches(x, c))
+    (found,) = _simplified([graph])
+    assert isinstance(found.owner.op.scalar_op, Switch)
+
+
+def test_another_linker_is_no_crash(monkeypatch):
+    """If PyTensor moves the jitted function, the reason is told; an error of ours is not hidden."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=1.0)
+    density = TemperedDensity(model)
+    monkeypatch.setattr(
+        "pymc_bdmc.model.jitted.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
+    )
+    with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
+        _ = JittedDensity(density).with_gradient
+    monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, _: jitted.no_such)
+    monkeypatch.setattr("pymc_bdmc.model.jitted._linked", lambda function: function)
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = JittedDensity(density).with_gradient

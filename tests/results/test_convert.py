@@ -1,0 +1,96 @@
+"""The result is an ArviZ DataTree: named, labelled, and whole after a round trip."""
+
+import arviz_stats
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy.special import softmax
+
+import pymc_bdmc as bdmc
+from tests.models import Y_SCHOOLS
+
+
+def test_groups_and_dimensions(schools_result):
+    dt = schools_result
+    assert set(dt.children) == {
+        "forward", "reverse", "real", "posterior", "simulated", "observed_data", "rounds",
+    }  # fmt: skip
+    for group, chain_dims, beta_dims in [
+        ("forward", ("dataset", "chain"), ("dataset", "beta")),
+        ("reverse", ("dataset", "chain"), ("dataset", "beta")),
+        ("real", ("chain",), ("beta",)),
+    ]:
+        run = dt[group]
+        assert run["log_weight"].dims == chain_dims
+        for name in ("log_likelihood_path", "log_likelihood_sd", "acceptance", "step_size"):
+            assert run[name].dims == beta_dims
+        assert run.sizes["beta"] == 31
+        assert np.isnan(run["acceptance"][..., 0]).all()
+        assert run["acceptance"][..., 1:].min() >= 0
+        assert run.attrs["gradient_evaluations"] > 0
+        assert run.attrs["infinite_weights"] == 0
+    assert not dt.dataset.coords
+    np.testing.assert_array_equal(dt["observed_data"]["y"], Y_SCHOOLS)
+
+
+def test_log_weights_are_the_weighted_path(schools_result):
+    for group in ("forward", "reverse", "real"):
+        run = schools_result[group]
+        increments = np.diff(run["beta"])
+        from_path = run["log_likelihood_path"].values[..., :-1] @ increments
+        np.testing.assert_allclose(from_path, run["log_weight"].mean("chain"), rtol=1e-12)
+
+
+def test_posterior_is_named_and_shaped_as_the_model(schools_result):
+    posterior = schools_result["posterior"]
+    assert list(posterior.data_vars) == ["mu", "tau", "z", "theta"]
+    assert posterior["theta"].dims == ("chain", "draw", "school")
+    assert posterior["school"].values.tolist() == list("ABCDEFGH")
+    np.testing.assert_allclose(
+        posterior["theta"], posterior["mu"] + posterior["tau"] * posterior["z"]
+    )
+    weights = softmax(schools_result["real"]["log_weight"].values)
+    np.testing.assert_allclose(posterior["bdmc_weight"].values[0], weights)
+    table = arviz_stats.summary(schools_result, kind="stats")
+    assert "theta[A]" in table.index
+    assert "weight" not in " ".join(table.index)
+
+
+def test_simulated_data_and_parameters(schools_result):
+    simulated = schools_result["simulated"]
+    assert simulated["y"].dims == ("dataset", "school")
+    assert set(simulated.data_vars) == {"mu", "tau", "z", "y"}
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+@pytest.mark.parametrize("store", ["netcdf", "zarr"])
+def test_round_trip(schools_result, store, tmp_path):
+    if store == "netcdf":
+        schools_result.to_netcdf(tmp_path / "result.nc")
+        back = xr.load_datatree(tmp_path / "result.nc")
+    else:
+        schools_result.to_zarr(tmp_path / "result.zarr")
+        back = xr.open_datatree(tmp_path / "result.zarr", engine="zarr").load()
+    xr.testing.assert_identical(
+        back.map_over_datasets(lambda ds: ds.drop_attrs()),
+        schools_result.map_over_datasets(lambda ds: ds.drop_attrs()),
+    )
+    assert back.attrs["schedule"] == "sigmoid(delta=4)"
+    table, expected = bdmc.summary(back), bdmc.summary(schools_result)
+    assert table.equals(expected)
+
+
+def test_models_with_masked_discrete_and_matrix_variables():
+    with pm.Model(coords={"k": ["u", "v"]}) as model:
+        z = pm.Bernoulli("z", 0.5, dims="k")
+        w = pm.Normal("w", shape=(2, 2))
+        with pytest.warns(pm.exceptions.ImputationWarning):
+            pm.Normal("y", w @ z, 1.0, observed=np.ma.masked_invalid([0.5, np.nan]), dims="k")
+    dt = pm.sample_bdmc(
+        model, chains=3, temperatures=5, simulate="prior", random_seed=1, cores=1, progressbar=False
+    )
+    assert dt["posterior"]["z"].dtype.kind == "i"
+    assert dt["posterior"]["w"].shape == (1, 3, 2, 2)
+    assert dt["posterior"]["y"].dims == ("chain", "draw", "k")
+    assert set(dt["simulated"].data_vars) == {"z", "w", "y_unobserved", "y_observed"}

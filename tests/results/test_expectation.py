@@ -1,0 +1,61 @@
+"""Weighted posterior means against a conjugate model, with dimensions and coordinates kept."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from tests.models import SIGMAS
+
+Y = np.array([4.0, -3.0, 1.0])
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Three steps only, so that the last states are far from the posterior."""
+    with pm.Model(coords={"place": ["north", "south", "east"]}):
+        x = pm.Normal("x", 0, 3, dims="place")
+        pm.Deterministic("total", x.sum())
+        pm.Normal("y", x, 1.0, observed=Y, dims="place")
+        return pm.sample_bdmc(
+            chains=1000, temperatures=[0, 0.1, 0.3, 1], simulate=None, step="metropolis",
+            random_seed=1, cores=2, progressbar=False,
+        )  # fmt: skip
+
+
+def test_means_of_a_conjugate_model(result):
+    found = bdmc.expectation(result, "x")
+    assert found.attrs["valid"]
+    assert found["mean"].dims == ("place",)
+    assert found["place"].values.tolist() == ["north", "south", "east"]
+    deviations = np.abs(found["mean"] - 0.9 * Y) / found["error"]
+    assert (deviations < SIGMAS).all()
+    # Broken twin: the average without weights
+    unweighted = result["posterior"]["x"].mean(("chain", "draw"))
+    assert (np.abs(unweighted - 0.9 * Y) / found["error"]).max() > SIGMAS
+
+
+def test_a_scalar_variable(result):
+    found = bdmc.expectation(result, "total")
+    assert found["mean"].dims == ()
+    assert abs(found["mean"] - 0.9 * Y.sum()) < SIGMAS * found["error"]
+    parts = bdmc.expectation(result, "x")["mean"].sum()
+    assert found["mean"].item() == pytest.approx(parts.item())
+
+
+def test_unknown_names_and_missing_groups_are_told(result):
+    with pytest.raises(ValueError, match=r"'z' is not among .*'total', 'x'"):
+        bdmc.expectation(result, "z")
+    with pytest.raises(ValueError, match="real_data=True"):
+        bdmc.expectation(xr.DataTree(), "x")
+
+
+def test_without_any_weight_there_is_no_mean(result):
+    nothing = result.copy()
+    posterior = nothing["posterior"].dataset
+    weights = posterior["bdmc_weight"] * np.nan
+    nothing["posterior"] = xr.DataTree(posterior.assign_coords(bdmc_weight=weights))
+    found = bdmc.expectation(nothing, "x")
+    assert np.isnan(found["mean"]).all()
+    assert not found.attrs["valid"]

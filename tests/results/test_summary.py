@@ -1,0 +1,178 @@
+"""The table says what it should, and doubts what it should."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.estimators import jarzynski_forward
+from pymc_bdmc.results.convert import pareto_k
+
+
+def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
+    groups = {}
+    for name, weights in (("forward", forward), ("reverse", reverse), ("real", real)):
+        if weights is not None:
+            weights = np.asarray(weights, dtype=float)
+            dims = ("dataset", "chain")[-weights.ndim :]
+            groups[name] = xr.Dataset(
+                {
+                    "log_weight": (dims, weights),
+                    "prior_draws": (dims, np.full(weights.shape, draws)),
+                    **more,
+                }
+            )
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs["upper_bound"] = status
+    return dt
+
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("use", [bdmc.summary, bdmc.diagnose, bdmc.evidence, bdmc.certified])
+def test_other_results_are_refused(use):
+    with pytest.raises(ValueError, match=r"a result of sample_bdmc or of lattice.anneal is needed"):
+        use(xr.DataTree.from_dict({"posterior": xr.Dataset()}))
+
+
+FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
+
+
+def test_rows_of_a_sandwich():
+    real = RNG.normal(-5, 0.3, 50)
+    table = bdmc.summary(tree(FORWARD, REVERSE, real))
+    assert list(table.index) == [
+        ("simulated", "lower bound"),
+        ("simulated", "upper bound"),
+        ("simulated", "jeffreys bound"),
+        ("simulated", "evidence"),
+        ("simulated", "evidence, reverse"),
+        ("real", "lower bound"),
+        ("real", "evidence"),
+        ("real", "certified lower"),
+    ]
+    assert list(table.columns) == ["value", "error", "q25", "median", "q75", "kind"]
+    value = table["value"]
+    assert value["simulated", "lower bound"] == pytest.approx(FORWARD.mean())
+    assert value["simulated", "upper bound"] == pytest.approx(REVERSE.mean())
+    gaps = REVERSE.mean(axis=1) - FORWARD.mean(axis=1)
+    assert value["simulated", "jeffreys bound"] == pytest.approx(gaps.mean())
+    # The mean of the logs bounds; the log of the mean estimates.
+    assert value["real", "lower bound"] == pytest.approx(real.mean())
+    assert value["real", "evidence"] == pytest.approx(np.log(np.mean(np.exp(real))))
+    assert value["real", "evidence"] > value["real", "lower bound"]
+    error = table["error"]
+    assert error["simulated", "jeffreys bound"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(3))
+    assert error["real", "evidence"] == pytest.approx(jarzynski_forward(real).error)
+    assert table.loc[("real", "lower bound"), "median"] in real
+
+
+def test_one_data_set_has_the_error_over_chains():
+    table = bdmc.summary(tree(FORWARD[:1], REVERSE[:1]))
+    expected = np.sqrt((FORWARD[0].var(ddof=1) + REVERSE[0].var(ddof=1)) / 50)
+    assert table.loc[("simulated", "jeffreys bound"), "error"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("status", ["exact", "burned-in", "heuristic"])
+def test_the_status_of_the_upper_bound_is_told(status):
+    table = bdmc.summary(tree(FORWARD, REVERSE, status=status))
+    assert status in table.loc[("simulated", "upper bound"), "kind"]
+    assert status in table.loc[("simulated", "jeffreys bound"), "kind"]
+
+
+def test_unfinished_chains_are_left_out():
+    with_holes, padded = FORWARD.copy(), np.full((3, 60), np.nan)
+    padded[:, :50] = with_holes
+    table = bdmc.summary(tree(padded, np.concatenate([REVERSE, np.full((3, 10), np.nan)], 1)))
+    expected = bdmc.summary(tree(FORWARD, REVERSE))
+    np.testing.assert_allclose(table["value"], expected["value"])
+    np.testing.assert_allclose(table["error"], expected["error"])
+
+
+def test_the_prior_mass_of_a_constraint_enters_bounds_and_evidence_but_not_the_gap():
+    free, constrained = (bdmc.summary(tree(FORWARD, REVERSE, draws=d)) for d in (1.0, 4.0))
+    shift = constrained["value"] - free["value"]
+    assert shift["simulated", "lower bound"] == pytest.approx(np.log(49 / 199))
+    assert shift["simulated", "upper bound"] == pytest.approx(np.log(50 / 200))
+    assert shift["simulated", "evidence"] == pytest.approx(np.log(0.25))
+    assert shift["simulated", "jeffreys bound"] == 0
+    assert constrained["error"]["simulated", "evidence"] > free["error"]["simulated", "evidence"]
+
+
+def test_a_good_result_is_not_doubted():
+    assert bdmc.diagnose(tree(real=RNG.normal(0, 0.1, 200))) == []
+
+
+def doubts(**groups):
+    return " ".join(bdmc.diagnose(tree(**groups)))
+
+
+def test_infinite_weights_are_told():
+    weights = np.r_[np.zeros(40), -np.inf]
+    assert "1 of 41 log weights are infinite" in doubts(real=weights)
+    table = bdmc.summary(tree(real=weights))
+    assert table.loc[("real", "lower bound"), "value"] == -np.inf
+    assert table.loc[("real", "evidence"), "value"] == pytest.approx(np.log(40 / 41))
+
+
+def test_heavy_tails_and_small_samples_are_told():
+    heavy = 3 * RNG.exponential(size=500)
+    assert "heavy (Pareto k" in doubts(real=heavy)
+    assert "heavy (Pareto k" in doubts(forward=np.zeros((1, 500)), reverse=-heavy[None])
+    assert "effective sample size of 1.0" in doubts(real=np.r_[np.zeros(30), 50.0])
+
+
+@pytest.mark.parametrize("k", [0.3, 1.0])
+def test_pareto_k_is_the_tail_index_of_the_weights(k):
+    """Exponential log weights of scale k are Pareto weights of shape 1/k."""
+    log_weights = k * np.random.default_rng(2).exponential(size=20_000)
+    assert pareto_k(log_weights) == pytest.approx(k, abs=0.15)
+    assert pareto_k(-log_weights) < 0  # twin: the bounded tail of the reciprocals
+
+
+def test_stragglers_are_told():
+    weights = np.r_[RNG.normal(0, 0.2, 63), -500.0]
+    assert "1 of 64 log weights lie so far out" in doubts(real=weights)
+    assert "1 of 64 log weights lie" in doubts(forward=np.zeros((1, 64)), reverse=-weights[None])
+    assert "far out" not in doubts(real=-weights)
+
+
+def test_divergences_and_dead_chains_are_told():
+    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
+    assert "90.0% of the transitions diverged" in doubts(real=np.zeros(33), **diverged)
+    assert "diverged" not in doubts(real=np.zeros(33), divergences=(("beta",), np.zeros(4)))
+    acceptance = (("chain",), np.r_[0.001, np.full(32, 0.7)])
+    assert "1 of 33 chains hardly moved" in doubts(real=np.zeros(33), lowest_acceptance=acceptance)
+
+
+def with_paths(gap_at):
+    """A sandwich whose directions disagree where ``gap_at`` says; 100 temperatures."""
+    betas = np.linspace(0, 1, 101)
+    groups = {}
+    for name, sign in (("forward", -1), ("reverse", 1)):
+        groups[name] = xr.Dataset(
+            {
+                "log_weight": (("dataset", "chain"), np.full((1, 8), sign * 2.0)),
+                "prior_draws": (("dataset", "chain"), np.ones((1, 8))),
+                "log_likelihood_path": (("dataset", "beta"), sign * gap_at(betas)[None]),
+                "thermodynamic_length": ("dataset", [3.0]),
+            },
+            coords={"beta": betas},
+        )
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs["upper_bound"] = "exact"
+    return dt
+
+
+def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
+    knot = with_paths(lambda betas: 20.0 * ((betas > 0.4) & (betas < 0.45)))
+    (message,) = [text for text in bdmc.diagnose(knot) if "transition" in text]
+    beta = float(message.split("at beta = ")[1].split(" to ")[0])
+    assert 0.34 < beta < 0.46
+    assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
+
+
+def test_ideal_gap_is_the_squared_length_per_temperature():
+    row = bdmc.summary(with_paths(np.zeros_like)).loc[("simulated", "ideal gap")]
+    assert row["value"] == pytest.approx(9 / 100)
