@@ -14,7 +14,7 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc.vartypes import discrete_types
 
 from pymc_bdmc.annealing import available_cores, make_engine
-from pymc_bdmc.annealing.rounds import Plan, Purpose, Round, Run, anneal_in_rounds, run_pilots
+from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, run_pilots
 from pymc_bdmc.arguments import check_choice, check_counts, check_positive
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model, check_names, check_simulable
@@ -42,7 +42,7 @@ from pymc_bdmc.schedules import (
     mean_between,
     thermodynamic_length,
 )
-from pymc_bdmc.streams import RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, recorded, stream
 
 __all__ = ["sample_bdmc"]
 

@@ -1,16 +1,28 @@
 """One seed, and from it a random stream for every purpose, which meets no other."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["Entropy", "RandomSeed", "entropy_of", "recorded", "stream"]
+__all__ = ["Entropy", "Purpose", "RandomSeed", "entropy_of", "recorded", "stream"]
 
 RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
 """What a call takes."""
 
 Entropy = int | Sequence[int]
 """What it makes of it: as `random_seed` it gives the same result again."""
+
+
+class Purpose(IntEnum):
+    """First entry of a random stream's key: streams of different purposes never meet."""
+
+    FIT = 0
+    SIMULATE = 1
+    PILOT = 2
+    ANNEAL = 3
+    SITES = 4
+    START = 5
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

@@ -28,7 +28,7 @@ LAYERS = [
     {"testsystems"},
     {"estimators"},
     {"schedules"},
-    {"arguments", "progress", "streams", "types"},
+    {"arguments", "interrupts", "progress", "streams", "types"},
 ]
 
 

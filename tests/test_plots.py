@@ -7,7 +7,7 @@ from arviz_plots import PlotCollection
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
 from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
-from tests.test_stats import tree
+from tests.results.test_summary import tree
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
 

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Literal
 
 import numpy as np
@@ -22,23 +21,14 @@ from pymc_bdmc.kernels import Tuning
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
-from pymc_bdmc.streams import Entropy, stream
+from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import AnnealingRun, Direction, Point
 
-__all__ = ["Plan", "Purpose", "Round", "Run", "anneal_in_rounds", "run_pilots"]
+__all__ = ["Plan", "Round", "Run", "anneal_in_rounds", "run_pilots"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 BLOCKS = 30
-
-
-class Purpose(IntEnum):
-    """First entry of a random stream's key: streams of different purposes never meet."""
-
-    FIT = 0
-    SIMULATE = 1
-    PILOT = 2
-    ANNEAL = 3
 
 
 @dataclass(frozen=True)

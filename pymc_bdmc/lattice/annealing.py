@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,20 +20,12 @@ from pymc_bdmc.lattice.systems import Ising, Lattice, neighbours
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.blocks import to_datatree
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Entropy, RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, recorded, stream
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["anneal"]
 
 _STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
-
-
-class _Purpose(IntEnum):
-    """First entry of a random stream's key: streams of different purposes never meet."""
-
-    SITES = 0
-    START = 1
-    ANNEAL = 2
 
 
 def anneal(
@@ -188,7 +179,7 @@ class _Plan:
     def lanes(self) -> int:
         return self.chain_type.lanes
 
-    def stream(self, purpose: _Purpose, *key: int) -> np.random.SeedSequence:
+    def stream(self, purpose: Purpose, *key: int) -> np.random.SeedSequence:
         """The random stream of (purpose, data set 0, direction, block), whoever runs it."""
         return stream(self.entropy, purpose, 0, *key)
 
@@ -199,7 +190,7 @@ class _Plan:
             parity = np.indices((self.system.L,) * 2).sum(axis=0).ravel() % 2
             order = np.resize(np.argsort(parity, kind="stable"), self.updates)[::way].copy()
             return lambda t: order
-        (key,) = self.stream(_Purpose.SITES).generate_state(1, np.uint64)
+        (key,) = self.stream(Purpose.SITES).generate_state(1, np.uint64)
         n, n_sites = self.updates, self.system.n_sites
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
@@ -218,7 +209,7 @@ class _Block(NamedTuple):
     def run(self, plan: _Plan) -> AnnealingRun | None:
         """Anneal the chains; the result depends on the plan alone. None if told to stop."""
         betas, last = plan.schedule.betas, plan.schedule.n_temperatures
-        seed = plan.stream(_Purpose.ANNEAL, *self.key)
+        seed = plan.stream(Purpose.ANNEAL, *self.key)
         chains = plan.chain_type(plan.system, seed, plan.heat_bath, self._starts(plan))
         increments = np.append(plan.schedule.increments, 0.0)
         log_weight = np.zeros(self.n)
@@ -249,7 +240,7 @@ class _Block(NamedTuple):
         states = np.zeros((self.n, system.n_sites), np.uint8)
         if plan.start == "ordered":
             states[:] = np.arange(self.n)[:, None] % system.n_colours
-        keys = plan.stream(_Purpose.START, *self.key).generate_state(self.n, np.uint64)
+        keys = plan.stream(Purpose.START, *self.key).generate_state(self.n, np.uint64)
         for c, key in enumerate(keys):
             if plan.stop[0]:
                 break

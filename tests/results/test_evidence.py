@@ -12,7 +12,7 @@ from pymc_bdmc.estimators import (
     compare_estimators,
 )
 from pymc_bdmc.testsystems import GaussianWork
-from tests.test_stats import tree
+from tests.results.test_summary import tree
 
 WORK = GaussianWork(stds=(1.0,), log_z=-7.0)
 RNG = np.random.default_rng(3)
