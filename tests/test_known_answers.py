@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from tests import conftest
+from tests import models
 from tests.models import SIGMAS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
@@ -32,14 +32,14 @@ def check(model, log_ml, max_error=0.25, **options):
 
 @pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice])
 def test_beta_bernoulli(step):
-    model, log_ml = conftest.beta_bernoulli()
+    model, log_ml = models.beta_bernoulli()
     assert log_ml == pytest.approx(-71.39896, abs=1e-5)
     check(model, log_ml, step=step)
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis, pm.Slice, pm.DEMetropolisZ])
 def test_unidentified_binomial(step):
-    model, log_ml = conftest.unidentified_binomial()
+    model, log_ml = models.unidentified_binomial()
     assert log_ml == pytest.approx(-4.97455, abs=1e-5)
     check(model, log_ml, step=step)
 
@@ -56,20 +56,20 @@ def test_unidentified_binomial(step):
     ],
 )
 def test_conjugate_regression(step, temperatures):
-    model, log_ml = conftest.conjugate_regression()
+    model, log_ml = models.conjugate_regression()
     betas = bdmc.schedules.power(temperatures).betas
     check(model, log_ml, max_error=0.3, step=step, temperatures=betas, cores=2)
 
 
 @pytest.mark.parametrize("step", [None, pm.CategoricalGibbsMetropolis, pm.Metropolis])
 def test_discrete_mixture(step):
-    model, log_ml = conftest.discrete_mixture()
+    model, log_ml = models.discrete_mixture()
     check(model, log_ml, step=step)
 
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_missing_values_are_as_good_as_absent(masked):
-    model, log_ml = conftest.missing_values(masked)
+    model, log_ml = models.missing_values(masked)
     for step in (pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice) if masked else (None,):
         check(model, log_ml, step=step)
 
@@ -92,16 +92,16 @@ def test_a_prior_that_depends_on_data():
     assert np.abs(z).max() < SIGMAS
 
 
-@pytest.mark.parametrize("make", [conftest.random_trials, conftest.hard_constraint])
+@pytest.mark.parametrize("make", [models.random_trials, models.hard_constraint])
 def test_hard_constraints(make):
     model, log_ml = make()
     check(model, log_ml, chains=128)
 
 
 def test_eight_schools_against_quadrature():
-    log_ml = conftest.eight_schools_log_ml()
+    log_ml = models.eight_schools_log_ml()
     assert log_ml == pytest.approx(-31.311347, abs=1e-5)
-    check(conftest.eight_schools(centred=False), log_ml, max_error=0.1, temperatures=300)
+    check(models.eight_schools(centred=False), log_ml, max_error=0.1, temperatures=300)
 
 
 def test_a_wrong_likelihood_is_noticed():
@@ -111,7 +111,7 @@ def test_a_wrong_likelihood_is_noticed():
         p = pm.Beta("p", 1, 1)
         pm.Potential("half", 0.5 * pm.logp(pm.Bernoulli.dist(p), y).sum())
     value, error = evidence(model, step=pm.Slice)
-    assert abs(value - conftest.beta_bernoulli()[1]) > SIGMAS * error
+    assert abs(value - models.beta_bernoulli()[1]) > SIGMAS * error
 
 
 @pytest.mark.parametrize("simulate", ["prior", "hyperparameters"])
@@ -127,7 +127,7 @@ def test_the_sandwich_holds_and_centring_diverges(simulate):
     }  # fmt: skip
     divergences = []
     for centred in (True, False):
-        dt = pm.sample_bdmc(conftest.eight_schools(centred), **options)
+        dt = pm.sample_bdmc(models.eight_schools(centred), **options)
         value, error = (bdmc.summary(dt).loc["simulated"][name] for name in ("value", "error"))
         gap = value["upper bound"] - value["lower bound"]
         assert value["jeffreys bound"] == pytest.approx(gap)
