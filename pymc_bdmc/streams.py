@@ -23,6 +23,8 @@ class Purpose(IntEnum):
     ANNEAL = 3
     SITES = 4
     START = 5
+    TEMPER = 6
+    TRAIN = 7
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

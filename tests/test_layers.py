@@ -21,6 +21,7 @@ LAYERS = [
     {"__init__"},
     {"sampling", "plots"},
     {"lattice", "rbm", "tempering"},
+    {"blocks"},
     {"results"},
     {"annealing"},
     {"kernels"},

@@ -4,13 +4,11 @@ from pymc_bdmc.lattice.annealing import anneal
 from pymc_bdmc.lattice.exact import density_of_states, kaufman_log_z, transfer_matrix_log_z
 from pymc_bdmc.lattice.random_cluster import perfect_samples
 from pymc_bdmc.lattice.systems import Ising, Lattice, Potts
-from pymc_bdmc.lattice.tempering import TemperedLattice
 
 __all__ = [
     "Ising",
     "Lattice",
     "Potts",
-    "TemperedLattice",
     "anneal",
     "density_of_states",
     "kaufman_log_z",

@@ -1,26 +1,23 @@
 """Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.annealing import ThreadPool, available_cores
-from pymc_bdmc.annealing.blocks import finished_block, keep_finished, unfinished_block
 from pymc_bdmc.arguments import check_choice, check_counts
+from pymc_bdmc.blocks import Block, anneal_blocks, block_run
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
-from pymc_bdmc.lattice.random_cluster import perfect_state, swendsen_wang
+from pymc_bdmc.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
 from pymc_bdmc.lattice.randomness import random_sites
-from pymc_bdmc.lattice.systems import Ising, Lattice, neighbours
-from pymc_bdmc.progress import ChainProgress
-from pymc_bdmc.results.blocks import to_datatree
+from pymc_bdmc.lattice.systems import Ising, Lattice
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.streams import Purpose, RandomSeed, stream
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["anneal"]
@@ -75,14 +72,14 @@ def anneal(
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
-        Threads; default all cores.
+        Threads. Default: as many as the machine has, at most 4.
     progressbar : bool, default True
 
     Returns
     -------
     DataTree
         ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
-        plots. On Ctrl-C, blocks of chains that were not finished are NaN. The attribute
+        plots. After Ctrl-C, blocks of chains that were not finished are NaN. The attribute
         ``critical_beta`` is that of the infinite lattice.
 
     Raises
@@ -91,6 +88,8 @@ def anneal(
         Names the argument and the remedy.
     RuntimeError
         If an exact start takes too long, as near a phase transition of first order.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or twice.
 
     Notes
     -----
@@ -111,12 +110,10 @@ def anneal(
     >>> bool(abs(value - bdmc.lattice.Ising(4).log_z()) < 4 * error)
     True
     """
-    started = time.perf_counter()
     if not isinstance(system, Lattice):
         raise ValueError(f"system: an Ising or Potts model is needed, got {system!r}.")
-    cores = available_cores() if cores is None else cores
     updates = system.n_sites if updates is None else updates
-    check_counts(chains=chains, updates=updates, burn_in=burn_in, cores=cores)
+    check_counts(updates=updates, burn_in=burn_in)
     check_choice("kernel", kernel, ("metropolis", "heat bath"))
     check_choice("sites", sites, ("checkerboard", "random"))
     check_choice("start", start, _STATUS)
@@ -127,7 +124,7 @@ def anneal(
             f"updates: {updates} is no multiple of a checkerboard's {system.n_sites}; "
             'use sites="random".'
         )
-    plan = _Plan(
+    annealer = _Annealer(
         system=system,
         schedule=make_schedule(schedule, temperatures, default=1000),
         heat_bath=kernel == "heat bath",
@@ -135,30 +132,23 @@ def anneal(
         updates=updates,
         start=start,
         burn_in=burn_in,
-        entropy=entropy_of(random_seed),
     )
-    blocks = [
-        _Block(direction, index, min(plan.lanes, chains - index * plan.lanes))
-        for index in range(-(-chains // plan.lanes))
-        for direction in Direction
-    ]
-    runs = _run(plan, blocks, cores, progressbar)
     attrs = {
         "system": repr(system),
-        "schedule": plan.schedule.name,
         "step": f"{kernel}, {sites} sites, {updates} updates",
         "upper_bound": _STATUS[start],
         "burn_in": burn_in if start == "swendsen-wang" else 0,
         "critical_beta": system.critical_beta,
-        "random_seed": recorded(plan.entropy),
-        "sampling_time": time.perf_counter() - started,
     }
-    return to_datatree([block.direction for block in blocks], runs, plan.schedule.betas, attrs)
+    return anneal_blocks(
+        annealer, attrs,
+        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """What all blocks of chains share."""
+class _Annealer:
+    """A lattice model, and how its chains move and start."""
 
     system: Lattice
     schedule: Schedule
@@ -167,101 +157,69 @@ class _Plan:
     updates: int
     start: str
     burn_in: int
-    entropy: Entropy
-    stop: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    """Set where the blocks at work shall end early."""
 
-    @property
+    @cached_property
     def chain_type(self) -> type[IsingChains] | type[PottsChains]:
         return IsingChains if isinstance(self.system, Ising) else PottsChains
 
-    @property
-    def lanes(self) -> int:
+    @cached_property
+    def block_size(self) -> int:
         return self.chain_type.lanes
 
-    def stream(self, purpose: Purpose, *key: int) -> np.random.SeedSequence:
-        """The random stream of (purpose, data set 0, direction, block), whoever runs it."""
-        return stream(self.entropy, purpose, 0, *key)
-
-    def site_order(self, direction: Direction) -> Callable[[int], np.ndarray]:
+    def site_order(self, block: Block) -> Callable[[int], np.ndarray]:
         """Sites that K_t visits, in this order; K_t† visits them in the opposite one."""
-        way = 1 if direction is Direction.FORWARD else -1
+        way = 1 if block.direction is Direction.FORWARD else -1
         if self.sites == "checkerboard":
             parity = np.indices((self.system.L,) * 2).sum(axis=0).ravel() % 2
             order = np.resize(np.argsort(parity, kind="stable"), self.updates)[::way].copy()
             return lambda t: order
-        (key,) = self.stream(Purpose.SITES).generate_state(1, np.uint64)
+        # One sequence for both directions and all blocks
+        (key,) = stream(block.entropy, Purpose.SITES, 0).generate_state(1, np.uint64)
         n, n_sites = self.updates, self.system.n_sites
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
-
-class _Block(NamedTuple):
-    """Some chains of one direction that run side by side."""
-
-    direction: Direction
-    index: int
-    n: int
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return int(self.direction is Direction.REVERSE), self.index
-
-    def run(self, plan: _Plan) -> AnnealingRun | None:
-        """Anneal the chains; the result depends on the plan alone. None if told to stop."""
-        betas, last = plan.schedule.betas, plan.schedule.n_temperatures
-        seed = plan.stream(Purpose.ANNEAL, *self.key)
-        chains = plan.chain_type(plan.system, seed, plan.heat_bath, self._starts(plan))
-        increments = np.append(plan.schedule.increments, 0.0)
-        log_weight = np.zeros(self.n)
+    def run(self, block: Block) -> AnnealingRun:
+        """Anneal the chains of a block; their log weights are NaN where it ends early."""
+        betas, last = self.schedule.betas, self.schedule.n_temperatures
+        starts = self._starts(block)
+        chains = self.chain_type(self.system, block.stream(Purpose.ANNEAL), self.heat_bath, starts)
+        increments = np.append(self.schedule.increments, 0.0)
+        log_weight = np.zeros(block.chains)
         mean, sd, acceptance = np.full((3, last + 1), np.nan)
 
         def measure(t: int) -> None:
             # In both directions ℓ of the state at β_t is weighed by the increment that follows.
-            log_likelihood = plan.system.log_likelihood(chains.satisfied_bonds()[: self.n])
+            satisfied = chains.satisfied_bonds()[: block.chains]
+            log_likelihood = self.system.log_likelihood_of_bonds(satisfied)
             mean[t], sd[t] = log_likelihood.mean(), log_likelihood.std()
             log_weight[:] += increments[t] * log_likelihood
 
-        order = plan.site_order(self.direction)
-        measure(self.direction.start(last))
-        for t, arrival in self.direction.moves(last):
-            if plan.stop[0]:
-                return None
-            changes = chains.move(betas[t], order(t))
-            if not plan.heat_bath:
-                acceptance[t] = changes / (chains.lanes * plan.updates)
-            measure(arrival)
-        return finished_block(self.direction, log_weight, mean, sd, acceptance)
-
-    def _starts(self, plan: _Plan) -> np.ndarray | None:
-        """Colours of every chain at β = 1, for reverse chains; None means the uniform prior."""
-        if self.direction is Direction.FORWARD:
-            return None
-        system = plan.system
-        states = np.zeros((self.n, system.n_sites), np.uint8)
-        if plan.start == "ordered":
-            states[:] = np.arange(self.n)[:, None] % system.n_colours
-        keys = plan.stream(Purpose.START, *self.key).generate_state(self.n, np.uint64)
-        for c, key in enumerate(keys):
-            if plan.stop[0]:
+        order = self.site_order(block)
+        measure(block.direction.start(last))
+        for t, arrival in block.direction.moves(last):
+            if block.stop[0]:
+                log_weight[:] = np.nan
                 break
-            if plan.start == "exact":
-                states[c] = perfect_state(system, 1.0, key)
-            elif plan.start == "swendsen-wang":
-                kept = -np.expm1(-system.bond_strength)
-                args = (neighbours(system.L), kept, system.n_colours, key, plan.burn_in)
-                states[c] = swendsen_wang(states[c], *args)
-        return np.resize(states, (plan.lanes, system.n_sites))  # idle lanes repeat chains
+            changes = chains.move(betas[t], order(t))
+            if not self.heat_bath:
+                acceptance[t] = changes / (chains.lanes * self.updates)
+            measure(arrival)
+        return block_run(block.direction, log_weight, mean, sd, acceptance)
 
-
-def _run(plan: _Plan, blocks: list[_Block], cores: int, progressbar: bool) -> list[AnnealingRun]:
-    """Run all blocks on threads; after Ctrl-C those that were not finished are NaN."""
-    totals = {d.value: sum(block.n for block in blocks if block.direction is d) for d in Direction}
-    runs = [unfinished_block(block.n, len(plan.schedule.betas)) for block in blocks]
-    with ChainProgress(totals, progressbar) as progress, ThreadPool(plan, cores, plan.stop) as pool:
-        try:
-            for i, run in pool.run(blocks):
-                runs[i] = run
-                progress.finished(blocks[i].direction.value, *run.log_weight)
-        except KeyboardInterrupt:
-            keep_finished(runs)
-    return runs
+    def _starts(self, block: Block) -> np.ndarray | None:
+        """Colours of every chain at β = 1, for reverse chains; None means the uniform prior."""
+        if block.direction is Direction.FORWARD:
+            return None
+        states = np.zeros((block.chains, self.system.n_sites), np.uint8)
+        if self.start == "ordered":
+            states[:] = np.arange(block.chains)[:, None] % self.system.n_colours
+        model = random_cluster(self.system)
+        keys = block.stream(Purpose.START).generate_state(block.chains, np.uint64)
+        for state, key in zip(states, keys, strict=True):
+            if block.stop[0]:
+                break
+            if self.start == "exact":
+                state[:] = perfect_state(self.system, 1.0, key, block.stop)
+            elif self.start == "swendsen-wang":
+                state[:] = swendsen_wang(model, state, key, self.burn_in)
+        return np.resize(states, (self.block_size, self.system.n_sites))  # idle lanes repeat chains

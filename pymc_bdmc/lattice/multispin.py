@@ -6,6 +6,7 @@ from scipy.special import expit
 
 from pymc_bdmc.lattice.randomness import (
     GENERATOR_WORDS,
+    Spins,
     next_word,
     random_words,
     seed_generators,
@@ -50,21 +51,18 @@ class IsingChains:
     ):
         self._system, self._heat_bath = system, heat_bath
         self._neighbours = neighbours(system.L)
-        self._generators = seed_generators(stream, WORDS)
-        if start is None:
-            self._spins = random_words(self._generators, system.n_sites)
-        else:
-            self._spins = pack(start.T)
+        generators = seed_generators(stream, WORDS)
+        values = random_words(generators, system.n_sites) if start is None else pack(start.T)
+        self._spins = Spins(values, generators)
 
     def move(self, beta: float, sites: np.ndarray) -> int:
         """Update the sites in this order; return the number of accepted changes."""
         planes = flip_planes(beta * self._system.bond_strength / 2, self._heat_bath)
-        args = (self._spins, self._generators, sites, self._neighbours, planes, self._heat_bath)
-        return flip_spins(*args)
+        return flip_spins(self._spins, sites, self._neighbours, planes, self._heat_bath)
 
     def satisfied_bonds(self) -> np.ndarray:
         """Bonds between equal neighbours by chain, shape (LANES,)."""
-        return self._system.n_bonds - unsatisfied_bonds(self._spins, self._neighbours)
+        return self._system.n_bonds - unsatisfied_bonds(self._spins.values, self._neighbours)
 
 
 def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
@@ -92,7 +90,7 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def flip_spins(spins, generators, sites, neighbours, planes, heat_bath):
+def flip_spins(chains, sites, neighbours, planes, heat_bath):
     """Update the sites one after another in all lanes; return the number of flips.
 
     A lane flips where a 64-bit uniform number U is below its probability p. Random words give one
@@ -102,19 +100,18 @@ def flip_spins(spins, generators, sites, neighbours, planes, heat_bath):
 
     Parameters
     ----------
-    spins : ndarray of uint64, shape (n_sites, WORDS)
-        Lane c is bit c % 64 of word c // 64; changed in place.
-    generators : ndarray of uint64, shape (4, WORDS)
-        `randomness.seed_generators`; changed in place.
+    chains : Spins
+        Lane c is bit c % 64 of word c // 64.
     sites : ndarray of int64, shape (n,)
     neighbours : ndarray of int64, shape (n_sites, 4)
     planes : ndarray of uint64, shape (64, 3)
         `flip_planes`.
     heat_bath : bool
     """
+    spins = chains.values
     # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
     states = np.empty((GENERATOR_WORDS, WORDS), np.uint64)
-    states[:] = generators
+    states[:] = chains.generators
     strong, weak, tie, flip, undecided = 0, 1, 2, 3, 4
     lanes = np.empty((5, WORDS), np.uint64)
     flips = 0
@@ -156,7 +153,7 @@ def flip_spins(spins, generators, sites, neighbours, planes, heat_bath):
         for w in range(WORDS):
             spins[site, w] ^= lanes[flip, w]
             flips += _count_ones(lanes[flip, w])
-    generators[:] = states
+    chains.generators[:] = states
     return flips
 
 

@@ -5,6 +5,7 @@ from numba import njit
 
 from pymc_bdmc.lattice.randomness import (
     GENERATOR_WORDS,
+    Spins,
     next_word,
     random_words,
     seed_generators,
@@ -43,37 +44,34 @@ class PottsChains:
         self._system = system
         self._move = heat_bath_moves if heat_bath else metropolis_moves
         self._neighbours = neighbours(system.L)
-        self._generators = seed_generators(stream, LANES)
+        generators = seed_generators(stream, LANES)
         if start is None:
-            words = random_words(self._generators, system.n_sites)
+            words = random_words(generators, system.n_sites)
             high = (words >> np.uint64(32)) * np.uint64(system.n_colours)
-            self._spins = (high >> np.uint64(32)).astype(np.uint8)
+            values = (high >> np.uint64(32)).astype(np.uint8)
         else:
-            self._spins = start.T.copy()
+            values = start.T.copy()
+        self._spins = Spins(values, generators)
 
     def move(self, beta: float, sites: np.ndarray) -> int:
         """Update the sites in this order; return the number of accepted changes."""
         interaction, q = beta * self._system.bond_strength, self._system.n_colours
-        args = (self._spins, self._generators, sites, self._neighbours, interaction, q)
-        return self._move(*args)
+        return self._move(self._spins, sites, self._neighbours, interaction, q)
 
     def satisfied_bonds(self) -> np.ndarray:
         """Bonds between equal neighbours by chain, shape (LANES,)."""
-        return satisfied_bonds(self._spins, self._neighbours)
+        return satisfied_bonds(self._spins.values, self._neighbours)
 
 
 @njit(nogil=True, cache=True)
-def metropolis_moves(spins, generators, sites, neighbours, interaction, q):
+def metropolis_moves(chains, sites, neighbours, interaction, q):
     """Propose another colour at one site after another; return the number of changes.
 
     Of a random word the lower half chooses the colour and the upper half accepts, 32 bits each.
 
     Parameters
     ----------
-    spins : ndarray of uint8, shape (n_sites, LANES)
-        Changed in place.
-    generators : ndarray of uint64, shape (4, LANES)
-        `randomness.seed_generators`; changed in place.
+    chains : Spins
     sites : ndarray of int64, shape (n,)
         Chains share the order of the sites and nothing else.
     neighbours : ndarray of int64, shape (n_sites, 4)
@@ -81,9 +79,10 @@ def metropolis_moves(spins, generators, sites, neighbours, interaction, q):
         K = β J.
     q : int
     """
+    spins = chains.values
     # Local arrays of fixed shape: the compiler knows that their rows do not overlap.
     states = np.empty((GENERATOR_WORDS, LANES), np.uint64)
-    states[:] = generators
+    states[:] = chains.generators
     one, two, three, four = np.exp(-interaction * np.arange(1, 5)) * 2.0**32
     others = np.uint64(q - 1)
     changes = 0
@@ -103,20 +102,21 @@ def metropolis_moves(spins, generators, sites, neighbours, interaction, q):
             accept = (lost <= 0) | (np.float64(word >> np.uint64(32)) < limit)
             changes += np.int64(accept)
             spins[site, c] = np.uint8(new if accept else old)
-    generators[:] = states
+    chains.generators[:] = states
     return changes
 
 
 @njit(nogil=True, cache=True)
-def heat_bath_moves(spins, generators, sites, neighbours, interaction, q):
+def heat_bath_moves(chains, sites, neighbours, interaction, q):
     """Draw one site after another from its conditional distribution; return zero.
 
     A colour that n neighbours have weighs exp(K n) = 1 + (e^K − 1) + … , one increment for each
     of these neighbours. So the draw is of a colour at random (weight q) or of a neighbour
     (weight: its increment), whose colour is taken over. Parameters as in `metropolis_moves`.
     """
+    spins = chains.values
     states = np.empty((GENERATOR_WORDS, LANES), np.uint64)
-    states[:] = generators
+    states[:] = chains.generators
     one, two, three, four = np.exp(interaction * np.arange(1, 5)) - np.exp(
         interaction * np.arange(4)
     )
@@ -140,7 +140,7 @@ def heat_bath_moves(spins, generators, sites, neighbours, interaction, q):
             new = s3 if u >= top2 else new
             new = s4 if u >= top3 else new
             spins[site, c] = np.uint8(new)
-    generators[:] = states
+    chains.generators[:] = states
     return 0
 
 

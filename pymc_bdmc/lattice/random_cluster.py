@@ -6,23 +6,52 @@ bath is monotone for q ≥ 1 and mixes fast on both sides of the phase transitio
 spins hardly flip. A colour at random for each cluster turns it into a Potts state.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.lattice.randomness import uniform
 from pymc_bdmc.lattice.systems import Lattice, neighbours
+from pymc_bdmc.streams import RandomSeed, entropy_of
 
-__all__ = ["perfect_samples", "perfect_state", "swendsen_wang"]
+__all__ = ["RandomCluster", "perfect_samples", "perfect_state", "random_cluster", "swendsen_wang"]
 
 MAX_SWEEPS = 2**14
 
 
+class RandomCluster(NamedTuple):
+    """The random-cluster model of a lattice at one β, as the compiled loops take it."""
+
+    neighbours: np.ndarray
+    """Shape (n_sites, 4), int64."""
+    kept: float
+    """p = 1 − exp(−K)."""
+    n_colours: int
+    """q."""
+
+
+class _Search(NamedTuple):
+    """What searches along open bonds reuse, so that none has to clear it."""
+
+    marks: np.ndarray
+    """Shape (n_sites,), int64: the last search that came by, and from which end."""
+    queues: np.ndarray
+    """Shape (2, n_sites), int64: sites that were reached from either end."""
+    count: np.ndarray
+    """Shape (1,), int64: searches so far."""
+
+
+def random_cluster(system: Lattice, beta: float = 1.0) -> RandomCluster:
+    """The random-cluster model of a lattice at β."""
+    kept = -np.expm1(-beta * system.bond_strength)
+    return RandomCluster(neighbours(system.L), float(kept), system.n_colours)
+
+
 def perfect_samples(
-    system: Lattice,
-    n: int,
-    beta: float = 1.0,
-    random_seed: int | np.random.SeedSequence | None = None,
+    system: Lattice, n: int, beta: float = 1.0, random_seed: RandomSeed = None
 ) -> np.ndarray:
     """Independent exact samples from f_β, by coupling from the past (Propp and Wilson 1996).
 
@@ -34,7 +63,7 @@ def perfect_samples(
         Number of samples.
     beta : float
         Inverse temperature, at least 0.
-    random_seed : int or SeedSequence, optional
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
 
     Returns
     -------
@@ -59,20 +88,22 @@ def perfect_samples(
     check_counts(n=n)
     if not beta >= 0:
         raise ValueError(f"beta: must not be negative, got {beta!r}.")
-    stream = random_seed
-    if not isinstance(stream, np.random.SeedSequence):
-        stream = np.random.SeedSequence(random_seed)
-    keys = stream.generate_state(n, np.uint64)
-    states = np.stack([perfect_state(system, beta, key) for key in keys])
+    keys = np.random.SeedSequence(entropy_of(random_seed)).generate_state(n, np.uint64)
+    states = np.empty((n, system.n_sites), np.uint8)
+    with interruptible() as stop:
+        for state, key in zip(states, keys, strict=True):
+            state[:] = perfect_state(system, beta, key, stop)
+            if stop[0]:
+                raise KeyboardInterrupt
     return states.reshape(n, system.L, system.L)
 
 
-def perfect_state(system: Lattice, beta: float, key: np.uint64) -> np.ndarray:
-    """One exact sample, uint8 of shape (n_sites,), that depends on the key alone."""
-    kept = -np.expm1(-beta * system.bond_strength)
-    colours, sweeps = _couple_from_the_past(
-        neighbours(system.L), kept, system.n_colours, key, MAX_SWEEPS
-    )
+def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray) -> np.ndarray:
+    """One exact sample, uint8 of shape (n_sites,), that depends on the key alone.
+
+    Where ``stop`` (shape (1,)) is set, it ends early with a state that means nothing.
+    """
+    colours, sweeps = _couple_from_the_past(random_cluster(system, beta), key, MAX_SWEEPS, stop)
     if sweeps < 0:
         raise RuntimeError(
             f"start: coupling from the past of {system} takes more than {MAX_SWEEPS} sweeps at "
@@ -82,37 +113,37 @@ def perfect_state(system: Lattice, beta: float, key: np.uint64) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def _couple_from_the_past(neighbours, kept, q, key, max_sweeps):
+def _couple_from_the_past(model, key, max_sweeps, stop):
     """Colours of one exact sample, and how far in the past it starts (−1: too far)."""
-    n_sites = neighbours.shape[0]
+    n_sites, kept = model.neighbours.shape[0], model.kept
     n_bonds = 2 * n_sites
-    low = kept / (kept + q * (1 - kept))  # to open a bond that joins two clusters
-    marks = np.zeros(n_sites, np.int64)
-    queues = np.empty((2, n_sites), np.int64)
+    low = kept / (kept + model.n_colours * (1 - kept))  # to open a bond that joins two clusters
+    search = _Search(
+        np.zeros(n_sites, np.int64), np.empty((2, n_sites), np.int64), np.zeros(1, np.int64)
+    )
     top, bottom = np.empty(n_bonds, np.bool_), np.empty(n_bonds, np.bool_)
-    searches = 0
     past = 4
     while past <= max_sweeps:
         top[:], bottom[:] = True, False
         differing = n_bonds
         for sweep in range(past, 0, -1):
+            if stop[0]:
+                return np.zeros(n_sites, np.uint8), past
             for bond in range(n_bonds):
                 u = uniform(key, np.int64(sweep) * n_bonds + bond)
                 if u < low or u >= kept:
                     in_bottom = in_top = u < low
                 else:
-                    searches += 1
-                    in_bottom = _joined(bond, bottom, neighbours, marks, queues, searches)
+                    in_bottom = _joined(model.neighbours, bottom, bond, search)
                     in_top = in_bottom  # what is joined in the bottom state is so in the top one
                     if not in_bottom and differing:
-                        searches += 1
-                        in_top = _joined(bond, top, neighbours, marks, queues, searches)
+                        in_top = _joined(model.neighbours, top, bond, search)
                 differing += np.int64(in_top != in_bottom) - np.int64(top[bond] != bottom[bond])
                 bottom[bond], top[bond] = in_bottom, in_top
         if differing == 0:
-            return _colour_clusters(bottom, neighbours, q, key, 0), past
+            return _colour_clusters(model, bottom, key, 0), past
         past *= 2
-    return np.empty(0, np.uint8), -1
+    return np.zeros(n_sites, np.uint8), -1
 
 
 @njit(nogil=True, cache=True)
@@ -122,12 +153,15 @@ def _bond(site, near, direction):
 
 
 @njit(nogil=True, cache=True)
-def _joined(bond, is_open, neighbours, marks, queues, search):
+def _joined(neighbours, is_open, bond, search):
     """Whether the ends of a bond are connected by others: breadth first from both ends in turn."""
+    search.count[0] += 1
+    marks, queues = search.marks, search.queues
+    first_mark = 2 * search.count[0]  # of this search, from the start; from the goal one more
     start = bond // 2
     goal = neighbours[start, bond % 2]
     queues[0, 0], queues[1, 0] = start, goal
-    marks[start], marks[goal] = 2 * search, 2 * search + 1
+    marks[start], marks[goal] = first_mark, first_mark + 1
     read, written = [0, 0], [1, 1]
     side = 0
     while read[side] < written[side]:
@@ -136,10 +170,10 @@ def _joined(bond, is_open, neighbours, marks, queues, search):
         for direction in range(4):
             near = neighbours[site, direction]
             link = _bond(site, near, direction)
-            if is_open[link] and link != bond and marks[near] != 2 * search + side:
-                if marks[near] == 2 * search + 1 - side:
+            if is_open[link] and link != bond and marks[near] != first_mark + side:
+                if marks[near] == first_mark + 1 - side:
                     return True
-                marks[near] = 2 * search + side
+                marks[near] = first_mark + side
                 queues[side, written[side]] = near
                 written[side] += 1
         side = 1 - side
@@ -147,8 +181,9 @@ def _joined(bond, is_open, neighbours, marks, queues, search):
 
 
 @njit(nogil=True, cache=True)
-def _colour_clusters(is_open, neighbours, q, key, place):
+def _colour_clusters(model, is_open, key, place):
     """Give every cluster of open bonds one of q colours; uses n_sites numbers from a place."""
+    neighbours = model.neighbours
     n_sites = neighbours.shape[0]
     colours = np.empty(n_sites, np.uint8)
     seen = np.zeros(n_sites, np.bool_)
@@ -156,7 +191,7 @@ def _colour_clusters(is_open, neighbours, q, key, place):
     for first in range(n_sites):
         if seen[first]:
             continue
-        colour = np.uint8(uniform(key, place + first) * q)
+        colour = np.uint8(uniform(key, place + first) * model.n_colours)
         seen[first], queue[0] = True, first
         read, written = 0, 1
         while read < written:
@@ -173,21 +208,19 @@ def _colour_clusters(is_open, neighbours, q, key, place):
 
 
 @njit(nogil=True, cache=True)
-def swendsen_wang(colours, neighbours, kept, q, key, n_sweeps):
+def swendsen_wang(model, colours, key, n_sweeps):
     """Apply sweeps of Swendsen and Wang (1987) to colours; return the last state.
 
     Parameters
     ----------
+    model : RandomCluster
     colours : ndarray of uint8, shape (n_sites,)
         Left as it is.
-    neighbours : ndarray of int64, shape (n_sites, 4)
-    kept : float
-        p = 1 − exp(−K).
-    q : int
     key : uint64
         The sweeps depend on it alone.
     n_sweeps : int
     """
+    neighbours = model.neighbours
     n_sites = neighbours.shape[0]
     is_open = np.empty(2 * n_sites, np.bool_)
     for sweep in range(n_sweeps):
@@ -195,6 +228,6 @@ def swendsen_wang(colours, neighbours, kept, q, key, n_sweeps):
         for bond in range(2 * n_sites):
             site, near = bond // 2, neighbours[bond // 2, bond % 2]
             equal = colours[site] == colours[near]
-            is_open[bond] = equal and uniform(key, place + bond) < kept
-        colours = _colour_clusters(is_open, neighbours, q, key, place + 2 * n_sites)
+            is_open[bond] = equal and uniform(key, place + bond) < model.kept
+        colours = _colour_clusters(model, is_open, key, place + 2 * n_sites)
     return colours

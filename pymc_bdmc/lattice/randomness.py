@@ -1,10 +1,13 @@
 """Random words inside compiled loops: a vectorisable generator, and numbers by their place."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 __all__ = [
     "GENERATOR_WORDS",
+    "Spins",
     "next_word",
     "random_sites",
     "random_words",
@@ -15,6 +18,15 @@ __all__ = [
 GENERATOR_WORDS = 4
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Spins(NamedTuple):
+    """The spins of a block of chains, and the generators that move them; changed in place."""
+
+    values: np.ndarray
+    """Shape (n_sites, W): a chain a bit of uint64, or a chain a byte of uint8."""
+    generators: np.ndarray
+    """Shape (GENERATOR_WORDS, W), uint64; `seed_generators`."""
 
 
 def seed_generators(stream: np.random.SeedSequence, n: int) -> np.ndarray:

@@ -4,11 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.lattice.exact import kaufman_log_z, transfer_matrix_log_z
+from pymc_bdmc.lattice.heat_bath import sweep
 
 __all__ = ["Ising", "Lattice", "Potts", "neighbours"]
 
@@ -20,12 +22,16 @@ class Lattice(ABC):
     """Colours on the sites of an L × L square with periodic boundaries, where equals attract.
 
     The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E: the prior is uniform over all q^(L²)
-    states, so log Z stands for log(Z/Z_0). A state is an array of colours 0 … q − 1. On a 2 × 2
-    lattice, neighbours are joined by two bonds.
+    states, so log Z stands for log(Z/Z_0). States are arrays of colours 0 … q − 1, of shape
+    (…, L, L). On a 2 × 2 lattice, neighbours are joined by two bonds.
+
+    `anneal` moves chains by the thousand, all at one β; for `temper` a model draws and moves
+    states with a β each.
     """
 
     L: int
     coupling: float
+    description: ClassVar[str] = "heat bath, row by row"
 
     @property
     @abstractmethod
@@ -38,7 +44,7 @@ class Lattice(ABC):
         """What ℓ gains when a bond's two sites become equal, nats."""
 
     @abstractmethod
-    def log_likelihood(self, satisfied: ArrayLike) -> np.ndarray:
+    def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
         """ℓ = −E of states with so many satisfied bonds (of equal neighbours), nats."""
 
     @abstractmethod
@@ -83,6 +89,27 @@ class Lattice(ABC):
         equal = sum((states == np.roll(states, 1, axis)).astype(np.int64) for axis in (-1, -2))
         return equal.sum(axis=(-1, -2))
 
+    def log_likelihood(self, states: ArrayLike) -> np.ndarray:
+        """ℓ = −E of states of shape (…, L, L), nats."""
+        return self.log_likelihood_of_bonds(self.satisfied_bonds(states))
+
+    def draw_prior(self, chains: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw uniform colours, uint8 of shape (chains, L, L)."""
+        return rng.integers(self.n_colours, size=(chains, self.L, self.L), dtype=np.uint8)
+
+    def step(self, states: np.ndarray, betas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Update all sites of every state at its own β, in place.
+
+        Parameters
+        ----------
+        states : ndarray of uint8, shape (chains, L, L)
+        betas : ndarray of shape (chains,)
+        rng : Generator
+        """
+        strengths = np.asarray(betas, dtype=float) * self.bond_strength
+        sweep(states, strengths, self.n_colours, rng.random(states.shape))
+        return states
+
 
 @dataclass(frozen=True)
 class Ising(Lattice):
@@ -125,7 +152,7 @@ class Ising(Lattice):
         """2 J."""
         return 2 * self.coupling
 
-    def log_likelihood(self, satisfied: ArrayLike) -> np.ndarray:
+    def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
         """J (satisfied − unsatisfied bonds), nats."""
         return self.coupling * (2.0 * np.asarray(satisfied) - self.n_bonds)
 
@@ -178,7 +205,7 @@ class Potts(Lattice):
         """J."""
         return self.coupling
 
-    def log_likelihood(self, satisfied: ArrayLike) -> np.ndarray:
+    def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
         """J times the satisfied bonds, nats."""
         return self.coupling * np.asarray(satisfied)
 

@@ -1,19 +1,17 @@
 """Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
 
-import time
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.annealing.blocks import keep_finished, unfinished_block
 from pymc_bdmc.arguments import check_counts
-from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.blocks import Block, anneal_blocks
 from pymc_bdmc.rbm.machine import RBM
-from pymc_bdmc.results.blocks import to_datatree
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import RandomSeed, entropy_of, recorded, stream
-from pymc_bdmc.types import Direction
+from pymc_bdmc.streams import Purpose, RandomSeed
+from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["anneal"]
 
@@ -29,6 +27,7 @@ def anneal(
     schedule: str | Schedule = "linear",
     burn_in: int = 1000,
     random_seed: RandomSeed = None,
+    cores: int | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich the log partition function of an RBM between forward and reverse chains.
@@ -38,7 +37,7 @@ def anneal(
     rbm : RBM
         With the prior and the integrated layer that it was given.
     chains : int, default 100
-        Chains per direction, at least 2.
+        Chains per direction, at least 2. They are run 100 at a time.
     temperatures : int or array_like of shape (T + 1,), default 1000
         T, the number of transitions of a chain, or the inverse temperatures themselves.
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
@@ -48,18 +47,23 @@ def anneal(
         sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
         heuristic without any sweep. Otherwise they start from exact samples.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result, whatever ``cores``.
+    cores : int, optional
+        Threads. Default: as many as the machine has, at most 4.
     progressbar : bool, default True
 
     Returns
     -------
     DataTree
         ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
-        plots. On Ctrl-C, blocks of chains that were not finished are NaN.
+        plots. After Ctrl-C, blocks of chains that were not finished are NaN.
 
     Raises
     ------
     ValueError
         Names the argument and the remedy.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or twice.
 
     Examples
     --------
@@ -71,35 +75,37 @@ def anneal(
     >>> bool(abs(value - rbm.log_z()) < 4 * error)
     True
     """
-    started = time.perf_counter()
-    check_counts(chains=chains, burn_in=burn_in)
-    schedule = make_schedule(schedule, temperatures, default=1000)
-    betas = schedule.betas
-    entropy = entropy_of(random_seed)
-    blocks = [(d, first) for first in range(0, chains, _BLOCK) for d in Direction]
-    runs = [unfinished_block(min(_BLOCK, chains - first), len(betas)) for _, first in blocks]
-    with ChainProgress({d.value: chains for d in Direction}, progressbar) as progress:
-        try:
-            for i, (direction, first) in enumerate(blocks):
-                reverse = direction is Direction.REVERSE
-                rng = np.random.default_rng(stream(entropy, 0, int(reverse), first))
-                size = runs[i].log_weight.size
-                if reverse:
-                    state = rbm.draw_posterior(size, rng, burn_in)
-                else:
-                    state = rbm.draw_prior(size, rng)
-                runs[i] = rbm.run(state, betas, direction, rng)
-                progress.finished(direction.value, *runs[i].log_weight)
-        except KeyboardInterrupt:
-            keep_finished(runs)
+    if not isinstance(rbm, RBM):
+        raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {rbm!r}.")
+    check_counts(burn_in=burn_in)
+    annealer = _Annealer(rbm, make_schedule(schedule, temperatures, default=1000), burn_in)
     status = rbm.posterior_status(burn_in)
     attrs = {
         "system": f"RBM {rbm.a.size}x{rbm.b.size}",
-        "schedule": schedule.name,
         "step": rbm.description,
         "upper_bound": status,
         "burn_in": burn_in if status == "burned-in" else 0,
-        "random_seed": recorded(entropy),
-        "sampling_time": time.perf_counter() - started,
     }
-    return to_datatree([direction for direction, _ in blocks], runs, betas, attrs)
+    return anneal_blocks(
+        annealer, attrs,
+        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Annealer:
+    """A machine, and how its chains are annealed."""
+
+    rbm: RBM
+    schedule: Schedule
+    burn_in: int
+    block_size: int = _BLOCK
+
+    def run(self, block: Block) -> AnnealingRun:
+        """Anneal the chains of a block; their log weights are NaN where it ends early."""
+        rng = np.random.default_rng(block.stream(Purpose.ANNEAL))
+        if block.direction is Direction.FORWARD:
+            state = self.rbm.draw_prior(block.chains, rng)
+        else:
+            state = self.rbm.draw_posterior(block.chains, rng, self.burn_in, block.stop)
+        return self.rbm.run(state, self.schedule.betas, block.direction, rng, block.stop)

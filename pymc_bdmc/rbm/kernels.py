@@ -8,13 +8,23 @@ c_j + β (d_j + (x M)_j).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "anneal", "enumerate_states", "free_energies", "sweep"]
+__all__ = [
+    "LANES",
+    "Layer",
+    "Layers",
+    "Units",
+    "anneal",
+    "enumerate_states",
+    "free_energies",
+    "sweep",
+]
 
 LANES = 16
 """Random streams of a chain, advanced together: what one AVX-512 register holds."""
@@ -25,6 +35,37 @@ _FACTORS = 1000
 _single = np.float32
 _word = np.uint32
 _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; NaN stays NaN
+
+
+class Layer(NamedTuple):
+    """Log odds c + β d of a layer's units without input, and the weights to the other; float32."""
+
+    c: np.ndarray
+    """Shape (n_units,)."""
+    d: np.ndarray
+    """Shape (n_units,)."""
+    weights: np.ndarray
+    """Shape (n_units, units of the other layer)."""
+
+
+class Layers(NamedTuple):
+    """A machine as the kernels see it: y is drawn first in every sweep."""
+
+    x: Layer
+    y: Layer
+    constant: float
+    """Added to ℓ."""
+
+
+class Units(NamedTuple):
+    """Both layers' units of n chains, and the chains' random streams; changed in place."""
+
+    x: np.ndarray
+    """Shape (n, n_x), float32."""
+    y: np.ndarray
+    """Shape (n, n_y), float32."""
+    streams: np.ndarray
+    """Shape (n, 4, LANES), uint32."""
 
 
 @intrinsic
@@ -85,12 +126,13 @@ def _exp_double(x):
 
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
-def _sample(c, d, inputs, beta, streams, uniforms, y):
+def _sample(layer, inputs, beta, streams, uniforms, y):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
     ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021), of which the upper 23 bits
     make a uniform number; probabilities are so exact to 2^−23.
     """
+    c, d = layer.c, layer.d
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
     for first in range(0, y.size, LANES):
         for lane in range(LANES):
@@ -134,8 +176,9 @@ def _log_sum(c, d, inputs, beta):
 
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
-def _slope(c, d, inputs, beta):
+def _slope(layer, inputs, beta):
     """Derivative of `_log_sum` by β: the mean of `_dot` over y."""
+    c, d = layer.c, layer.d
     total = 0.0
     for j in range(c.size):
         total += (d[j] + inputs[j]) / (
@@ -145,24 +188,21 @@ def _slope(c, d, inputs, beta):
 
 
 @njit(cache=True, nogil=True)
-def anneal(x, y, matrix, transpose, cx, dx, cy, dy, constant, betas, forward, integrated, streams):
+def anneal(layers, units, betas, forward, integrated, stop):
     """Anneal a block of chains in place and return log weights and the path of ℓ.
 
     Parameters
     ----------
-    x, y : ndarray of shape (n, n_x), (n, n_y), float32
-        The layers; y is drawn first in every sweep.
-    matrix, transpose : ndarray of shape (n_x, n_y), (n_y, n_x), float32
-    cx, dx, cy, dy : ndarray, float32
-        Prior log odds, and what the likelihood adds to them.
-    constant : float
-        Added to ℓ.
+    layers : Layers
+    units : Units
+        Of n chains.
     betas : ndarray of shape (T + 1,)
     forward : bool
         Whether x_0 comes first; else x_T.
     integrated : bool
         Whether the chain's state is x alone, with y summed over.
-    streams : ndarray of shape (n, 4, LANES), uint32
+    stop : ndarray of shape (1,)
+        Where it is set, the chains end early and their log weights are NaN.
 
     Returns
     -------
@@ -170,58 +210,66 @@ def anneal(x, y, matrix, transpose, cx, dx, cy, dy, constant, betas, forward, in
     mean, sd : ndarray of shape (T + 1,)
         Of ℓ over the chains.
     """
+    x, y, c, d = units.x, units.y, layers.y.c, layers.y.d
     n, last = len(x), len(betas) - 1
     log_weight, mean, sd = np.zeros(n), np.zeros(last + 1), np.zeros(last + 1)
     ell = np.empty(n)
     to_y, to_x = np.empty_like(y), np.empty_like(x)
     uniforms = np.empty(max(x.shape[1], y.shape[1]) + LANES, _single)
-    still = np.zeros_like(dx)
+    still = np.zeros_like(layers.x.d)
     for s in range(last + 1):
-        np.dot(x, matrix, to_y)
+        if stop[0]:
+            log_weight[:] = np.nan
+            break
+        np.dot(x, layers.x.weights, to_y)
         here = s if forward else last - s
         for i in range(n):
-            fixed = _dot(x[i], dx, still) + constant
+            fixed = _dot(x[i], layers.x.d, still) + layers.constant
             if integrated:
-                ell[i] = fixed + _slope(cy, dy, to_y[i], _single(betas[here]))
+                ell[i] = fixed + _slope(layers.y, to_y[i], _single(betas[here]))
             else:
-                ell[i] = fixed + _dot(y[i], dy, to_y[i])
+                ell[i] = fixed + _dot(y[i], d, to_y[i])
             if here < last and not integrated:
                 log_weight[i] += (betas[here + 1] - betas[here]) * ell[i]
             elif here < last:
                 log_weight[i] += (betas[here + 1] - betas[here]) * fixed
-                log_weight[i] += _log_sum(cy, dy, to_y[i], betas[here + 1])
-                log_weight[i] -= _log_sum(cy, dy, to_y[i], betas[here])
+                log_weight[i] += _log_sum(c, d, to_y[i], betas[here + 1])
+                log_weight[i] -= _log_sum(c, d, to_y[i], betas[here])
         mean[here], sd[here] = ell.mean(), ell.std()
         if s < last:
             beta = _single(betas[s + 1] if forward else betas[last - s])
             for i in range(n):
-                _sample(cy, dy, to_y[i], beta, streams[i], uniforms, y[i])
-            np.dot(y, transpose, to_x)
+                _sample(layers.y, to_y[i], beta, units.streams[i], uniforms, y[i])
+            np.dot(y, layers.y.weights, to_x)
             for i in range(n):
-                _sample(cx, dx, to_x[i], beta, streams[i], uniforms, x[i])
+                _sample(layers.x, to_x[i], beta, units.streams[i], uniforms, x[i])
     return log_weight, mean, sd
 
 
 @njit(cache=True, nogil=True)
-def sweep(x, y, matrix, transpose, cx, dx, cy, dy, constant, betas, n_sweeps, streams):
+def sweep(layers, units, betas, n_sweeps, stop):
     """Sweep a block of chains, each at its own β, in place; return ℓ of shape (n,).
 
-    Parameters as for `anneal`, but ``betas`` has shape (n,).
+    Parameters as for `anneal`, but ``betas`` has shape (n,). Where ``stop`` is set, the sweep at
+    work is the last one.
     """
+    x, y = units.x, units.y
     n = len(x)
     ell = np.empty(n)
     to_y, to_x = np.empty_like(y), np.empty_like(x)
     uniforms = np.empty(max(x.shape[1], y.shape[1]) + LANES, _single)
-    still = np.zeros_like(dy)
+    still = np.zeros_like(layers.y.d)
     for _ in range(n_sweeps):
-        np.dot(x, matrix, to_y)
+        np.dot(x, layers.x.weights, to_y)
         for i in range(n):
-            _sample(cy, dy, to_y[i], _single(betas[i]), streams[i], uniforms, y[i])
-        np.dot(y, transpose, to_x)
+            _sample(layers.y, to_y[i], _single(betas[i]), units.streams[i], uniforms, y[i])
+        np.dot(y, layers.y.weights, to_x)
         for i in range(n):
-            _sample(cx, dx, to_x[i], _single(betas[i]), streams[i], uniforms, x[i])
+            _sample(layers.x, to_x[i], _single(betas[i]), units.streams[i], uniforms, x[i])
+        if stop[0]:
+            break
     for i in range(n):
-        ell[i] = _dot(x[i], dx, to_x[i]) + _dot(y[i], dy, still) + constant
+        ell[i] = _dot(x[i], layers.x.d, to_x[i]) + _dot(y[i], layers.y.d, still) + layers.constant
     return ell
 
 

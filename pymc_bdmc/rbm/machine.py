@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 
-from pymc_bdmc.annealing.blocks import finished_block
+from pymc_bdmc.blocks import block_run
 from pymc_bdmc.rbm import kernels as rbm_kernels
+from pymc_bdmc.rbm.kernels import Layer, Layers, Units
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["RBM", "RBMState"]
@@ -24,8 +25,8 @@ MAX_TABULATED = 20
 _BLOCK = 14
 """Units enumerated by one compiled call."""
 
-_SEGMENT = 500
-"""Temperatures of one compiled call: Ctrl-C is heard in between."""
+_NEVER = np.zeros(1, np.uint8)
+"""The flag of what nobody interrupts."""
 
 
 class RBMState(NamedTuple):
@@ -37,14 +38,6 @@ class RBMState(NamedTuple):
     """Shape (n, H), float32, 0 or 1."""
     log_likelihood: np.ndarray
     """Shape (n,), nats."""
-
-
-class _Layer(NamedTuple):
-    """Log odds c + β d of a layer's units without input, and the weights to the other layer."""
-
-    c: np.ndarray
-    d: np.ndarray
-    weights: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +159,7 @@ class RBM:
         if min(self.W.shape) > MAX_ENUMERATED:
             raise ValueError(
                 f"W: both layers have more than {MAX_ENUMERATED} units, too many to enumerate; "
-                "estimate log Z with lattice.anneal."
+                "estimate log Z with rbm.anneal."
             )
         total = logsumexp([logsumexp(block) for block in self._log_marginals(beta)])
         return float(total - (1 - beta) * self.log_prior_constant)
@@ -206,22 +199,23 @@ class RBM:
     # --- Chains ---
 
     @cached_property
-    def _layers(self) -> tuple[_Layer, _Layer]:
-        """Visible and hidden, in the kernels' precision."""
+    def _parts(self) -> tuple[Layer, Layer]:
+        """Visible and hidden layer, in the kernels' precision."""
         parts = (
             (self.prior_log_odds, self.a - self.prior_log_odds, self.W),
             (np.zeros_like(self.b), self.b, self.W.T),
         )
-        return tuple(_Layer(*(np.ascontiguousarray(x, np.float32) for x in p)) for p in parts)
+        return tuple(Layer(*(np.ascontiguousarray(x, np.float32) for x in p)) for p in parts)
 
-    def _arguments(self, state: RBMState, visible_first: bool) -> tuple:
-        """Arguments of the kernels: the layer that conditions first comes first."""
-        layers, units = self._layers, state[:2]
-        (x, y), (first, second) = (units, layers) if visible_first else (units[::-1], layers[::-1])
-        return (
-            x, y, first.weights, second.weights, first.c, first.d, second.c, second.d,
-            self.log_prior_constant,
-        )  # fmt: skip
+    def _ordered(
+        self, state: RBMState, visible_first: bool, rng: np.random.Generator
+    ) -> tuple[Layers, Units]:
+        """For the kernels: the layer that conditions first comes first."""
+        way = 1 if visible_first else -1
+        shape = (len(state.visible), 4, rbm_kernels.LANES)
+        streams = rng.integers(2**32, size=shape, dtype=np.uint32)
+        layers = Layers(*self._parts[::way], self.log_prior_constant)
+        return layers, Units(*state[:2][::way], streams)
 
     def completed(self, visible: ArrayLike, rng: np.random.Generator) -> RBMState:
         """Draw the hidden units given visible ones of shape (n, V)."""
@@ -235,8 +229,8 @@ class RBM:
 
     def _state(self, visible: np.ndarray, hidden: np.ndarray) -> RBMState:
         visible, hidden = (np.ascontiguousarray(x, dtype=np.float32) for x in (visible, hidden))
-        interaction = np.einsum("ij,ij->i", visible @ self._layers[0].weights, hidden)
-        fields = visible @ self._layers[0].d + hidden @ self._layers[1].d
+        interaction = np.einsum("ij,ij->i", visible @ self._parts[0].weights, hidden)
+        fields = visible @ self._parts[0].d + hidden @ self._parts[1].d
         ell = interaction.astype(float) + fields + self.log_prior_constant
         return RBMState(visible, hidden, ell)
 
@@ -245,19 +239,22 @@ class RBM:
         visible = rng.random((chains, self.a.size)) < expit(self.prior_log_odds)
         return self._state(visible, rng.random((chains, self.b.size)) < 0.5)
 
-    def draw_posterior(self, chains: int, rng: np.random.Generator, burn_in: int) -> RBMState:
+    def draw_posterior(
+        self, chains: int, rng: np.random.Generator, burn_in: int, stop: np.ndarray = _NEVER
+    ) -> RBMState:
         """Draws at β = 1: exact if a layer has at most 20 units.
 
         Else the last states of chains that are annealed from the prior for half of the
-        ``burn_in`` sweeps and stay at β = 1 for the other half.
+        ``burn_in`` sweeps and stay at β = 1 for the other half; where ``stop`` is set they end
+        early.
         """
         if min(self.W.shape) <= MAX_TABULATED:
             return self._draw_exactly(chains, rng)
         state = self.draw_prior(chains, rng)
         if burn_in > 1:
             betas = np.linspace(0, 1, burn_in // 2 + 1)
-            replace(self, integrated="none").run(state, betas, Direction.FORWARD, rng)
-        return self.step(state, np.ones(chains), rng, sweeps=burn_in - burn_in // 2)
+            replace(self, integrated="none").run(state, betas, Direction.FORWARD, rng, stop)
+        return self.step(state, np.ones(chains), rng, burn_in - burn_in // 2, stop)
 
     def posterior_status(self, burn_in: int) -> Literal["exact", "burned-in", "heuristic"]:
         """What an upper bound that starts from `draw_posterior` is worth."""
@@ -280,7 +277,12 @@ class RBM:
         return state.log_likelihood
 
     def step(
-        self, state: RBMState, betas: np.ndarray, rng: np.random.Generator, sweeps: int = 1
+        self,
+        state: RBMState,
+        betas: np.ndarray,
+        rng: np.random.Generator,
+        sweeps: int = 1,
+        stop: np.ndarray = _NEVER,
     ) -> RBMState:
         """Sweep every chain at its own β: hidden units, then visible ones, in place.
 
@@ -292,12 +294,13 @@ class RBM:
         rng : Generator
             Seeds the compiled streams.
         sweeps : int
+        stop : ndarray of uint8, shape (1,)
+            Where it is set, the sweep at work is the last one.
         """
         if sweeps == 0:
             return state
-        arguments = self._arguments(state, visible_first=True)
-        streams = _streams(len(betas), rng)
-        ell = rbm_kernels.sweep(*arguments, np.asarray(betas, float), sweeps, streams)
+        layers, units = self._ordered(state, True, rng)
+        ell = rbm_kernels.sweep(layers, units, np.asarray(betas, float), sweeps, stop)
         return state._replace(log_likelihood=ell)
 
     def run(
@@ -306,6 +309,7 @@ class RBM:
         betas: np.ndarray,
         direction: Direction,
         rng: np.random.Generator,
+        stop: np.ndarray = _NEVER,
     ) -> AnnealingRun:
         """Anneal a block of chains; ``state`` is overwritten with the last states.
 
@@ -322,26 +326,13 @@ class RBM:
         direction : Direction
         rng : Generator
             Seeds the compiled streams.
+        stop : ndarray of uint8, shape (1,)
+            Where it is set, the chains end early and their log weights are NaN.
         """
         forward = direction is Direction.FORWARD
         integrated = self.integrated != "none"
         visible_first = self.integrated != "visible" if integrated else forward
-        arguments = self._arguments(state, visible_first)
-        streams = _streams(len(state.visible), rng)
-        n_temperatures = len(betas) - 1
-        log_weight = np.zeros(len(state.visible))
-        mean, sd = np.empty(len(betas)), np.empty(len(betas))
-        starts = range(0, n_temperatures, _SEGMENT)
-        for start in starts if forward else reversed(starts):
-            part = slice(start, min(start + _SEGMENT, n_temperatures) + 1)
-            gained, mean[part], sd[part] = rbm_kernels.anneal(
-                *arguments, betas[part], forward, integrated, streams
-            )
-            log_weight += gained
-        return finished_block(direction, log_weight, mean, sd)
-
-
-def _streams(chains: int, rng: np.random.Generator) -> np.ndarray:
-    """Seeds of the compiled random streams of every chain."""
-    shape = (chains, 4, rbm_kernels.LANES)
-    return rng.integers(2**32, size=shape, dtype=np.uint32)
+        layers, units = self._ordered(state, visible_first, rng)
+        betas = np.array(betas, dtype=float)  # a read-only array would be compiled for anew
+        path = rbm_kernels.anneal(layers, units, betas, forward, integrated, stop)
+        return block_run(direction, *path)

@@ -5,7 +5,7 @@ digits and saves it.
 """
 
 import argparse
-import warnings
+import logging
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,13 +13,18 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
+from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.arguments import check_choice, check_counts, check_positive
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
+from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.rbm.machine import RBM
+from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 
 __all__ = ["HeldOut", "Training", "binary_digits", "held_out_log_likelihood", "train"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 _CORRECTION = 0.02
 """Of log Z by the logs of the visits, at every update: small, since visits of one sweep are few."""
@@ -78,7 +83,7 @@ def train(
     particles: int = 500,
     temperatures: int = 20,
     held_out: ArrayLike | None = None,
-    random_seed: int | None = None,
+    random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> Training:
     """Train by contrastive divergence (CD-k) or its persistent form (PCD), and follow log Z.
@@ -113,24 +118,27 @@ def train(
         Steps of their ladder: more for larger machines.
     held_out : array_like of shape (m, V), optional
         Data that are scored and not learned.
-    random_seed : int, optional
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result.
     progressbar : bool, default True
 
     Returns
     -------
     Training
-        On Ctrl-C, as it was after the last epoch that was finished.
+        After Ctrl-C, as it was after the last epoch that was finished.
 
     Raises
     ------
     ValueError
         If the data are not zeros and ones, the method is unknown, or the rate or a count is not
         positive.
+    KeyboardInterrupt
+        If Ctrl-C comes before an epoch is finished, or twice.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.lattice import train
+    >>> from pymc_bdmc.rbm import train
     >>> data = np.repeat([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], 100, axis=0)
     >>> training = train(data, 3, epochs=50, rate=0.2, batch=20, random_seed=1,
     ...                  progressbar=False)
@@ -147,11 +155,9 @@ def train(
     for name, rows in {"data": data, "held_out": held_out}.items():
         if rows is not None and not _are_states(rows, data.shape[-1:]):
             raise ValueError(f"{name}: expected rows of zeros and ones, as long as those of data.")
-    if not rate > 0:
-        raise ValueError(f"rate: must be positive, got {rate!r}.")
-    if method not in ("cd", "pcd"):
-        raise ValueError(f"method: {method!r} is neither 'cd' nor 'pcd'.")
-    rng = np.random.default_rng(random_seed)
+    check_positive(rate=rate)
+    check_choice("method", method, ("cd", "pcd"))
+    rng = np.random.default_rng(stream(entropy_of(random_seed), Purpose.TRAIN))
     rate_on = (data.sum(axis=0) + 1) / (len(data) + 2)
     a, b = logit(rate_on), np.zeros(hidden)
     rbm = RBM(a, b, np.zeros((len(a), hidden)), prior_log_odds=a)
@@ -159,31 +165,34 @@ def train(
     changed = RBM(a, b, rng.normal(0, 0.01, size=(len(a), hidden)), prior_log_odds=a)
     followed = []
     n_batches = max(1, len(data) // batch)
-    with ChainProgress({method: epochs}, progressbar, "Epochs", "Log likelihood") as progress:
-        try:
-            for update in range(epochs * n_batches + 1):
-                epoch, batch_number = divmod(update, n_batches)
-                if batch_number == 0:
-                    batches = np.array_split(rng.permutation(len(data)), n_batches)
-                rows = batches[batch_number]
-                rbm = changed
-                followers.follow(rbm, steps)
-                if batch_number == 0:
-                    trained, log_z = rbm, followers.log_z[-1]
-                    scores = [_mean_log_marginal(rbm, each) - log_z for each in (data, held_out)]
-                    followed.append([log_z, *scores])
-                    progress.advance(method, int(epoch > 0), scores[0])
-                if method == "cd":
-                    fantasy = rbm.completed(data[rows], rng)
-                fantasy = rbm.step(fantasy, np.ones(len(fantasy.visible)), rng, sweeps=steps)
-                changed = _updated(rbm, data[rows], fantasy.visible, rate * (1 - epoch / epochs))
-        except KeyboardInterrupt:
-            if len(followed) < 2:
-                raise
-            warnings.warn(
-                f"Interrupted: the machine has learned for {len(followed) - 1} of {epochs} epochs.",
-                stacklevel=2,
-            )
+    with (
+        interruptible() as stop,
+        threadpool_limits(1),  # the bits of a product of matrices depend on the number of threads
+        ChainProgress({method: epochs}, progressbar, "Epochs", "Log likelihood") as progress,
+    ):
+        for update in range(epochs * n_batches + 1):
+            if stop[0]:
+                break
+            epoch, batch_number = divmod(update, n_batches)
+            if batch_number == 0:
+                batches = np.array_split(rng.permutation(len(data)), n_batches)
+            rows = batches[batch_number]
+            rbm = changed
+            followers.follow(rbm, steps)
+            if batch_number == 0:
+                trained, log_z = rbm, followers.log_z[-1]
+                scores = [_mean_log_marginal(rbm, each) - log_z for each in (data, held_out)]
+                followed.append([log_z, *scores])
+                progress.advance(method, int(epoch > 0), scores[0])
+            if method == "cd":
+                fantasy = rbm.completed(data[rows], rng)
+            fantasy = rbm.step(fantasy, np.ones(len(fantasy.visible)), rng, sweeps=steps)
+            changed = _updated(rbm, data[rows], fantasy.visible, rate * (1 - epoch / epochs))
+        finished = len(followed) - 1
+        if finished < 1:
+            raise KeyboardInterrupt
+        if finished < epochs:
+            _log.warning(f"Interrupted: the machine has learned for {finished} of {epochs} epochs.")
     return Training(trained, *np.array(followed).T)
 
 
@@ -245,14 +254,14 @@ def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldO
     data : array_like of shape (n, V)
         Zeros and ones that it was not trained on.
     dt : DataTree
-        Of `lattice.anneal` on that machine. The lower side is worth what
+        Of `rbm.anneal` on that machine. The lower side is worth what
         ``dt.attrs["upper_bound"]`` says of the reverse chains' start.
 
     Examples
     --------
     >>> import numpy as np
     >>> import xarray as xr
-    >>> from pymc_bdmc.lattice import RBM, held_out_log_likelihood
+    >>> from pymc_bdmc.rbm import RBM, held_out_log_likelihood
     >>> rbm = RBM(np.zeros(2), np.zeros(2), np.zeros((2, 2)))
     >>> group = xr.Dataset(dict(log_weight=(("dataset", "chain"), np.full((1, 9), np.log(16)))))
     >>> dt = xr.DataTree.from_dict(dict(forward=group, reverse=group))
@@ -282,7 +291,7 @@ def binary_digits() -> np.ndarray:
 
     Examples
     --------
-    >>> from pymc_bdmc.lattice import binary_digits
+    >>> from pymc_bdmc.rbm import binary_digits
     >>> binary_digits().shape
     (1797, 64)
     """

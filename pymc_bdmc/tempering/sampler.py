@@ -1,14 +1,15 @@
 """Simulated tempering: chains that wander up and down a ladder of inverse temperatures."""
 
+import logging
 import time
-import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
 
 from pymc_bdmc.arguments import check_counts
 from pymc_bdmc.estimators.sandwich import log_prior_mass
@@ -17,10 +18,12 @@ from pymc_bdmc.estimators.tempering import (
     log_mean_probabilities,
     place_probabilities,
 )
+from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import RandomSeed, entropy_of, recorded
+from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.tempering.systems import model_system
 
 __all__ = ["TemperedSystem", "temper"]
@@ -37,10 +40,16 @@ LAST_RATE = 1 / 64
 _MOST_START = 40
 """Most sweeps of the Wang-Landau start, in lengths of the first initial iteration."""
 
+_log = logging.getLogger("pymc.bdmc")
+
 
 @runtime_checkable
 class TemperedSystem(Protocol):
-    """What simulated tempering asks of a system; a state holds any number of chains."""
+    """What simulated tempering asks of a system; a state holds any number of chains.
+
+    A system whose prior is restricted to ℓ > −∞ by rejection also has ``trials``: how many draws
+    from the whole prior each draw took. Log P(ℓ > −∞) is estimated from them.
+    """
 
     description: str
     """What a transition does."""
@@ -55,15 +64,51 @@ class TemperedSystem(Protocol):
         """ℓ of every chain, nats."""
 
 
-class _Chains:
-    """Chains on the ladder: states, places, and the guess log Ẑ."""
+class _Draws(NamedTuple):
+    """Draws of all chains with one guess of log Z."""
 
-    def __init__(self, system, betas, chains, rng, progress):
-        self.system, self.betas, self.rng, self.progress = system, betas, rng, progress
+    log_likelihood: np.ndarray
+    """ℓ, shape (chain, draw), nats."""
+    place: np.ndarray
+    """Index of the β of each, shape (chain, draw)."""
+    log_probability: np.ndarray
+    """Log ĉ_k, shape (chain, beta)."""
+    log_z_guess: np.ndarray
+    """Shape (beta,), nats."""
+
+    @property
+    def count(self) -> int:
+        """Draws of a chain."""
+        return self.place.shape[1]
+
+    @property
+    def flatness(self) -> float:
+        """Largest |r_k − ĉ_k| in units of r_k = 1/K."""
+        shares = np.exp(self.log_probability).mean(axis=0)
+        return float(np.abs(len(shares) * shares - 1).max())
+
+    @property
+    def better_guess(self) -> np.ndarray:
+        """Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1), as a logarithm."""
+        log_c = np.logaddexp.reduce(self.log_probability, axis=0)
+        return self.log_z_guess + log_c - log_c[0]
+
+
+class _Chains:
+    """Chains on the ladder: states, places, the guess log Ẑ, and what was drawn so far.
+
+    Every phase ends early where ``stop`` is set.
+    """
+
+    def __init__(self, system, betas, chains, rng, progress, stop):
+        self.system, self.betas, self.rng = system, betas, rng
+        self.progress, self.stop = progress, stop
         self.state = system.draw_prior(chains, rng)
         self.places = np.zeros(chains, dtype=int)
         self.log_z = np.zeros(len(betas))
         self.sweeps = 0
+        self.drawn: list[_Draws] = []
+        self.flatness = np.inf
 
     def sweep(self, phase: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw x | k by the kernel and k | x exactly; return ℓ, the places of x, and q(·|x)."""
@@ -80,7 +125,7 @@ class _Chains:
         """Wang-Landau start: raise log Ẑ where chains are, ever less, each time visits are flat."""
         K, rate = len(self.betas), 1.0
         visits, length = np.zeros(K), 0
-        while rate > LAST_RATE and self.sweeps < most:
+        while rate > LAST_RATE and self.sweeps < most and not self.stop[0]:
             q = self.sweep("start")[2].mean(axis=0)
             self.log_z += rate * (K * q - 1)
             visits, length = visits + q, length + 1
@@ -89,31 +134,28 @@ class _Chains:
         self.log_z -= self.log_z[0]
         self.progress.complete("start")
 
-    def draw(self, draws: int, phase: str) -> dict[str, np.ndarray]:
-        """Sweep with a fixed guess; on Ctrl-C keep what is drawn, if it is anything."""
-        found = []
-        interrupted = False
-        try:
-            for _ in range(draws):
-                found.append(self.sweep(phase)[:2])
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            interrupted = True
-            warnings.warn(f"Interrupted: {len(found)} of {draws} draws are kept.", stacklevel=3)
-        ell, places = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-        log_c = log_mean_probabilities(ell, self.betas, self.log_z)
-        return {
-            "log_likelihood": ell,
-            "place": places,
-            "log_probability": log_c,
-            "log_z_guess": self.log_z,
-            "interrupted": interrupted,
-        }
+    def improve(self, lengths: Sequence[int]) -> None:
+        """Initial iterations, until the guess is good enough."""
+        for length in lengths:
+            self.draw(length, "initial")
+            if self.drawn:
+                self.flatness = self.drawn[-1].flatness
+            if self.stop[0]:
+                return
+            self.log_z = self.drawn[-1].better_guess
+            if self.flatness <= STOP:
+                break
+        self.progress.complete("initial")
 
-    def flatness(self, log_c: np.ndarray) -> float:
-        """Largest |r_k − ĉ_k| in units of r_k = 1/K."""
-        return float(np.abs(len(self.betas) * np.exp(log_c).mean(axis=0) - 1).max())
+    def draw(self, count: int, phase: str) -> None:
+        """Draw with a fixed guess, and keep it if it is anything."""
+        swept = []
+        while len(swept) < count and not self.stop[0]:
+            swept.append(self.sweep(phase)[:2])
+        if swept:
+            ell, places = (np.stack(part, axis=1) for part in zip(*swept, strict=True))
+            log_c = log_mean_probabilities(ell, self.betas, self.log_z)
+            self.drawn.append(_Draws(ell, places, log_c, self.log_z))
 
 
 def temper(
@@ -140,7 +182,7 @@ def temper(
 
     Parameters
     ----------
-    system : RBM, TemperedLattice or another `TemperedSystem`, pymc.Model, or None
+    system : Ising, Potts, RBM or another `TemperedSystem`, pymc.Model, or None
         Default: the model of the ``with`` block.
     chains : int, default 32
         Independent but for the guess that they share; errors come from their spread.
@@ -158,6 +200,7 @@ def temper(
     step
         Of a PyMC model; as for `sample_bdmc`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result. Chains share a guess and move together, in one thread.
     progressbar : bool, default True
 
     Returns
@@ -166,12 +209,14 @@ def temper(
         Group ``tempering``: ``log_likelihood`` (ℓ) and ``place`` (index of the temperature at
         which the state was drawn) by (chain, draw), ``log_probability`` (log ĉ_k) by (chain,
         beta), ``log_z_guess`` by beta. Group ``initial``: the last two by iteration, and
-        ``draws``. On Ctrl-C the draws that were made with the latest guess are the result.
+        ``draws``. After Ctrl-C the draws that were made with the latest guess are the result.
 
     Raises
     ------
     ValueError
         For a model or an argument that cannot give a right answer.
+    KeyboardInterrupt
+        If Ctrl-C comes before the first initial iteration, or twice.
 
     Examples
     --------
@@ -180,65 +225,48 @@ def temper(
     >>> rng = np.random.default_rng(1)
     >>> rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
     >>> dt = bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
-    >>> found = bdmc.tempered_evidence(dt).loc["RTS"]
-    >>> bool(abs(found["value"] - rbm.log_z()) < 4 * found["error"])
+    >>> value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - rbm.log_z()) < 4 * error)
+    True
+
+    >>> ising = bdmc.lattice.Ising(4)
+    >>> dt = bdmc.temper(ising, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - ising.log_z()) < 4 * error)
     True
     """
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
-    rng = np.random.default_rng(entropy)
-    system = _as_system(system, ladder, step, rng.spawn(1)[0])
+    system = _as_system(system, ladder, step, np.random.default_rng(stream(entropy, Purpose.PILOT)))
     lengths = [min(initial * 2**i, draws) for i in range(iterations)]
     phases = {"start": _MOST_START * initial, "initial": sum(lengths), "draws": draws}
-    rounds, flatness = [], np.inf
-    with ChainProgress(phases, progressbar, "Sweeps", "log Z") as progress:
-        sampler = _Chains(system, ladder.betas, chains, rng, progress)
+    with (
+        interruptible() as stop,
+        threadpool_limits(1),  # the bits of a product of matrices depend on the number of threads
+        ChainProgress(phases, progressbar, "Sweeps", "log Z") as progress,
+    ):
+        rng = np.random.default_rng(stream(entropy, Purpose.TEMPER))
+        sampler = _Chains(system, ladder.betas, chains, rng, progress, stop)
         sampler.learn(phases["start"])
-        try:
-            while flatness > STOP and len(rounds) < iterations:
-                found = sampler.draw(lengths[len(rounds)], "initial")
-                log_c = found["log_probability"]
-                flatness = sampler.flatness(log_c)
-                if found["interrupted"]:
-                    break
-                rounds.append(found)
-                mean = np.logaddexp.reduce(log_c, axis=0)
-                sampler.log_z = sampler.log_z + mean - mean[0]
-            else:
-                progress.complete("initial")
-                found = sampler.draw(draws, "draws")
-        except KeyboardInterrupt:  # before the first draw with a new guess
-            if not rounds:
-                raise
-            found = rounds.pop() | {"interrupted": True}
-            warnings.warn("Interrupted: the last initial iteration is kept.", stacklevel=2)
-    if flatness > STOP:
-        warnings.warn(
-            f"After {len(rounds)} initial iterations the places are visited unevenly "
-            f"(max |r - c| = {flatness:.2g}/K instead of {STOP:g}/K). Use more temperatures, or "
-            "a larger `initial`.",
-            stacklevel=2,
-        )
-    trials = getattr(system, "trials", [1, 1])
-    mass = log_prior_mass(trials)
-    return _to_datatree(
-        found,
-        rounds,
-        ladder,
-        {
+        sampler.improve(lengths)
+        sampler.draw(draws, "draws")
+        if not sampler.drawn:
+            raise KeyboardInterrupt
+        dt = _to_datatree(sampler.drawn, ladder)
+        mass = log_prior_mass(getattr(system, "trials", [1, 1]))
+        dt.attrs |= {
             "step": system.description,
-            "schedule": ladder.name,
-            "flatness": flatness,
+            "flatness": sampler.flatness,
             "log_prior_mass": mass.estimate,
             "log_prior_mass_error": mass.error,
-            "initial_sweeps": sampler.sweeps - found["place"].shape[1],
-            "interrupted": int(found["interrupted"]),
-            "random_seed": recorded(entropy),
-            "sampling_time": time.perf_counter() - started,
-        },
-    )
+            "initial_sweeps": sampler.sweeps - sampler.drawn[-1].count,
+        }
+        dt.attrs |= run_attributes(ladder, entropy, started, bool(stop[0]))
+        for message in _doubts(dt):
+            _log.warning(message)
+    return dt
 
 
 def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> TemperedSystem:
@@ -246,34 +274,43 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Temp
         return model_system(pm.modelcontext(system), ladder.betas, step, rng)
     if not isinstance(system, TemperedSystem):
         raise ValueError(
-            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, or a lattice model in "
-            "lattice.TemperedLattice can."
+            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, an Ising or a Potts "
+            "model can, and what has the methods of a TemperedSystem."
         )
     if step is not None:
         raise ValueError("step: only a PyMC model takes step methods; the system has its own.")
     return system
 
 
-def _to_datatree(found, rounds, ladder, attrs) -> xr.DataTree:
-    coords = {"beta": ladder.betas}
+def _to_datatree(drawn: list[_Draws], ladder: Schedule) -> xr.DataTree:
+    """The last draws as the group ``tempering``, the guesses before them as ``initial``."""
+    by_draw = ("log_likelihood", "place")
     by_beta = {"log_probability": ("chain", "beta"), "log_z_guess": ("beta",)}
-    by_draw = {"log_likelihood": ("chain", "draw"), "place": ("chain", "draw")}
-    sizes = {"chain": len(found["place"]), "draw": found["place"].shape[1]}
+    *initial, final = drawn
+    n_chains, n_draws = final.place.shape
     tempering = xr.Dataset(
-        {name: (dims, found[name]) for name, dims in (by_draw | by_beta).items()},
-        coords | {name: np.arange(size) for name, size in sizes.items()},
+        {name: (("chain", "draw"), getattr(final, name)) for name in by_draw}
+        | {name: (dims, getattr(final, name)) for name, dims in by_beta.items()},
+        {"beta": ladder.betas, "chain": np.arange(n_chains), "draw": np.arange(n_draws)},
     )
-    initial = xr.Dataset(
-        {
-            name: (
-                ("iteration", *dims),
-                np.array([each[name] for each in rounds]).reshape(-1, *found[name].shape),
-            )
-            for name, dims in by_beta.items()
-        }
-        | {"draws": ("iteration", np.array([each["place"].shape[1] for each in rounds], int))},
-        coords,
-    )
-    dt = xr.DataTree.from_dict({"tempering": tempering, "initial": initial})
-    dt.attrs.update(attrs)
-    return dt
+    iterations = {"draws": ("iteration", np.array([each.count for each in initial], dtype=int))}
+    for name, dims in by_beta.items():
+        values = np.array([getattr(each, name) for each in initial])
+        shape = (len(initial), *getattr(final, name).shape)
+        iterations[name] = (("iteration", *dims), values.reshape(shape))
+    groups = {"tempering": tempering, "initial": xr.Dataset(iterations, {"beta": ladder.betas})}
+    return xr.DataTree.from_dict(groups)
+
+
+def _doubts(dt: xr.DataTree) -> list[str]:
+    """What to doubt in a result, each with a remedy."""
+    doubts = []
+    if dt.attrs["interrupted"]:
+        doubts.append(f"Interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept.")
+    if dt.attrs["flatness"] > STOP:
+        doubts.append(
+            f"After {dt['initial'].sizes['iteration']} initial iterations the places are visited "
+            f"unevenly (max |r - c| = {dt.attrs['flatness']:.2g}/K instead of {STOP:g}/K). Use "
+            "more temperatures, or a larger `initial`."
+        )
+    return doubts

@@ -29,7 +29,7 @@ def single_site_matrix(system, site, heat_bath):
     q = system.n_colours
     shape = (q,) * 4
     states = np.indices(shape).reshape(4, -1).T
-    log_f = BETA * system.log_likelihood(system.satisfied_bonds(states.reshape(-1, 2, 2)))
+    log_f = BETA * system.log_likelihood(states.reshape(-1, 2, 2))
     matrix = np.zeros((len(states),) * 2)
     for x, state in enumerate(states):
         new = np.repeat(state[None], q, axis=0)
@@ -57,7 +57,7 @@ def arrivals(chain_type, system, heat_bath, order, start, repeats=100):
 
 
 def codes(chains, system):
-    colours = chains._spins
+    colours = chains._spins.values
     if isinstance(chains, IsingChains):
         colours = np.unpackbits(colours.view(np.uint8), axis=1, bitorder="little")
     return np.ravel_multi_index(colours.astype(int), (system.n_colours,) * 4)
@@ -122,12 +122,10 @@ def multispin_bonds(planes=multispin.flip_planes, correlate=False):
     for repeat in range(20):
         chains = IsingChains(system, np.random.SeedSequence(repeat), False)
         if correlate:  # the broken twin: all words draw the same numbers
-            chains._generators[:] = chains._generators[:, :1]
-            chains._spins[:] = chains._spins[:, :1]
+            for words in chains._spins:
+                words[:] = words[:, :1]
         sites = rng.integers(SIDE**2, size=SWEEPS * SIDE**2)
-        multispin.flip_spins(
-            chains._spins, chains._generators, sites, neighbours(SIDE), planes(COLD, False), False
-        )
+        multispin.flip_spins(chains._spins, sites, neighbours(SIDE), planes(COLD, False), False)
         found.append(chains.satisfied_bonds())
     return np.concatenate(found)
 
@@ -185,5 +183,5 @@ def test_chains_of_potts_do_not_share_numbers():
         system, np.random.SeedSequence(1), True, np.zeros((potts.LANES, 64), np.uint8)
     )
     chains.move(1.0, np.tile(np.arange(64), 20))
-    agree = np.mean(chains._spins[:, 1:] == chains._spins[:, :-1])
+    agree = np.mean(chains._spins.values[:, 1:] == chains._spins.values[:, :-1])
     assert abs(agree - 0.1) < 4 * np.sqrt(0.09 / (64 * (potts.LANES - 1)))

@@ -1,0 +1,188 @@
+"""Anneal a system with compiled samplers in blocks of chains, and join them to one result."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.annealing import ThreadPool, available_cores
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.results.convert import annealing_dataset
+from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.schedules import Schedule
+from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.types import AnnealingRun, Direction
+
+__all__ = ["Annealer", "Block", "anneal_blocks", "block_run"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some chains of one direction that run side by side."""
+
+    direction: Direction
+    index: int
+    chains: int
+    entropy: Entropy
+    stop: np.ndarray
+    """Shape (1,), uint8. Where it is set, the chains end early and their log weights are NaN."""
+
+    def stream(self, purpose: Purpose) -> np.random.SeedSequence:
+        """The random stream of (purpose, data set 0, direction, block), whoever runs it."""
+        return stream(
+            self.entropy, purpose, 0, int(self.direction is Direction.REVERSE), self.index
+        )
+
+    def run(self, annealer: "Annealer") -> AnnealingRun:
+        """Anneal the chains; the result depends on the block and the annealer alone."""
+        return annealer.run(self)
+
+
+class Annealer(Protocol):
+    """A system, and how it is annealed."""
+
+    schedule: Schedule
+    block_size: int
+    """Chains of a block; the last block of a direction may have fewer."""
+
+    def run(self, block: Block) -> AnnealingRun:
+        """Anneal a block, without holding the GIL for long."""
+
+
+def anneal_blocks(
+    annealer: Annealer,
+    attrs: Mapping[str, object],
+    *,
+    chains: int,
+    cores: int | None,
+    random_seed: RandomSeed,
+    progressbar: bool,
+) -> xr.DataTree:
+    """Run forward and reverse chains on threads; what to doubt in them is logged.
+
+    Parameters
+    ----------
+    annealer : Annealer
+    attrs : mapping
+        What the result says of this kind of system, besides what all results say.
+    chains : int
+        Chains per direction, at least 2.
+    cores : int, optional
+        Threads; default as many as the machine has, at most 4.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result, whatever ``cores``.
+    progressbar : bool
+
+    Returns
+    -------
+    DataTree
+        Groups ``forward`` and ``reverse``. After Ctrl-C, blocks that were not finished are NaN.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or twice.
+    """
+    started = time.perf_counter()
+    cores = min(available_cores(), 4) if cores is None else cores
+    check_counts(chains=chains, cores=cores)
+    entropy = entropy_of(random_seed)
+    with interruptible() as stop:
+        blocks = [
+            Block(direction, i, min(annealer.block_size, chains - first), entropy, stop)
+            for i, first in enumerate(range(0, chains, annealer.block_size))
+            for direction in Direction
+        ]
+        runs = _run(annealer, blocks, cores, progressbar)
+        if not any(map(_is_finished, runs)):
+            raise KeyboardInterrupt
+        groups = {}
+        for direction in Direction:
+            own = [r for b, r in zip(blocks, runs, strict=True) if b.direction is direction]
+            groups[direction.value] = annealing_dataset([_joined(own)], annealer.schedule.betas)
+        dt = xr.DataTree.from_dict(groups)
+        interrupted = not all(map(_is_finished, runs))
+        dt.attrs |= attrs
+        dt.attrs |= run_attributes(annealer.schedule, entropy, started, interrupted)
+        for message in diagnose(dt):
+            _log.warning(message)
+    return dt
+
+
+def _run(
+    annealer: Annealer, blocks: list[Block], cores: int, progressbar: bool
+) -> list[AnnealingRun]:
+    """Results of all blocks; of those that Ctrl-C cuts short, NaN."""
+    n_betas = len(annealer.schedule.betas)
+    runs = [
+        block_run(b.direction, np.full(b.chains, np.nan), *np.full((2, n_betas), np.nan))
+        for b in blocks
+    ]
+    totals = {d.value: sum(b.chains for b in blocks if b.direction is d) for d in Direction}
+    with (
+        ChainProgress(totals, progressbar) as progress,
+        ThreadPool(annealer, cores, blocks[0].stop) as pool,
+    ):
+        for i, run in pool.run(blocks):
+            if _is_finished(run):
+                runs[i] = run
+                progress.finished(blocks[i].direction.value, *run.log_weight)
+    return runs
+
+
+def block_run(
+    direction: Direction,
+    log_weight: np.ndarray,
+    mean: np.ndarray,
+    sd: np.ndarray,
+    acceptance: np.ndarray | None = None,
+) -> AnnealingRun:
+    """What a block's chains found: log weights (n,), moments of ℓ and acceptance (T + 1,)."""
+    blank = np.full(len(mean), np.nan)
+    return AnnealingRun(
+        log_weight=log_weight,
+        prior_draws=np.where(np.isnan(log_weight), np.nan, float(direction is Direction.FORWARD)),
+        # Where a lattice is ordered few changes are accepted, rightly: that says nothing.
+        lowest_acceptance=np.full(len(log_weight), np.nan),
+        log_likelihood_mean=mean,
+        log_likelihood_sd=sd,
+        acceptance=blank if acceptance is None else acceptance,
+        step_size=blank,
+        divergences=np.zeros(len(mean), dtype=int),
+        gradient_evaluations=0,
+    )
+
+
+def _is_finished(run: AnnealingRun) -> bool:
+    """Whether every chain of a block came to its end."""
+    return not np.isnan(run.log_weight).any()
+
+
+def _joined(runs: list[AnnealingRun]) -> AnnealingRun:
+    """Blocks of one direction as one run; the moments of ℓ are over all finished chains."""
+    finished = [run for run in runs if _is_finished(run)] or runs[:1]
+    shares = np.array([float(run.log_weight.size) for run in finished])
+    shares /= shares.sum()
+    means = np.array([run.log_likelihood_mean for run in finished])
+    variances = np.array([run.log_likelihood_sd for run in finished]) ** 2
+    mean = shares @ means
+    return replace(
+        finished[0],
+        log_weight=np.concatenate([run.log_weight for run in runs]),
+        prior_draws=np.concatenate([run.prior_draws for run in runs]),
+        lowest_acceptance=np.concatenate([run.lowest_acceptance for run in runs]),
+        log_likelihood_mean=mean,
+        log_likelihood_sd=np.sqrt(shares @ (variances + (means - mean) ** 2)),
+        acceptance=shares @ np.array([run.acceptance for run in finished]),
+    )
