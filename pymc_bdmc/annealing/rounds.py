@@ -36,7 +36,6 @@ class Plan:
     """What the rounds have in common; see `sample_bdmc`."""
 
     chains: int
-    burn_in: int
     entropy: Entropy
     target_gap: float | None
     max_temperatures: int
@@ -67,7 +66,7 @@ class Run:
             self.tuning,
             stream(plan.entropy, *key),
             self.source.point if self.source else None,
-            plan.burn_in if self.source and self.source.status == "burned-in" else 0,
+            self.source.burn_in if self.source else 0,
         )
 
 
