@@ -16,6 +16,7 @@ from pymc.pytensorf import resolve_backend_compile_kwargs
 from pymc_bdmc.annealing import available_cores, make_engine
 from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, run_pilots
 from pymc_bdmc.arguments import check_choice, check_counts, check_positive
+from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.simulation import Simulation, make_simulation
@@ -171,42 +172,44 @@ def sample_bdmc(
     entropy = entropy_of(random_seed)
     plan = Plan(chains, entropy, target_gap, max_temperatures, max_time, progressbar)
 
-    _log.info("Compiling, once per model structure; the first time it takes a while")
-    density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
-    if simulation:
-        simulation.check(density)
-    engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
-    _log.info(f"Kernel: {engine.description}")
-    fit = partial(_fit, model, entropy, cores, progressbar)
-    simulated = simulation.simulate(density, entropy, fit) if simulation else []
+    with nothing_to_keep():
+        _log.info("Compiling, once per model structure; the first time it takes a while")
+        density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        if simulation:
+            simulation.check(density)
+        engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
+        _log.info(f"Kernel: {engine.description}")
+        fit = partial(_fit, model, entropy, cores, progressbar)
+        simulated = simulation.simulate(density, entropy, fit) if simulation else []
     runs = [Run("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
         runs += [Run("forward", d, each.data), Run("reverse", d, each.data, each)]
     compiled = time.perf_counter()
-    with engine.pool(cores) as pool:
-        run_pilots(pool, engine, runs, plan)
-        rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
-    finished = time.perf_counter()
-    schedule = rounds[-1].schedule
+    with interruptible() as stop:
+        with engine.pool(min(cores, chains * len(runs)), stop) as pool:
+            run_pilots(pool, engine, runs, plan)
+            rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
+        finished = time.perf_counter()
+        schedule = rounds[-1].schedule
 
-    attrs = {
-        "schedule": schedule.name,
-        "step": engine.description,
-        "simulate": simulation.name if simulation else "none",
-        "upper_bound": simulated[0].status if simulated else "none",
-        "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
-        "burn_in": simulated[0].burn_in if simulated else 0,
-        "random_seed": recorded(entropy),
-        "interrupted": int(rounds[-1].interrupted),
-        "rounds": 0 if target_gap is None else len(rounds),
-        "pymc_version": pm.__version__,
-        "pymc_bdmc_version": version("pymc-bdmc"),
-        "preparation_time": compiled - started,
-        "sampling_time": finished - compiled,
-    }
-    dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
-    for message in diagnose(dt):
-        _log.warning(message)
+        attrs = {
+            "schedule": schedule.name,
+            "step": engine.description,
+            "simulate": simulation.name if simulation else "none",
+            "upper_bound": simulated[0].status if simulated else "none",
+            "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
+            "burn_in": simulated[0].burn_in if simulated else 0,
+            "random_seed": recorded(entropy),
+            "interrupted": int(rounds[-1].interrupted),
+            "rounds": 0 if target_gap is None else len(rounds),
+            "pymc_version": pm.__version__,
+            "pymc_bdmc_version": version("pymc-bdmc"),
+            "preparation_time": compiled - started,
+            "sampling_time": finished - compiled,
+        }
+        dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
+        for message in diagnose(dt):
+            _log.warning(message)
     return dt
 
 
@@ -273,7 +276,7 @@ def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
 
 
 def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
-    """T, Jeffreys bound with its error (nats), gradients and seconds of every round."""
+    """T, whether it confirms, Jeffreys bound with error (nats), gradients, seconds by round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -281,6 +284,7 @@ def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
     ]
     columns = {
         "temperatures": [each.schedule.n_temperatures for each in rounds],
+        "confirms": [each.confirms for each in rounds],
         "jeffreys_bound": gaps[:, 0],
         "error": gaps[:, 1],
         "gradient_evaluations": gradients,

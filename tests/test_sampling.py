@@ -12,6 +12,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
 from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.interrupts import interruptible
 from tests.models import beta_bernoulli, eight_schools
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
@@ -140,7 +141,7 @@ class Sleep:
 
 def test_leaving_the_pool_does_not_wait_for_running_tasks():
     started = time.perf_counter()
-    with WorkerPool(None, cores=2) as pool:
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
         for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
             assert seconds == 0
             break
@@ -155,8 +156,9 @@ class Fail:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_errors_of_workers_reach_the_caller(cores):
-    with WorkerPool(None, cores=cores) as pool, pytest.raises(ValueError, match="from the worker"):
-        list(pool.run([Fail()]))
+    with interruptible() as stop, WorkerPool(None, cores, stop) as pool:
+        with pytest.raises(ValueError, match="from the worker"):
+            list(pool.run([Fail()]))
 
 
 def test_schedule_and_kernel_are_recorded():
