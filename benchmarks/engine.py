@@ -16,6 +16,8 @@ import pymc as pm
 from common import Annealer, publish, shown, table, timed
 from models import MODELS
 
+from pymc_bdmc.interrupts import interruptible
+
 BLOCKS = 9
 SCHOOLS = "eight schools, non-centred"
 
@@ -52,7 +54,7 @@ def threads(annealer: Annealer) -> str:
     tasks = annealer.tasks(1000, 16)
 
     def run(cores):
-        with annealer.engine.pool(cores) as pool:
+        with interruptible() as stop, annealer.engine.pool(cores, stop) as pool:
             return list(pool.run(tasks))
 
     ratios = [timed(run, 1)[0] / timed(run, 2)[0] for _ in range(BLOCKS // 3)]

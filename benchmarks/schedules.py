@@ -11,6 +11,7 @@ import pymc as pm
 from common import publish, shown, table
 from models import GAUSSIAN, MODELS
 
+import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.schedules import thermodynamic_length
 
@@ -38,8 +39,8 @@ def measure(name: str) -> tuple[list[str], float, float]:
     found = {}
     for schedule in SCHEDULES:
         dt = pm.sample_bdmc(
-            MODELS[name](), chains=CHAINS, datasets=DATASETS, temperatures=TEMPERATURES,
-            schedule=schedule, simulate="prior", real_data=False, random_seed=1, progressbar=False,
+            MODELS[name](), chains=CHAINS, temperatures=TEMPERATURES, schedule=schedule,
+            simulate=bdmc.FromPrior(DATASETS), real_data=False, random_seed=1, progressbar=False,
         )  # fmt: skip
         found[schedule] = dt
     pilot = found["adaptive"]["forward"]["pilot_log_likelihood"].mean("dataset")

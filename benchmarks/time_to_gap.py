@@ -14,6 +14,8 @@ from common import Annealer, publish, shown, table, timed
 from models import LOG_ML, MODELS
 from scipy.special import logsumexp
 
+from pymc_bdmc import FromPrior
+
 CHAINS, DATASETS = 8, 4
 MAX_TIME = 60.0
 RUNS, SMC_CHAINS = 6, 16
@@ -30,10 +32,10 @@ the sigmoid schedule, a step size tuned once at β = 1, on data like these; meas
 
 def close(name: str, target: float, **options):
     """Rounds until the Jeffreys bound is below the target or the time is up."""
-    options = dict(chains=CHAINS, datasets=DATASETS, max_time=MAX_TIME) | options
+    options = dict(chains=CHAINS, simulate=FromPrior(DATASETS), max_time=MAX_TIME) | options
     return pm.sample_bdmc(
-        MODELS[name](), schedule="adaptive", target_gap=target, simulate="prior",
-        real_data=False, random_seed=1, progressbar=False, **options,
+        MODELS[name](), schedule="adaptive", target_gap=target, real_data=False, random_seed=1,
+        progressbar=False, **options,
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def against_step_methods(name: str) -> list:
     """Sampling time until one nat, four chains a direction on each of four data sets."""
     cells, times = [], []
     for step in ("nuts", pm.NUTS):
-        dt = close(name, 1.0, temperatures=50, chains=4, datasets=4, step=step)
+        dt = close(name, 1.0, temperatures=50, chains=4, simulate=FromPrior(4), step=step)
         last, done = dt["rounds"].isel(round=-1), reached(dt["rounds"], 1.0)
         times.append(dt.attrs["sampling_time"])
         cells += [f"{times[-1]:.2f}", f"{float(last['jeffreys_bound']):.2f}"]
@@ -132,9 +134,9 @@ def main() -> None:
     publish(
         "Time until the sandwich closes",
         "Made by `python benchmarks/time_to_gap.py --docs`. `target_gap=1.0,\n"
-        f"schedule='adaptive', simulate='prior'`, {CHAINS} chains a direction on {DATASETS} data\n"
-        f"sets, from T = 125 on, two cores, `max_time={MAX_TIME:g}`. The median is over pairs of\n"
-        "chains.",
+        f"schedule='adaptive', simulate=FromPrior({DATASETS})`, {CHAINS} chains a direction on\n"
+        f"{DATASETS} data sets, from T = 125 on, two cores, `max_time={MAX_TIME:g}`. The median\n"
+        "is over pairs of chains.",
         table(
             ["model", "T", "Jeffreys bound, nats", "median gap", "1 nat reached", "sampling, s",
              "compiling, s", "gradients", "infinite or NaN"],

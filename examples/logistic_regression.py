@@ -30,8 +30,7 @@ def main(chains: int = 24, temperatures: int = 300):
             chains=chains,
             temperatures=temperatures,
             schedule="power",
-            hyperparameters=["spread"],
-            burn_in=50,
+            simulate=bdmc.FromHyperparameters("spread", burn_in=50),
             random_seed=1,
         )
     print(bdmc.summary(dt).round(3).to_string(na_rep=""))

@@ -7,6 +7,7 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 import pymc as _pymc
 
 from pymc_bdmc import estimators, lattice, rbm, schedules, testsystems
+from pymc_bdmc.model.simulation import FromHyperparameters, FromPrior, Given
 from pymc_bdmc.plots import (
     plot_convergence,
     plot_error_analysis,
@@ -27,6 +28,9 @@ from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.tempering.sampler import temper
 
 __all__ = [
+    "FromHyperparameters",
+    "FromPrior",
+    "Given",
     "Schedule",
     "certified",
     "diagnose",

@@ -1,4 +1,4 @@
-"""Ctrl-C as a flag that compiled loops, threads and Python loops all see."""
+"""Ctrl-C as a flag that compiled loops, threads and Python loops all see: signals' only place."""
 
 import signal
 import threading
@@ -7,7 +7,21 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["interruptible"]
+__all__ = ["interruptible", "nothing_to_keep"]
+
+
+class _Handler:
+    """What Ctrl-C does while something is interruptible."""
+
+    def __init__(self):
+        self.stop = np.zeros(1, dtype=np.uint8)
+        self.raises = False
+
+    def __call__(self, signum, frame):
+        again = self.stop[0]
+        self.stop[0] = 1
+        if again or self.raises:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -17,12 +31,14 @@ def interruptible() -> Iterator[np.ndarray]:
     Yields
     ------
     ndarray of shape (1,), uint8
-        0 until Ctrl-C, then 1. Loops end early where it is set, compiled ones too.
+        0 until Ctrl-C, then 1. Loops end early where it is set, compiled ones too. Inside another
+        `interruptible` it is the flag of the outer one.
 
     Notes
     -----
     Signals come to the main thread alone; in any other the flag stays 0. So it does where the
-    caller has Ctrl-C ignored.
+    caller has Ctrl-C ignored. Calls that block in C code go on after Ctrl-C: give them a time
+    limit, in a loop that looks at the flag.
 
     Examples
     --------
@@ -33,19 +49,65 @@ def interruptible() -> Iterator[np.ndarray]:
     ...     print("kept", stop)
     kept [1]
     """
-    stop = np.zeros(1, dtype=np.uint8)
+    with _handler() as handler:
+        yield handler.stop
 
-    def note(signum, frame):
-        if stop[0]:
+
+@contextmanager
+def nothing_to_keep() -> Iterator[None]:
+    """Leave by KeyboardInterrupt at the first Ctrl-C, whatever the code within makes of it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At once, also where Ctrl-C came before; or at the end of the block, where the code swallowed
+        it or made another error of it.
+
+    Examples
+    --------
+    >>> import signal
+    >>> from contextlib import suppress
+    >>> from pymc_bdmc.interrupts import nothing_to_keep
+    >>> try:
+    ...     with nothing_to_keep(), suppress(KeyboardInterrupt):
+    ...         signal.raise_signal(signal.SIGINT)
+    ... except KeyboardInterrupt:
+    ...     print("left")
+    left
+    """
+    with _handler() as handler:
+        if handler.stop[0]:
             raise KeyboardInterrupt
-        stop[0] = 1
+        outside, handler.raises = handler.raises, _in_main_thread()
+        try:
+            yield
+        except BaseException as error:
+            if handler.stop[0]:
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            handler.raises = outside
+        if handler.stop[0]:
+            raise KeyboardInterrupt
 
+
+@contextmanager
+def _handler() -> Iterator[_Handler]:
+    """The handler at work, or a new one; no signal reaches it where Ctrl-C is not ours to take."""
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield stop
+    if isinstance(before, _Handler):
+        yield before
         return
-    signal.signal(signal.SIGINT, note)
+    handler = _Handler()
+    if not _in_main_thread() or not callable(before):  # SIG_IGN and SIG_DFL are not
+        yield handler
+        return
+    signal.signal(signal.SIGINT, handler)
     try:
-        yield stop
+        yield handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

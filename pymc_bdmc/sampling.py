@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Literal
 
@@ -11,22 +12,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
-from pymc.vartypes import discrete_types
 
 from pymc_bdmc.annealing import available_cores, make_engine
 from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, run_pilots
 from pymc_bdmc.arguments import check_choice, check_counts, check_positive
+from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.model.checks import check_model, check_names, check_simulable
-from pymc_bdmc.model.simulation import (
-    Simulated,
-    as_simulated,
-    check_drawable,
-    default_hyperparameters,
-    hyperparameter_values,
-    simulate_from_hyperparameters,
-    simulate_from_prior,
-)
+from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.simulation import Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.convert import (
     annealing_dataset,
@@ -42,15 +35,13 @@ from pymc_bdmc.schedules import (
     mean_between,
     thermodynamic_length,
 )
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, recorded, stream
 
 __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 _FIT_DRAWS = 500
-
-Simulate = Literal["hyperparameters", "prior"] | tuple[Mapping, Mapping] | None
 
 
 def sample_bdmc(
@@ -60,12 +51,7 @@ def sample_bdmc(
     temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "sigmoid",
     step: str | StepFactory | Sequence[StepFactory] | None = None,
-    simulate: Simulate = "hyperparameters",
-    hyperparameters: Sequence[str] | None = None,
-    hyperparameters_at: Literal["draw", "mean"] = "draw",
-    idata: xr.DataTree | None = None,
-    datasets: int = 1,
-    burn_in: int = 100,
+    simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
     target_gap: float | None = None,
     max_temperatures: int = 1_000_000,
@@ -101,24 +87,13 @@ def sample_bdmc(
         PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
         say; several are assigned by competence. They also run where a model cannot be compiled,
         or ``backend`` is not numba.
-    simulate : {"hyperparameters", "prior"}, (point, data) or None
-        Where y\* comes from. ``"hyperparameters"``: fit the real data, hold the hyperparameters
+    simulate : {"hyperparameters", "prior"}, Simulation or None
+        Where y\* comes from: a name, or the object that carries its options.
+        ``"hyperparameters"``, `FromHyperparameters`: fit the real data, hold the hyperparameters
         at what was found, simulate the rest; y\* resembles the data, θ\* is burned in.
-        ``"prior"``: everything from the model; θ\* is an exact posterior sample.
-        ``(point, data)``: yours, with constrained values by name. None: no simulated data, the
-        lower bound on the real data alone.
-    hyperparameters : sequence of str, optional
-        Variables held at fitted values. Default: the free variables without random parents.
-    hyperparameters_at : {"draw", "mean"}
-        Hold them at a posterior draw, a different one for every data set, or at the mean.
-    idata : DataTree, optional
-        Your own fit to the real data. Default: a short `pymc.sample` is run.
-    datasets : int, default 1
-        Simulated data sets. Errors of the gap are clustered by data set, so with one data set
-        they are conditional on it.
-    burn_in : int, default 100
-        Transitions at β = 1 before a reverse chain starts, with ``simulate="hyperparameters"``;
-        with none of them the upper bound is heuristic.
+        ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
+        `Given`: your own point and data. None: no simulated data, the lower bound on the real
+        data alone.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
     target_gap : float, optional
@@ -177,7 +152,7 @@ def sample_bdmc(
     started = time.perf_counter()
     model = pm.modelcontext(model)
     check_model(model)
-    check_counts(chains=chains, datasets=datasets, burn_in=burn_in)
+    check_counts(chains=chains)
     cores = min(available_cores(), 4) if cores is None else cores
     check_counts(cores=cores)
     if isinstance(schedule, str):
@@ -186,80 +161,56 @@ def sample_bdmc(
     if is_adaptive and np.ndim(temperatures):
         raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
     schedule = make_schedule("power" if is_adaptive else schedule, temperatures, default=1000)
+    simulation = make_simulation(simulate)
+    if simulation is None and not real_data:
+        raise ValueError("real_data: with simulate=None there is nothing left to run.")
     _check_target(target_gap, max_temperatures, max_time, simulate, schedule.n_temperatures)
     if backend is not None:
         check_choice("backend", backend, ["numba", "c", "jax"])
     if not isinstance(compile_kwargs, Mapping | None):
         raise TypeError(f"compile_kwargs: a dict is needed, got {compile_kwargs!r}.")
-    _check_simulate(model, simulate, datasets, real_data)
-    if hyperparameters is not None:
-        hyperparameters = [hyperparameters] if isinstance(hyperparameters, str) else hyperparameters
-        check_names(list(hyperparameters), model)
-    check_choice("hyperparameters_at", hyperparameters_at, ["draw", "mean"])
     entropy = entropy_of(random_seed)
-    plan = Plan(chains, burn_in, entropy, target_gap, max_temperatures, max_time, progressbar)
+    plan = Plan(chains, entropy, target_gap, max_temperatures, max_time, progressbar)
 
-    _log.info("Compiling, once per model structure; the first time it takes a while")
-    density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
-    if hyperparameters is None:
-        hyperparameters = default_hyperparameters(density.model)
-    discrete = [name for name in hyperparameters if density.model[name].dtype in discrete_types]
-    if discrete and hyperparameters_at == "mean":
-        raise ValueError(f"hyperparameters_at: the mean of the discrete {discrete} is no value.")
-    if isinstance(simulate, str):
-        check_drawable(density)
-    engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
-    _log.info(f"Kernel: {engine.description}")
-    simulated = _simulate(
-        model, density, simulate, hyperparameters, hyperparameters_at, idata, datasets,
-        burn_in, entropy, cores, progressbar,
-    )  # fmt: skip
+    with nothing_to_keep():
+        _log.info("Compiling, once per model structure; the first time it takes a while")
+        density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        if simulation:
+            simulation.check(density)
+        engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
+        _log.info(f"Kernel: {engine.description}")
+        fit = partial(_fit, model, entropy, cores, progressbar)
+        simulated = simulation.simulate(density, entropy, fit) if simulation else []
     runs = [Run("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
         runs += [Run("forward", d, each.data), Run("reverse", d, each.data, each)]
     compiled = time.perf_counter()
-    with engine.pool(cores) as pool:
-        run_pilots(pool, engine, runs, plan)
-        rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
-    finished = time.perf_counter()
-    schedule = rounds[-1].schedule
+    with interruptible() as stop:
+        with engine.pool(min(cores, chains * len(runs)), stop) as pool:
+            run_pilots(pool, engine, runs, plan)
+            rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
+        finished = time.perf_counter()
+        schedule = rounds[-1].schedule
 
-    attrs = {
-        "schedule": schedule.name,
-        "step": engine.description,
-        "simulate": simulate if isinstance(simulate, str) else "given" if simulate else "none",
-        "upper_bound": simulated[0].status if simulated else "none",
-        "hyperparameters": ", ".join(hyperparameters if simulate == "hyperparameters" else []),
-        "burn_in": burn_in if simulate == "hyperparameters" else 0,
-        "random_seed": recorded(entropy),
-        "interrupted": int(rounds[-1].interrupted),
-        "rounds": 0 if target_gap is None else len(rounds),
-        "pymc_version": pm.__version__,
-        "pymc_bdmc_version": version("pymc-bdmc"),
-        "preparation_time": compiled - started,
-        "sampling_time": finished - compiled,
-    }
-    dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
-    for message in diagnose(dt):
-        _log.warning(message)
+        attrs = {
+            "schedule": schedule.name,
+            "step": engine.description,
+            "simulate": simulation.name if simulation else "none",
+            "upper_bound": simulated[0].status if simulated else "none",
+            "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
+            "burn_in": simulated[0].burn_in if simulated else 0,
+            "random_seed": recorded(entropy),
+            "interrupted": int(rounds[-1].interrupted),
+            "rounds": 0 if target_gap is None else len(rounds),
+            "pymc_version": pm.__version__,
+            "pymc_bdmc_version": version("pymc-bdmc"),
+            "preparation_time": compiled - started,
+            "sampling_time": finished - compiled,
+        }
+        dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
+        for message in diagnose(dt):
+            _log.warning(message)
     return dt
-
-
-def _check_simulate(model, simulate, datasets, real_data) -> None:
-    if simulate is None:
-        if not real_data:
-            raise ValueError("real_data: with simulate=None there is nothing left to run.")
-    elif isinstance(simulate, str):
-        if simulate not in ("hyperparameters", "prior"):
-            raise ValueError(
-                f"simulate: {simulate!r} is none of 'hyperparameters', 'prior', "
-                "(point, data) and None."
-            )
-        check_simulable(model)
-    elif not (isinstance(simulate, tuple) and len(simulate) == 2):
-        raise ValueError("simulate: a pair (point, data) of mappings by variable name is needed.")
-    elif datasets != 1:
-        raise ValueError("datasets: simulate=(point, data) gives one data set.")
 
 
 def _check_target(target_gap, max_temperatures, max_time, simulate, n_temperatures) -> None:
@@ -276,34 +227,18 @@ def _check_target(target_gap, max_temperatures, max_time, simulate, n_temperatur
         )
 
 
-def _simulate(
-    model, density, simulate, names, at, idata, datasets, burn_in, entropy, cores, progressbar
-) -> list[Simulated]:
-    if simulate is None:
-        return []
-    if not isinstance(simulate, str):
-        return [as_simulated(density, *simulate)]
-    seeds = [stream(entropy, Purpose.SIMULATE, d) for d in range(datasets)]
-    if simulate == "prior":
-        return simulate_from_prior(density, seeds)
-    if idata is None:
-        _log.info("Fitting the real data to find plausible hyperparameters")
-        idata = pm.sample(
-            draws=_FIT_DRAWS,
-            tune=_FIT_DRAWS,
-            chains=2,
-            cores=min(cores, 2),
-            model=model,
-            random_seed=int(stream(entropy, Purpose.FIT, 0).generate_state(1)[0]),
-            progressbar=progressbar,
-        )
-    if "posterior" not in getattr(idata, "children", ()):
-        raise ValueError("idata: expected a DataTree with a group 'posterior'.")
-    _log.info(f"Hyperparameters held at a posterior {at}: {', '.join(names)}")
-    rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1))
-    values = hyperparameter_values(idata["posterior"], names, datasets, at, rng)
-    status = "burned-in" if burn_in else "heuristic"
-    return simulate_from_hyperparameters(density, values, seeds, status)
+def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr.DataTree:
+    """A short run of PyMC's sampler on the real data."""
+    _log.info("Fitting the real data to find plausible hyperparameters")
+    return pm.sample(
+        draws=_FIT_DRAWS,
+        tune=_FIT_DRAWS,
+        chains=2,
+        cores=min(cores, 2),
+        model=model,
+        random_seed=int(stream(entropy, Purpose.FIT, 0).generate_state(1)[0]),
+        progressbar=progressbar,
+    )
 
 
 def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
@@ -341,7 +276,7 @@ def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
 
 
 def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
-    """T, Jeffreys bound with its error (nats), gradients and seconds of every round."""
+    """T, whether it confirms, Jeffreys bound with error (nats), gradients, seconds by round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -349,6 +284,7 @@ def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
     ]
     columns = {
         "temperatures": [each.schedule.n_temperatures for each in rounds],
+        "confirms": [each.confirms for each in rounds],
         "jeffreys_bound": gaps[:, 0],
         "error": gaps[:, 1],
         "gradient_evaluations": gradients,

@@ -7,6 +7,7 @@ import matplotlib
 import pymc as pm
 import pytest
 
+import pymc_bdmc as bdmc
 from tests.models import eight_schools
 
 matplotlib.use("Agg")
@@ -29,8 +30,7 @@ def schools_result():
         eight_schools(centred=False),
         chains=8,
         temperatures=30,
-        simulate="prior",
-        datasets=2,
+        simulate=bdmc.FromPrior(datasets=2),
         random_seed=1,
         cores=1,
         progressbar=False,

@@ -8,6 +8,8 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
+from pymc_bdmc import FromHyperparameters as Fitted
+from pymc_bdmc import FromPrior, Given
 from pymc_bdmc.annealing.pools import WorkerPool
 from tests.models import hard_constraint
 from tests.test_sampling import SMALL, mixed_model, normal_model
@@ -89,36 +91,36 @@ BAD = [
     (normal_model, {"schedule": bdmc.schedules.linear(7)}, ValueError, "has 7 of its own"),
     (normal_model, {"schedule": "adaptive", "temperatures": [0, 1]}, ValueError, "pass how many"),
     (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
-    (
-        normal_model,
-        {"simulate": ({"x": 0.0}, {"y": 0.0}), "datasets": 2},
-        ValueError,
-        "datasets: simulate",
-    ),
-    (normal_model, {"simulate": ({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
-    (count_model, {"simulate": ({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of type"),
+    (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
+    (count_model, {"simulate": Given({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of"),
     (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
     (normal_model, {"temperatures": "many"}, ValueError, "temperatures: must be a whole number"),
     (normal_model, {"backend": "torch"}, ValueError, "backend: 'torch' is none of 'numba'"),
     (normal_model, {"compile_kwargs": 3}, TypeError, "compile_kwargs: a dict is needed"),
     (normal_model, {"step": [], "simulate": None}, ValueError, "step: an empty sequence"),
     (lambda: "x", {}, TypeError, "model: a pymc.Model is needed"),
-    (normal_model, {"simulate": 3}, ValueError, r"a pair \(point, data\)"),
+    (normal_model, {"simulate": ({"x": 0}, {"y": 0})}, ValueError, r"is none of .*, Given\(point"),
     (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
-    (normal_model, {"hyperparameters": ["z"]}, ValueError, r"\['z'\] are not among.*\['x'\]"),
-    (normal_model, {"hyperparameters_at": "mode"}, ValueError, "'mode' is none of 'draw', 'mean'"),
+    (normal_model, {"simulate": Fitted(["z"])}, ValueError, r"\['z'\] are not among.*\['x'\]"),
     (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
     (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
-    (normal_model, {"datasets": 0}, ValueError, "datasets: must be"),
-    (normal_model, {"burn_in": -1}, ValueError, "burn_in: must be"),
     (normal_model, {"cores": 0}, ValueError, "cores: must be"),
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
     (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
     (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
-    (mixed_model, {"hyperparameters_at": "mean"}, ValueError, r"discrete \['z'\] is no value"),
+    (mixed_model, {"simulate": Fitted(at="mean")}, ValueError, r"discrete \['z'\] is no value"),
     (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
     (custom_without_draws, {}, ValueError, "likely: its distribution has a log"),
-    (normal_model, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+]
+
+BAD_SIMULATIONS = [
+    (FromPrior, {"datasets": 0}, ValueError, "datasets: must be"),
+    (Fitted, {"datasets": 0}, ValueError, "datasets: must be"),
+    (Fitted, {"burn_in": -1}, ValueError, "burn_in: must be"),
+    (Fitted, {"at": "mode"}, ValueError, "at: 'mode' is none of 'draw', 'mean'"),
+    (Fitted, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+    (Given, {"point": 3, "data": {}}, TypeError, "point: a mapping by variable name"),
+    (Given, {"point": {}, "data": {}, "exact": 1}, TypeError, "exact: must be True or False"),
 ]
 
 
@@ -134,6 +136,14 @@ def test_bad_input_is_refused_before_any_sampling(make, options, error, message,
     monkeypatch.setattr(pm, "sample", sampled)
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+@pytest.mark.parametrize(("simulation", "options", "error", "message"), BAD_SIMULATIONS)
+def test_bad_options_of_a_simulation_are_refused_where_it_is_made(
+    simulation, options, error, message
+):
+    with pytest.raises(error, match=message):
+        simulation(**options)
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])

@@ -86,7 +86,7 @@ def test_a_prior_that_depends_on_data():
     for step in (None, pm.Metropolis):
         check(model, exact(3.0, 1.0), step=step, temperatures=300)
     options = {"chains": 32, "temperatures": 100, "real_data": False, "progressbar": False}
-    dt = pm.sample_bdmc(model, simulate="prior", datasets=12, random_seed=1, cores=1, **options)
+    dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(12), random_seed=1, cores=1, **options)
     table = bdmc.evidence(dt, "bar")
     z = (table["value"] - exact(dt["simulated"]["y1"], dt["simulated"]["y2"])) / table["error"]
     assert np.abs(z).max() < SIGMAS

@@ -95,19 +95,29 @@ def test_pm_sample_bdmc_is_the_front_door():
 def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
-        "model", "chains", "temperatures", "schedule", "step", "simulate", "hyperparameters",
-        "hyperparameters_at", "idata", "datasets", "burn_in", "real_data", "target_gap",
-        "max_temperatures", "max_time", "random_seed", "cores", "progressbar", "backend",
-        "compile_kwargs",
+        "model", "chains", "temperatures", "schedule", "step", "simulate", "real_data",
+        "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
+        "backend", "compile_kwargs",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}
     assert defaults["chains"] == 64
     assert defaults["temperatures"] == 1000
     assert defaults["schedule"] == "sigmoid"
     assert defaults["simulate"] == "hyperparameters"
-    assert defaults["burn_in"] == 100
     assert defaults["target_gap"] is None
     assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "model")
+
+
+def test_options_of_the_simulations():
+    def options(simulation):
+        return {name: p.default for name, p in inspect.signature(simulation).parameters.items()}
+
+    assert options(bdmc.FromPrior) == {"datasets": 1}
+    assert options(bdmc.FromHyperparameters) == {
+        "names": None, "at": "draw", "idata": None, "burn_in": 100, "datasets": 1
+    }  # fmt: skip
+    assert options(bdmc.Given)["exact"] is False
+    assert list(options(bdmc.Given)) == ["point", "data", "exact"]
 
 
 def test_everything_public_has_an_example():

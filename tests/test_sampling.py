@@ -12,6 +12,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
 from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.interrupts import interruptible
 from tests.models import beta_bernoulli, eight_schools
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
@@ -47,9 +48,11 @@ def same(a, b):
     return all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
 
 
-@pytest.mark.parametrize("simulate", ["prior", "hyperparameters"])
+@pytest.mark.parametrize(
+    "simulate", [bdmc.FromPrior(datasets=2), bdmc.FromHyperparameters(burn_in=5, datasets=2)]
+)
 def test_one_seed_gives_one_result_for_any_cores(simulate):
-    options = {**SMALL, "simulate": simulate, "datasets": 2, "burn_in": 5}
+    options = {**SMALL, "simulate": simulate}
     one = pm.sample_bdmc(mixed_model(), random_seed=4, **options)
     two = pm.sample_bdmc(mixed_model(), random_seed=4, **{**options, "cores": 2})
     other = pm.sample_bdmc(mixed_model(), random_seed=5, **options)
@@ -138,7 +141,7 @@ class Sleep:
 
 def test_leaving_the_pool_does_not_wait_for_running_tasks():
     started = time.perf_counter()
-    with WorkerPool(None, cores=2) as pool:
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
         for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
             assert seconds == 0
             break
@@ -153,8 +156,9 @@ class Fail:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_errors_of_workers_reach_the_caller(cores):
-    with WorkerPool(None, cores=cores) as pool, pytest.raises(ValueError, match="from the worker"):
-        list(pool.run([Fail()]))
+    with interruptible() as stop, WorkerPool(None, cores, stop) as pool:
+        with pytest.raises(ValueError, match="from the worker"):
+            list(pool.run([Fail()]))
 
 
 def test_schedule_and_kernel_are_recorded():
@@ -176,9 +180,8 @@ def test_hyperparameters_are_printed_and_recorded(caplog):
     fit = {"mu": np.zeros((1, 5)), "tau": np.full((1, 5), 2.0)}
     idata = pm.backends.arviz.dict_to_dataset(fit)
     tree = bdmc.sampling.xr.DataTree.from_dict({"posterior": idata})
-    dt = pm.sample_bdmc(
-        eight_schools(centred=True), idata=tree, hyperparameters_at="mean", random_seed=1, **SMALL
-    )
+    simulate = bdmc.FromHyperparameters(at="mean", idata=tree)
+    dt = pm.sample_bdmc(eight_schools(centred=True), simulate=simulate, random_seed=1, **SMALL)
     assert "Hyperparameters held at a posterior mean: mu, tau" in caplog.text
     assert "Fitting" not in caplog.text
     assert dt.attrs["hyperparameters"] == "mu, tau"
@@ -188,10 +191,8 @@ def test_hyperparameters_are_printed_and_recorded(caplog):
 
 
 def test_the_callers_own_pair():
-    model = normal_model()
-    dt = pm.sample_bdmc(
-        model, simulate=({"x": 0.3}, {"y": -0.2}), real_data=False, random_seed=1, **SMALL
-    )
+    simulate = bdmc.Given({"x": 0.3}, {"y": -0.2}, exact=True)
+    dt = pm.sample_bdmc(normal_model(), simulate=simulate, real_data=False, random_seed=1, **SMALL)
     assert dt["simulated"]["y"].item() == -0.2
     assert dt["simulated"]["x"].item() == 0.3
     assert dt.attrs["upper_bound"] == "exact"
@@ -209,7 +210,7 @@ def test_the_posterior_belongs_to_the_real_data_for_any_cores():
             pm.Normal("y", mu, 1.0, observed=y)
         results.append(
             pm.sample_bdmc(
-                model, simulate="prior", datasets=2, random_seed=1, **{**SMALL, "cores": cores}
+                model, simulate=bdmc.FromPrior(2), random_seed=1, **{**SMALL, "cores": cores}
             )
         )
     assert same(*results)
@@ -262,7 +263,8 @@ def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
 def test_without_burn_in_the_upper_bound_is_heuristic():
     fit = pm.backends.arviz.dict_to_dataset({"x": np.zeros((1, 5))})
     idata = bdmc.sampling.xr.DataTree.from_dict({"posterior": fit})
-    dt = pm.sample_bdmc(normal_model(), idata=idata, burn_in=0, random_seed=1, **SMALL)
+    simulate = bdmc.FromHyperparameters(idata=idata, burn_in=0)
+    dt = pm.sample_bdmc(normal_model(), simulate=simulate, random_seed=1, **SMALL)
     assert dt.attrs["upper_bound"] == "heuristic"
 
 

@@ -30,8 +30,8 @@ class Engine(Protocol):
     pilots: int
     """Independent pilots on a data set."""
 
-    def pool(self, cores: int) -> AbstractContextManager:
-        """Where tasks run on copies of the engine, or share it."""
+    def pool(self, cores: int, stop: np.ndarray) -> AbstractContextManager:
+        """Where tasks run on copies of the engine, or share it, until ``stop`` is set."""
 
     def run_pilot(self, task: PilotTask) -> Any:
         """Return the tuning that one pilot finds."""

@@ -1,4 +1,4 @@
-"""Run independent tasks on an engine, in this process or in several, and survive Ctrl-C."""
+"""Run independent tasks on an engine, in threads or processes, until they are done or Ctrl-C."""
 
 import multiprocessing
 import os
@@ -7,21 +7,28 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
 from typing import Any, Protocol
 
 import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from pymc_bdmc.interrupts import nothing_to_keep
+
 __all__ = ["Task", "ThreadPool", "WorkerPool", "available_cores"]
+
+
+POLL = 0.1
+"""Seconds between looks at the flag: a wait without end is deaf to Ctrl-C."""
 
 
 class Task(Protocol):
     """A piece of work that needs an engine; its result depends on nothing else."""
 
     def run(self, engine: Any) -> Any:
-        """Do the work."""
+        """Do the work; None if it was stopped."""
 
 
 def available_cores() -> int:
@@ -42,7 +49,8 @@ class WorkerPool:
     """Processes that each hold a copy of an engine.
 
     Where the platform forks, a worker inherits the compiled engine; elsewhere it receives a
-    pickled copy and compiles again. With ``cores=1`` everything runs in this process.
+    pickled copy and compiles again. With ``cores=1`` everything runs in this process. Workers end
+    with the process that started them, however it ends.
 
     Parameters
     ----------
@@ -50,23 +58,27 @@ class WorkerPool:
         Handed to every task.
     cores : int
         Number of worker processes.
+    stop : ndarray of shape (1,)
+        From `interruptible`.
 
     Examples
     --------
     >>> from pymc_bdmc.annealing.pools import WorkerPool
+    >>> from pymc_bdmc.interrupts import interruptible
     >>> class Double:
     ...     def __init__(self, x):
     ...         self.x = x
     ...     def run(self, engine):
     ...         return engine * self.x
-    >>> with WorkerPool(10, cores=1) as pool:
+    >>> with interruptible() as stop, WorkerPool(10, 1, stop) as pool:
     ...     sorted(pool.run([Double(1), Double(2)]))
     [(0, 10), (1, 20)]
     """
 
-    def __init__(self, engine: Any, cores: int):
+    def __init__(self, engine: Any, cores: int, stop: np.ndarray):
         self._engine = engine
         self._cores = cores
+        self._stop = stop
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "WorkerPool":
@@ -88,17 +100,28 @@ class WorkerPool:
             self._executor.shutdown(cancel_futures=True)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish."""
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
         if self._executor is None:
-            with threadpool_limits(1):
-                for i, task in enumerate(tasks):
-                    yield i, task.run(self._engine)
+            yield from self._run_here(tasks)
             return
-        futures = {
-            self._executor.submit(_run, cloudpickle.dumps(task)): i for i, task in enumerate(tasks)
-        }
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        done: queue.SimpleQueue = queue.SimpleQueue()
+        places = {}
+        for i, task in enumerate(tasks):
+            future = self._executor.submit(_run, cloudpickle.dumps(task))
+            places[future] = i
+            future.add_done_callback(done.put)
+        for future in _until(self._stop, done, len(tasks)):
+            yield places[future], future.result()
+
+    def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        for i, task in enumerate(tasks):
+            try:
+                with nothing_to_keep(), threadpool_limits(1):
+                    result = task.run(self._engine)
+            except KeyboardInterrupt:
+                return
+            if result is not None:
+                yield i, result
 
 
 class ThreadPool:
@@ -109,18 +132,19 @@ class ThreadPool:
     engine : object
         Handed to every task.
     cores : int
-        Number of threads.
+        Number of threads; no more than there are tasks.
     stop : ndarray of shape (1,)
-        Set when the pool is left before its tasks are done: they then end early, with None.
+        From `interruptible`. Also set where the pool is left before its tasks are done. Tasks end
+        early where it is set, with None.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from pymc_bdmc.annealing.pools import ThreadPool
+    >>> from pymc_bdmc.interrupts import interruptible
     >>> class Double:
     ...     def run(self, engine):
     ...         return engine * 2
-    >>> with ThreadPool(10, 2, np.zeros(1)) as pool:
+    >>> with interruptible() as stop, ThreadPool(10, 2, stop) as pool:
     ...     list(pool.run([Double()]))
     [(0, 20)]
     """
@@ -130,32 +154,37 @@ class ThreadPool:
         self._cores = cores
         self._stop = stop
         self._threads: list[threading.Thread] = []
+        self._unfinished = 0
 
     def __enter__(self) -> "ThreadPool":
-        self._stop[0] = 0
         self._limits = threadpool_limits(1)
         return self
 
-    def __exit__(self, *exc_info) -> None:
-        self._stop[0] = 1
-        for thread in self._threads:
-            thread.join()
+    def __exit__(self, kind: type[BaseException] | None, *_) -> None:
+        if self._unfinished:
+            self._stop[0] = 1
+        if kind is not KeyboardInterrupt:  # it must not wait for a thread that compiles, say
+            for thread in self._threads:
+                thread.join()
         self._limits.restore_original_limits()
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish."""
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
         # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
         waiting, done = deque(enumerate(tasks)), queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._work, args=(waiting, done)) for _ in range(self._cores)
+            threading.Thread(target=self._work, args=(waiting, done))
+            for _ in range(min(self._cores, len(tasks)))
         ]
         for thread in self._threads:
             thread.start()
-        for _ in tasks:
-            i, result, error = done.get()
+        self._unfinished = len(tasks)
+        for i, result, error in _until(self._stop, done, len(tasks)):
+            self._unfinished -= 1
             if error is not None:
                 raise error
-            yield i, result
+            if result is not None:
+                yield i, result
 
     def _work(self, waiting: deque, done: queue.SimpleQueue) -> None:
         while not self._stop[0]:
@@ -169,18 +198,37 @@ class ThreadPool:
                 done.put((i, None, error))
 
 
+def _until(stop: np.ndarray, done: queue.SimpleQueue, n: int) -> Iterator[Any]:
+    """Take n things out of a queue; once ``stop`` is set, those that are there."""
+    while n:
+        try:
+            thing = done.get(timeout=0 if stop[0] else POLL)
+        except queue.Empty:
+            if stop[0]:
+                return
+        else:
+            yield thing
+            n -= 1
+
+
 _worker_engine: Any = None
 
 
 def _inherit(engine) -> None:
     global _worker_engine
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
     _worker_engine = engine
 
 
 def _receive(pickled: bytes) -> None:
     _inherit(cloudpickle.loads(pickled))
+
+
+def _end_with_parent() -> None:
+    wait([multiprocessing.parent_process().sentinel])
+    os._exit(1)
 
 
 def _run(pickled: bytes):

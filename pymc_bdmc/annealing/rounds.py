@@ -1,4 +1,4 @@
-"""Pilots and annealing of all data sets, once or in rounds until the gap is small enough."""
+"""Pilots and annealing of all data sets, once or in rounds until the gap is small and confirmed."""
 
 import logging
 import time
@@ -36,7 +36,6 @@ class Plan:
     """What the rounds have in common; see `sample_bdmc`."""
 
     chains: int
-    burn_in: int
     entropy: Entropy
     target_gap: float | None
     max_temperatures: int
@@ -67,7 +66,7 @@ class Run:
             self.tuning,
             stream(plan.entropy, *key),
             self.source.point if self.source else None,
-            plan.burn_in if self.source and self.source.status == "burned-in" else 0,
+            self.source.burn_in if self.source else 0,
         )
 
 
@@ -80,8 +79,10 @@ class Round:
     """By group, one a data set."""
     ends: dict[int, Point]
     """Last states on the real data by chain."""
-    interrupted: bool
     seconds: float
+    confirms: bool = False
+    """Whether it repeats the round that met the target, with chains that nothing looked at."""
+    interrupted: bool = False
 
     @property
     def gap(self) -> tuple[float, float]:
@@ -91,11 +92,19 @@ class Round:
 
 
 def run_pilots(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
-    """Tune the kernel on every data set, with streams that no weighted chain uses."""
+    """Tune the kernel on every data set, with streams that no weighted chain uses.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the pool was stopped.
+    """
     data = {run.dataset: run.data for run in runs}
     keys = [(dataset, pilot) for dataset in data for pilot in range(engine.pilots)]
     tasks = [PilotTask(data[d], stream(plan.entropy, Purpose.PILOT, d, 0, c)) for d, c in keys]
     found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
+    if len(found) < len(tasks):
+        raise KeyboardInterrupt
     for run in runs:
         run.tuning = engine.combine([found[run.dataset, c] for c in range(engine.pilots)])
 
@@ -104,6 +113,10 @@ def anneal_in_rounds(
     pool, runs: Sequence[Run], schedule: Schedule, is_adaptive: bool, plan: Plan
 ) -> list[Round]:
     """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
+
+    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
+    and what they find is the result, whatever it is. A limit is no such choice: the round that
+    reaches it is the result itself.
 
     Parameters
     ----------
@@ -123,14 +136,19 @@ def anneal_in_rounds(
     -------
     list of Round
         The last one is the result.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the pool was stopped before any chain was finished.
     """
     if is_adaptive:
         tunings = {run.dataset: run.tuning for run in runs}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         schedule = _adapt(paths, schedule.n_temperatures)
-    started, rounds = time.perf_counter(), []
+    started, rounds, confirms = time.perf_counter(), [], False
     while True:
-        found = _anneal(pool, runs, schedule, len(rounds), plan)
+        found = _anneal(pool, runs, schedule, len(rounds), plan, confirms)
         if found.interrupted and rounds:
             return [*rounds[:-1], replace(rounds[-1], interrupted=True)]
         rounds.append(found)
@@ -142,12 +160,16 @@ def anneal_in_rounds(
             f"Round {len(rounds)}: T = {n}, Jeffreys bound {gap:.3g} ± {error:.2g} nats, "
             f"{found.seconds:.1f} s"
         )
-        if max(gap, 0.0) + error <= plan.target_gap:  # a gap below zero is noise
+        if confirms:
             return rounds
+        confirms = max(gap, 0.0) + error <= plan.target_gap  # a gap below zero is noise
+        if confirms:
+            continue
         limit = None
+        next_two = 4 * found.seconds  # with the one that would confirm it
         if 2 * n > plan.max_temperatures:
             limit = f"max_temperatures={plan.max_temperatures}"
-        elif plan.max_time and time.perf_counter() - started + 2 * found.seconds > plan.max_time:
+        elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
             limit = f"max_time={plan.max_time:g} s"
         if limit:
             _log.warning(f"target_gap={plan.target_gap:g} not reached within {limit}.")
@@ -174,27 +196,27 @@ def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) 
     return adaptive(betas, means, n_temperatures)
 
 
-def _anneal(pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan) -> Round:
-    """Run all chains, one of each run in turn; on Ctrl-C keep what is finished."""
+def _anneal(
+    pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan, confirms: bool
+) -> Round:
+    """Run all chains, one of each run in turn; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
     recorders = [Recorder(plan.chains, betas) for _ in runs]
     keys = [(i, chain) for chain in range(plan.chains) for i in range(len(runs))]
     tasks = [runs[i].task(plan, betas, round, chain) for i, chain in keys]
     totals = Counter(runs[i].group for i, _ in keys)
-    interrupted = False
     with ChainProgress(totals, plan.progressbar) as progress:
-        try:
-            for k, chain in pool.run(tasks):
-                i, place = keys[k]
-                recorders[i].add(place, chain)
-                progress.finished(runs[i].group, chain.log_weight)
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted and not round and not any(recorder.n_finished for recorder in recorders):
+        for k, chain in pool.run(tasks):
+            i, place = keys[k]
+            recorders[i].add(place, chain)
+            progress.finished(runs[i].group, chain.log_weight)
+    n_finished = sum(recorder.n_finished for recorder in recorders)
+    if not (n_finished or round):
         raise KeyboardInterrupt
     by_group: dict[str, list[AnnealingRun]] = {}
     for run, recorder in zip(runs, recorders, strict=True):
         by_group.setdefault(run.group, []).append(recorder.run(run.tuning.step_size(betas)))
     ends = recorders[0].ends if runs[0].group == "real" else {}
-    return Round(schedule, by_group, ends, interrupted, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))

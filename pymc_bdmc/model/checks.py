@@ -76,7 +76,7 @@ def check_simulable(model: pm.Model) -> None:
         names = ", ".join(potential.name for potential in model.potentials)
         raise ValueError(
             f"simulate: the Potential {names} says how likely data are, not how to draw them. "
-            "Pass simulate=(point, data) from a simulator of your own, or simulate=None for a "
+            "Pass simulate=Given(point, data) from a simulator of your own, or simulate=None for a "
             "lower bound on the real data alone."
         )
     if not model.observed_RVs:

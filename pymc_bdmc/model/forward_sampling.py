@@ -147,8 +147,8 @@ class ForwardSampler:
     def _explained(self) -> Iterator[None]:
         """Name the variable that cannot be drawn."""
         otherwise = (
-            "; or, if the variable is observed, simulate=(point, data) with data of your own, or "
-            "simulate=None."
+            "; or, if the variable is observed, simulate=Given(point, data) with data of your "
+            "own, or simulate=None."
         )
         try:
             yield

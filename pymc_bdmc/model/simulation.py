@@ -1,26 +1,36 @@
-"""Simulated data sets with a posterior sample (θ*, y*): from the joint, or as fitted."""
+"""Simulated data sets with a posterior sample (θ*, y*): from the joint, as fitted, or given."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+import pymc as pm
 import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
+from pymc_bdmc.arguments import check_choice, check_counts
+from pymc_bdmc.model.checks import check_names, check_simulable
 from pymc_bdmc.model.forward_sampling import INTERPRETED, ForwardSampler
-from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import Point
 
 __all__ = [
+    "FromHyperparameters",
+    "FromPrior",
+    "Given",
     "Simulated",
-    "as_simulated",
-    "check_drawable",
+    "Simulation",
     "default_hyperparameters",
-    "hyperparameter_values",
-    "simulate_from_hyperparameters",
-    "simulate_from_prior",
+    "make_simulation",
 ]
+
+_log = logging.getLogger("pymc.bdmc")
 
 Status = Literal["exact", "burned-in", "heuristic"]
 
@@ -37,124 +47,296 @@ class Simulated:
         y*, by the name of the observed variable.
     status : {"exact", "burned-in", "heuristic"}
         What the upper bound that starts from θ* is worth.
+    burn_in : int
+        Transitions at β = 1 before a reverse chain starts.
+    hyperparameters : tuple of str
+        Variables that were held at fitted values.
     """
 
     point: Point
     data: Mapping[str, np.ndarray]
     status: Status
+    burn_in: int = 0
+    hyperparameters: tuple[str, ...] = ()
 
 
-def simulate_from_prior(
-    density: TemperedDensity, seeds: Sequence[np.random.SeedSequence]
-) -> list[Simulated]:
-    """Draw (θ*, y*) from the joint distribution: θ* is an exact posterior sample given y*.
+class Simulation(ABC):
+    """Where the simulated data of `sample_bdmc` come from.
 
+    Attributes
+    ----------
+    name : str
+        What a result calls it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def check(self, density: TemperedDensity) -> None:
+        """Refuse a model that this simulation cannot serve, before anything is compiled or run.
+
+        Raises
+        ------
+        ValueError
+            Names the variable or the argument, and the remedy.
+        """
+
+    @abstractmethod
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Callable[[], xr.DataTree]
+    ) -> list[Simulated]:
+        """Every simulated data set with its θ*.
+
+        Parameters
+        ----------
+        density : TemperedDensity
+            Of a model that passed `check`.
+        entropy : int or sequence of int
+            Of the whole call; every data set has a stream of its own.
+        fit : callable
+            Returns a fit to the real data; called only where one is needed.
+        """
+
+
+@dataclass(frozen=True)
+class FromPrior(Simulation):
+    r"""Draw parameters and data together from the model: θ\* is an exact posterior sample.
+
+    Parameters
+    ----------
+    datasets : int, default 1
+        Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
+        are conditional on it.
+
+    References
+    ----------
     Grosse, Ghahramani and Adams (2015), Section 4.
 
-    Parameters
-    ----------
-    density : TemperedDensity
-        Of the model.
-    seeds : sequence of SeedSequence
-        One a data set.
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(datasets=2), chains=4, temperatures=10,
+    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"], dt["simulated"].sizes["dataset"]
+    ('exact', 2)
     """
-    sampler = ForwardSampler(density.model, observed=True)
-    return [_draw(sampler, density, seed, (), "exact") for seed in seeds]
+
+    datasets: int = 1
+    name = "prior"
+
+    def __post_init__(self):
+        check_counts(datasets=self.datasets)
+
+    def check(self, density: TemperedDensity) -> None:
+        """Refuse Potentials, and observed variables that cannot be drawn."""
+        _check_drawable(density)
+
+    def simulate(self, density, entropy, fit=None) -> list[Simulated]:
+        """Draws from the joint distribution."""
+        sampler = ForwardSampler(density.model, observed=True)
+        return [
+            Simulated(*_draw(sampler, density, entropy, place), "exact")
+            for place in range(self.datasets)
+        ]
 
 
-def simulate_from_hyperparameters(
-    density: TemperedDensity,
-    values: Sequence[Mapping[str, np.ndarray]],
-    seeds: Sequence[np.random.SeedSequence],
-    status: Status = "burned-in",
-) -> list[Simulated]:
-    """Fix the hyperparameters at plausible values and simulate everything else from the model.
+@dataclass(frozen=True, eq=False)
+class FromHyperparameters(Simulation):
+    r"""Hold the hyperparameters at values that fit the real data, and simulate everything else.
 
-    Data so simulated resemble the real ones, but θ* is only close to a posterior sample, since
-    the hyperparameters were not drawn from their prior: burn it in. Grosse, Ancha and Roy
-    (2016), Section 4.2.
+    Data so simulated resemble the real ones, but θ\* is only close to a posterior sample, since the
+    hyperparameters were not drawn from their prior: reverse chains are burned in.
 
     Parameters
     ----------
-    density : TemperedDensity
-        Of the model.
-    values : sequence of mapping of str to ndarray
-        Constrained values of the hyperparameters, one mapping a data set.
-    seeds : sequence of SeedSequence
-        One a data set.
-    status : {"burned-in", "heuristic"}
-        Whether the reverse chains are burned in.
+    names : str or sequence of str, optional
+        Variables held at fitted values. Default: the free variables without random parents.
+    at : {"draw", "mean"}
+        Hold them at a posterior draw, a different one for every data set, or at the mean.
+    idata : DataTree, optional
+        Your own fit to the real data. Default: a short `pymc.sample` is run.
+    burn_in : int, default 100
+        Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
+        heuristic.
+    datasets : int, default 1
+        Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
+        are conditional on it.
+
+    References
+    ----------
+    Grosse, Ancha and Roy (2016), Section 4.2.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, pm.HalfNormal("scale")), observed=0.5)
+    >>> simulate = bdmc.FromHyperparameters("scale", burn_in=20)
+    >>> simulate.names
+    ('scale',)
     """
-    names = list(values[0])
-    sampler = ForwardSampler(density.model, observed=True, given=names)
-    return [
-        _draw(sampler, density, seed, [each[name] for name in names], status)
-        for seed, each in zip(seeds, values, strict=True)
-    ]
+
+    names: str | Sequence[str] | None = None
+    at: Literal["draw", "mean"] = "draw"
+    idata: xr.DataTree | None = None
+    burn_in: int = 100
+    datasets: int = 1
+    name = "hyperparameters"
+
+    def __post_init__(self):
+        if self.names is not None:
+            names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
+            object.__setattr__(self, "names", names)
+        check_choice("at", self.at, ["draw", "mean"])
+        check_counts(burn_in=self.burn_in, datasets=self.datasets)
+        if self.idata is not None and "posterior" not in getattr(self.idata, "children", ()):
+            raise ValueError("idata: expected a DataTree with a group 'posterior'.")
+
+    def _names(self, model: pm.Model) -> tuple[str, ...]:
+        return self.names or tuple(default_hyperparameters(model))
+
+    def check(self, density: TemperedDensity) -> None:
+        """Refuse also names that are not free, a mean of discrete variables, and another's fit."""
+        model = density.model
+        names = self._names(model)
+        check_names(list(names), model)
+        discrete = [name for name in names if model[name].dtype in discrete_types]
+        if discrete and self.at == "mean":
+            raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
+        if self.idata is not None:
+            _draws(self.idata, names, model)
+        _check_drawable(density)
+
+    def simulate(self, density, entropy, fit) -> list[Simulated]:
+        """Draws from the model given the hyperparameters."""
+        names = self._names(density.model)
+        draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
+        _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
+        values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
+        sampler = ForwardSampler(density.model, observed=True, given=names)
+        status = "burned-in" if self.burn_in else "heuristic"
+        return [
+            Simulated(*_draw(sampler, density, entropy, place, held), status, self.burn_in, names)
+            for place, held in enumerate(values)
+        ]
+
+    def _values(self, draws: list[np.ndarray], rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """The hyperparameters of every data set, from all draws of each."""
+        if self.at == "mean":
+            return [[each.mean(axis=0) for each in draws]] * self.datasets
+        size = len(draws[0])
+        chosen = rng.choice(size, size=self.datasets, replace=self.datasets > size)
+        return [[each[i] for each in draws] for i in chosen]
 
 
-def _draw(sampler, density, seed, given, status) -> Simulated:
-    sampler.seed(np.random.default_rng(seed))
-    point, data, _ = sampler.draw_supported(*given)
-    data = {name: np.asarray(value, density.data[name].dtype) for name, value in data.items()}
-    return Simulated(point, data, status)
-
-
-def as_simulated(
-    density: TemperedDensity, point: Mapping[str, np.ndarray], data: Mapping[str, np.ndarray]
-) -> Simulated:
-    """A pair (point, data) of the caller's, whose word is taken that it comes from the joint.
-
-    With the real data the point can only be some sampler's posterior draw, and the upper bound
-    is heuristic.
+@dataclass(frozen=True, eq=False)
+class Given(Simulation):
+    r"""Your own pair of parameters and data.
 
     Parameters
     ----------
-    density : TemperedDensity
-        Of the model.
     point : mapping of str to array_like
         Constrained values of the free variables, by name.
     data : mapping of str to array_like
         The observed variables.
+    exact : bool, default False
+        Say True only if the pair was drawn together from the joint distribution of the model, by
+        a simulator of yours: then the point is an exact posterior sample, which nothing here can
+        check. A draw by some sampler from its posterior is not; the upper bound is then heuristic.
 
     Raises
     ------
     ValueError
-        If a variable is missing, unknown, of another shape, or outside its support.
+        By `sample_bdmc`: if a variable is missing, unknown, of another shape, or outside its
+        support; or if real data are called exact.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> simulate = bdmc.Given({"x": 0.3}, {"y": -0.2})
+    >>> dt = pm.sample_bdmc(model, simulate=simulate, chains=4, temperatures=10, random_seed=1,
+    ...                     cores=1, progressbar=False)
+    >>> dt.attrs["upper_bound"]
+    'heuristic'
     """
-    model = density.model
-    free = [rv.name for rv in model.free_RVs]
-    if set(point) != set(free):
-        raise ValueError(f"simulate: the point must give {free}, got {sorted(point)}.")
-    density.set_data(data)
-    sampler = ForwardSampler(model, given=free)
-    sampler.seed(np.random.default_rng(0))  # nothing is left to draw
-    given = [_given(rv, point[rv.name]) for rv in model.free_RVs]
-    unconstrained, _ = sampler.draw(*given)
-    for name, value in zip(free, unconstrained.values(), strict=True):
-        if not np.isfinite(value).all():
-            raise ValueError(f"simulate: the value of {name} lies outside its support.")
-    log_density = sum(density(unconstrained))
-    density.set_data(density.data)
-    if not np.isfinite(log_density):
-        raise ValueError("simulate: the point has zero density under the model with these data.")
-    real = all(np.array_equal(np.asarray(data[name]), density.data[name]) for name in density.data)
-    data = {name: np.asarray(data[name], density.data[name].dtype) for name in density.data}
-    return Simulated(unconstrained, data, "heuristic" if real else "exact")
+
+    point: Mapping[str, ArrayLike]
+    data: Mapping[str, ArrayLike]
+    exact: bool = False
+    name = "given"
+
+    def __post_init__(self):
+        for name in ("point", "data"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{name}: a mapping by variable name is needed, got {value!r}.")
+        if not isinstance(self.exact, bool):
+            raise TypeError(f"exact: must be True or False, got {self.exact!r}.")
+
+    def check(self, density: TemperedDensity) -> None:
+        """Refuse what is no state of the model."""
+        self.simulate(density)
+
+    def simulate(self, density, entropy=None, fit=None) -> list[Simulated]:
+        """The pair as it stands."""
+        model = density.model
+        free = [rv.name for rv in model.free_RVs]
+        if set(self.point) != set(free):
+            raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
+        density.set_data(self.data)
+        sampler = ForwardSampler(model, given=free)
+        sampler.seed(np.random.default_rng(0))  # nothing is left to draw
+        given = [_value(rv, self.point[rv.name]) for rv in model.free_RVs]
+        unconstrained, _ = sampler.draw(*given)
+        for name, value in zip(free, unconstrained.values(), strict=True):
+            if not np.isfinite(value).all():
+                raise ValueError(f"simulate: the value of {name} lies outside its support.")
+        log_density = sum(density(unconstrained))
+        density.set_data(density.data)
+        if not np.isfinite(log_density):
+            raise ValueError(
+                "simulate: the point has zero density under the model with these data."
+            )
+        real = density.data
+        data = {name: np.asarray(self.data[name], real[name].dtype) for name in real}
+        if self.exact and all(np.array_equal(data[name], real[name]) for name in real):
+            raise ValueError(
+                "simulate: exact=True says that point and data were drawn together, but these data "
+                "are those that the model observes. Leave `exact` out: the upper bound is then "
+                "heuristic."
+            )
+        return [Simulated(unconstrained, data, "exact" if self.exact else "heuristic")]
 
 
-def _given(rv, value) -> np.ndarray:
-    """A caller's value of a free variable, of the right shape and not rounded."""
-    given = np.asarray(value).astype(rv.dtype)
-    shape = tuple(rv.shape.eval(mode=INTERPRETED))
-    if given.shape != shape or not np.array_equal(given, value):
+_NAMED = {simulation.name: simulation for simulation in (FromHyperparameters, FromPrior)}
+
+
+def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
+    """The simulation of a name with its default options; an object is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(simulate, Simulation | None):
+        return simulate
+    if not isinstance(simulate, str) or simulate not in _NAMED:
         raise ValueError(
-            f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
+            f"simulate: {simulate!r} is none of {', '.join(map(repr, _NAMED))}, FromHyperparameters"
+            "(...), FromPrior(...), Given(point, data) and None."
         )
-    return given
+    return _NAMED[simulate]()
 
 
-def default_hyperparameters(model: TemperedModel) -> list[str]:
+def default_hyperparameters(model: pm.Model) -> list[str]:
     """Names of the free variables that depend on no other random variable.
 
     The missing part of a partly observed variable is never one: it is simulated with the rest.
@@ -168,44 +350,52 @@ def default_hyperparameters(model: TemperedModel) -> list[str]:
     ]
 
 
-def check_drawable(density: TemperedDensity) -> None:
-    """Refuse models whose observed variables cannot be drawn; names the variable."""
+def _check_drawable(density: TemperedDensity) -> None:
+    """Refuse models whose data cannot be drawn; names the variable."""
+    check_simulable(density.model)
     sampler = ForwardSampler(density.model, observed=True)
     sampler.seed(np.random.default_rng(0))
     sampler.draw()
 
 
-def hyperparameter_values(
-    posterior: xr.Dataset | xr.DataTree,
-    names: Sequence[str],
-    n: int,
-    at: Literal["draw", "mean"],
-    rng: np.random.Generator,
-) -> list[dict[str, np.ndarray]]:
-    """Plausible values of the hyperparameters, from a fit to the real data.
+def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, np.ndarray]]:
+    """θ* and y* of the data set at this place."""
+    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
+    point, data, _ = sampler.draw_supported(*given)
+    return point, {name: np.asarray(y, density.data[name].dtype) for name, y in data.items()}
 
-    Parameters
-    ----------
-    posterior : Dataset or DataTree
-        The ``posterior`` group of the fit.
-    names : sequence of str
-        The hyperparameters.
-    n : int
-        How many sets of values.
-    at : {"draw", "mean"}
-        Different joint posterior draws, or the posterior mean ``n`` times.
-    rng : numpy.random.Generator
-        Chooses the draws.
-    """
+
+def _draws(idata: xr.DataTree, names: Sequence[str], model: pm.Model) -> list[np.ndarray]:
+    """Posterior draws of the variables, one a row."""
+    posterior = idata["posterior"]
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
-    draws = {}
+    draws = []
     for name in names:
-        values = posterior[name].transpose("chain", "draw", ...).values
-        draws[name] = values.reshape(-1, *values.shape[2:])
-    if at == "mean":
-        return [{name: draws[name].mean(axis=0) for name in names}] * n
-    size = len(draws[names[0]])
-    chosen = rng.choice(size, size=n, replace=n > size)
-    return [{name: draws[name][i] for name in names} for i in chosen]
+        values, shape = posterior[name], _shape(model[name])
+        if not {"chain", "draw"}.issubset(values.dims) or not values.size:
+            raise ValueError(f"idata: its {name} has no draws, by chain and draw.")
+        values = values.transpose("chain", "draw", ...).values
+        if values.shape[2:] != shape:
+            raise ValueError(
+                f"idata: its {name} has the shape {values.shape[2:]}, the model's {shape}. "
+                "Is it a fit of another model?"
+            )
+        draws.append(values.reshape(-1, *shape))
+    return draws
+
+
+def _value(rv, value: ArrayLike) -> np.ndarray:
+    """A caller's value of a free variable, of the right shape and not rounded."""
+    given = np.asarray(value).astype(rv.dtype)
+    shape = _shape(rv)
+    if given.shape != shape or not np.array_equal(given, value):
+        raise ValueError(
+            f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
+        )
+    return given
+
+
+def _shape(rv) -> tuple[int, ...]:
+    return tuple(rv.shape.eval(mode=INTERPRETED))

@@ -8,11 +8,10 @@ from pytensor.compile.mode import Mode
 from scipy import stats
 
 from pymc_bdmc.model.simulation import (
-    as_simulated,
+    FromHyperparameters,
+    FromPrior,
+    Given,
     default_hyperparameters,
-    hyperparameter_values,
-    simulate_from_hyperparameters,
-    simulate_from_prior,
 )
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import eight_schools
@@ -20,8 +19,14 @@ from tests.models import eight_schools
 QUICK = {"mode": Mode("py", "fast_run")}
 
 
-def seeds(n, entropy=1):
-    return np.random.SeedSequence(entropy).spawn(n)
+def from_prior(density, n, entropy=1):
+    return FromPrior(datasets=n).simulate(density, entropy)
+
+
+def fit(**draws):
+    """A fit of one chain with these draws."""
+    data = {name: (("chain", "draw"), np.array([values])) for name, values in draws.items()}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,7 @@ def regression():
 
 def test_the_pair_comes_from_the_joint(regression):
     """Kolmogorov-Smirnov on 1500 pairs, α = 1e-3 over 3 comparisons; twin: y* of another pair."""
-    pairs = simulate_from_prior(regression, seeds(1500))
+    pairs = from_prior(regression, 1500)
     points = regression.constrain([pair.point for pair in pairs])
     residual = np.array([pair.data["y"] for pair in pairs]) - points["x"][:, None]
 
@@ -57,18 +62,19 @@ def test_the_pair_comes_from_the_joint(regression):
 
 
 def test_each_data_set_has_its_own_stream(regression):
-    first, second = simulate_from_prior(regression, seeds(2))
-    (again,) = simulate_from_prior(regression, seeds(1))
+    first, second = from_prior(regression, 2)
+    (again,) = from_prior(regression, 1)
     np.testing.assert_array_equal(first.data["y"], again.data["y"])
     assert not np.array_equal(first.data["y"], second.data["y"])
 
 
 def test_hyperparameters_are_held_and_the_rest_is_drawn(regression):
-    values = [{"scale": np.array(1e-6)}, {"scale": np.array(100.0)}]
-    narrow, wide = simulate_from_hyperparameters(regression, values, seeds(2))
+    simulation = FromHyperparameters(idata=fit(scale=[1e-6, 100.0]), burn_in=7, datasets=2)
+    pairs = simulation.simulate(regression, 1, None)
+    narrow, wide = sorted(pairs, key=lambda pair: pair.point["scale_log__"])
     assert abs(narrow.point["x"]) < 1e-4 < abs(wide.point["x"])
     assert np.exp(wide.point["scale_log__"]) == pytest.approx(100.0)
-    assert wide.status == "burned-in"
+    assert (wide.status, wide.burn_in, wide.hyperparameters) == ("burned-in", 7, ("scale",))
 
 
 def test_default_hyperparameters_have_no_random_parents(regression):
@@ -87,29 +93,49 @@ def test_missing_values_are_no_hyperparameters():
     assert default_hyperparameters(TemperedDensity(model, QUICK).model) == ["z"]
 
 
-def test_hyperparameters_from_a_fit():
+def test_hyperparameters_come_from_joint_draws_or_are_means():
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b", shape=2)
+        pm.Normal("y", a + b.sum(), observed=0.0)
+    density = TemperedDensity(model, QUICK)
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(2, 3, 2)
     draws = xr.Dataset({"a": (("chain", "draw"), a), "b": (("chain", "draw", "k"), b)})
-    rng = np.random.default_rng(0)
-    chosen = hyperparameter_values(draws, ["a", "b"], 4, "draw", rng)
+    idata = xr.DataTree.from_dict({"posterior": draws})
+    chosen = FromHyperparameters(idata=idata, datasets=4).simulate(density, 1, None)
     for each in chosen:
-        np.testing.assert_array_equal(each["b"], [2 * each["a"], 2 * each["a"] + 1])
-    assert len({float(each["a"]) for each in chosen}) == 4
-    (mean,) = hyperparameter_values(xr.DataTree(draws), ["a"], 1, "mean", rng)
-    assert mean["a"] == 2.5
-    with pytest.raises(ValueError, match=r"lacks the hyperparameters \['c'\]"):
-        hyperparameter_values(draws, ["c"], 1, "draw", rng)
+        np.testing.assert_array_equal(each.point["b"], 2 * each.point["a"] + [0, 1])
+    assert len({float(each.point["a"]) for each in chosen}) == 4
+    (mean,) = FromHyperparameters("a", at="mean", idata=idata).simulate(density, 1, None)
+    assert mean.point["a"] == 2.5
+    with pytest.raises(ValueError, match=r"lacks the hyperparameters \['b'\]"):
+        FromHyperparameters("b", idata=fit(a=[1.0])).check(density)
+
+
+def test_a_fit_is_made_only_where_none_is_given(regression):
+    (found,) = FromHyperparameters().simulate(regression, 1, lambda: fit(scale=[3.0]))
+    assert np.exp(found.point["scale_log__"]) == pytest.approx(3.0)
+    FromHyperparameters(idata=fit(scale=[3.0])).simulate(regression, 1, None)
 
 
 def test_a_pair_of_the_callers(regression):
     point = {"scale": 0.5, "x": 1.0}
     data = {"y": [0.0, 1.0, 2.0], "k": 3}
-    given = as_simulated(regression, point, data)
+    (given,) = Given(point, data).simulate(regression)
     assert given.point["scale_log__"] == pytest.approx(np.log(0.5))
-    assert given.status == "exact"
+    assert given.status == "heuristic"
     assert given.data["k"].dtype == regression.data["k"].dtype
-    real = as_simulated(regression, point, {"y": [1.0, 2.0, 3.0], "k": 2})
-    assert real.status == "heuristic"
+    (claimed,) = Given(point, data, exact=True).simulate(regression)
+    assert claimed.status == "exact"
+
+
+def test_real_data_are_never_exact(regression):
+    """Nor are real data with a little noise, unless the caller claims it."""
+    point, y = {"scale": 0.5, "x": 1.0}, np.array([1.0, 2.0, 3.0])
+    for data in (y, y + 1e-9):
+        (found,) = Given(point, {"y": data, "k": 2}).simulate(regression)
+        assert found.status == "heuristic"
+    with pytest.raises(ValueError, match="those that the model observes"):
+        Given(point, {"y": y, "k": 2}, exact=True).check(regression)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +151,7 @@ def test_a_pair_of_the_callers(regression):
 )
 def test_a_wrong_pair_is_refused(regression, point, data, message):
     with pytest.raises(ValueError, match=message):
-        as_simulated(regression, point, data)
+        Given(point, data).check(regression)
 
 
 def test_a_given_point_is_kept_where_its_prior_depends_on_data():
@@ -134,18 +160,16 @@ def test_a_given_point_is_kept_where_its_prior_depends_on_data():
         pm.Normal("after", pm.Normal("z", y), 0.5, observed=1.0)
         pm.Uniform("u", y - 5, y + 5)
     point = {"x": np.array(0.5), "z": np.array(2.5), "u": np.array(1.0)}
-    found = as_simulated(TemperedDensity(model), point, {"y": 2.0, "after": 1.5}).point
+    (given,) = Given(point, {"y": 2.0, "after": 1.5}).simulate(TemperedDensity(model))
     expected = {"x": 0.5, "z": 2.5, "u_interval__": np.log(4 / 6)}  # of (−3, 7)
-    assert {name: float(value) for name, value in found.items()} == pytest.approx(expected)
+    assert {name: float(value) for name, value in given.point.items()} == pytest.approx(expected)
 
 
 def test_given_hyperparameters_are_kept():
     with pm.Model() as model:
         mean = pm.Normal("mean")
         pm.Normal("y", pm.Normal("x", mean, 1e-3), 1e-3, observed=0.0)
-    seed = np.random.SeedSequence(1)
-    (found,) = simulate_from_hyperparameters(
-        TemperedDensity(model), [{"mean": np.array(7.0)}], [seed]
-    )
+    simulation = FromHyperparameters(idata=fit(mean=[7.0]))
+    (found,) = simulation.simulate(TemperedDensity(model), 1, None)
     assert found.point["mean"] == 7
     assert abs(found.data["y"] - 7) < 0.01

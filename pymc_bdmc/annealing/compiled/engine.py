@@ -81,9 +81,10 @@ class CompiledEngine:
             parts.append(f"{_TITLES[self._kind]}({', '.join(continuous)})")
         return "compiled " + " > ".join(parts)
 
-    def pool(self, cores: int) -> ThreadPool:
-        """Threads that share this engine."""
-        return ThreadPool(self, cores, self._stop)
+    def pool(self, cores: int, stop: np.ndarray) -> ThreadPool:
+        """Threads that share this engine, until ``stop`` is set."""
+        self._stop = stop
+        return ThreadPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
         """The findings of the only pilot on a data set."""

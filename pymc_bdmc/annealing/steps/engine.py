@@ -68,9 +68,9 @@ class StepEngine:
             for step in self.steps
         )
 
-    def pool(self, cores: int) -> WorkerPool:
-        """Processes, each with a copy of this engine."""
-        return WorkerPool(self, cores)
+    def pool(self, cores: int, stop: np.ndarray) -> WorkerPool:
+        """Processes, each with a copy of this engine, until ``stop`` is set."""
+        return WorkerPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[Tuning]) -> Tuning:
         """Join the findings of the pilots on one data set."""
