@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_bdmc.interrupts import nothing_to_keep
 
-__all__ = ["Task", "ThreadPool", "WorkerPool", "available_cores"]
+__all__ = ["Task", "ThreadPool", "WorkerPool"]
 
 
 POLL = 0.1
@@ -29,20 +29,6 @@ class Task(Protocol):
 
     def run(self, engine: Any) -> Any:
         """Do the work; None if it was stopped."""
-
-
-def available_cores() -> int:
-    """CPUs that this process may use, hardware threads included: they pay here.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.annealing import available_cores
-    >>> available_cores() >= 1
-    True
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class WorkerPool:

@@ -10,7 +10,6 @@ from pytensor.graph.traversal import ancestors
 
 __all__ = [
     "check_model",
-    "check_names",
     "check_simulable",
 ]
 
@@ -34,8 +33,6 @@ def check_model(model: pm.Model) -> None:
             "model: it has no observed variables, so its posterior is its prior. "
             "Pass observed=... to the variables that were measured."
         )
-    if "dataset" in model.coords:
-        raise ValueError("model: the result needs the name of its dimension 'dataset'; rename it.")
     for rv in model.basic_RVs:
         op = rv.owner.op
         if isinstance(op, FlatRV | HalfFlatRV):
@@ -81,17 +78,3 @@ def check_simulable(model: pm.Model) -> None:
         )
     if not model.observed_RVs:
         raise ValueError("simulate: the model has no observed variables to simulate.")
-
-
-def check_names(names: list[str], model: pm.Model) -> None:
-    """Refuse hyperparameters that are not free variables of the model.
-
-    Raises
-    ------
-    ValueError
-        Names the unknown ones and the free variables.
-    """
-    free = [rv.name for rv in model.free_RVs]
-    unknown = [name for name in names if name not in free]
-    if unknown or not names:
-        raise ValueError(f"hyperparameters: {unknown} are not among the free variables {free}.")
