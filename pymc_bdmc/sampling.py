@@ -167,6 +167,13 @@ def sample_bdmc(
     ...                     cores=1, progressbar=False)
     >>> dt["forward"]["log_weight"].sizes
     Frozen({'dataset': 1, 'chain': 4})
+
+    Options of the simulation stand in its object:
+
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate=bdmc.FromPrior(datasets=3),
+    ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
+    >>> dt["simulated"]["y"].dims
+    ('dataset',)
     """
     started = time.perf_counter()
     model = pm.modelcontext(model)
