@@ -156,9 +156,12 @@ class Fail:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_errors_of_workers_reach_the_caller(cores):
-    with interruptible() as stop, WorkerPool(None, cores, stop) as pool:
-        with pytest.raises(ValueError, match="from the worker"):
-            list(pool.run([Fail()]))
+    with (
+        interruptible() as stop,
+        WorkerPool(None, cores, stop) as pool,
+        pytest.raises(ValueError, match="from the worker"),
+    ):
+        list(pool.run([Fail()]))
 
 
 def test_schedule_and_kernel_are_recorded():
