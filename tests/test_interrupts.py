@@ -194,7 +194,8 @@ def count(self, *args):
     finished(self, *args)
 
 ChainProgress.finished = count
-for phase, step in [(p, s) for p in longest for s in (None, pm.Metropolis)][1:]:
+in_processes = [("run_pilots", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
+for phase, step in [*((name, None) for name in longest), *in_processes]:
     pressed, n_finished = [], 0
 
     def press():
@@ -237,6 +238,6 @@ def test_at_random_moments_of_every_phase():
     found = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert found.returncode == 0, found.stdout + found.stderr
     outcomes = [tuple(line.split()[:2]) for line in found.stdout.splitlines()]
-    assert len(outcomes) == 9
+    assert len(outcomes) == 7
     assert ("make_engine", "raised") in outcomes
-    assert outcomes[-2:] == 2 * [("_to_datatree", "kept")]
+    assert ("_to_datatree", "kept") in outcomes

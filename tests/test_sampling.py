@@ -58,7 +58,9 @@ def test_one_seed_gives_one_result_for_any_cores(simulate):
     assert not same(one, other)
 
 
-STEPS = SMALL | {"step": pm.NUTS, "simulate": "prior", "random_seed": 4}
+STEPS = SMALL | {
+    "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": "prior", "random_seed": 4,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
