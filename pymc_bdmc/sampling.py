@@ -109,8 +109,8 @@ def sample_bdmc(
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result, for any ``cores``.
     cores : int, optional
-        Threads, or processes for PyMC's step methods. Default: as many as the machine has, at
-        most 4.
+        Threads, or processes for PyMC's step methods; never more than there are chains. Default:
+        as many as the machine has, at most 4.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
@@ -132,6 +132,9 @@ def sample_bdmc(
         For a model or an argument that cannot give a right answer; names it and the remedy.
     FloatingPointError
         If a log density is NaN at a state of a chain; names β and the variables.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or twice. Else what is finished is the
+        result, with the attribute ``interrupted``: some chains, or the last whole round.
 
     References
     ----------
