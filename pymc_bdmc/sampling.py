@@ -117,17 +117,20 @@ def sample_bdmc(
         Whether to anneal forward on the real data too.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
-        no more than this many nats. The last round alone is the result; the others are rows of
-        its group ``rounds``, and certified bounds spend their confidence over all of them.
+        no more than this many nats. That may be due to noise, so the round that meets the target
+        is repeated with new chains, and these are the result, whatever their gap. All rounds are
+        rows of the group ``rounds``, and certified bounds spend their confidence over them.
     max_temperatures : int, optional
-        Largest T of a round; default 1000000. Only with ``target_gap``.
+        Only with ``target_gap``. Largest T of a round, default 1000000. Where a limit comes before
+        the target, the last round is the result.
     max_time : float, optional
-        Only with ``target_gap``. Seconds; a round that would not fit is not begun.
+        Only with ``target_gap``. Seconds; a round that would not fit, together with the one that
+        confirms it, is not begun. The first round is, and so is one that confirms.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result, for any ``cores``.
     cores : int, optional
-        Threads, or processes for PyMC's step methods. Default: as many as the machine has, at
-        most 4.
+        Threads, or processes for PyMC's step methods; never more than there are chains. Default:
+        as many as the machine has, at most 4.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
@@ -149,6 +152,9 @@ def sample_bdmc(
         For a model or an argument that cannot give a right answer; names it and the remedy.
     FloatingPointError
         If a log density is NaN at a state of a chain; names β and the variables.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or twice. Else what is finished is the
+        result, with the attribute ``interrupted``: some chains, or the last whole round.
 
     References
     ----------
@@ -224,11 +230,11 @@ def sample_bdmc(
             "upper_bound": simulated[0].status if simulated else "none",
             "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
             "burn_in": simulated[0].burn_in if simulated else 0,
-            "rounds": 0 if target_gap is None else len(rounds),
+            "rounds": 0 if target_gap is None else sum(not each.confirms for each in rounds),
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
+        dt = _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs)
         for message in diagnose(dt):
             _log.warning(message)
     return dt
@@ -309,7 +315,7 @@ def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr
     )
 
 
-def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
+def _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
@@ -337,14 +343,14 @@ def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
             )
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
-        groups["rounds"] = _rounds_dataset(rounds)
+        groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
 
 
-def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
-    """T, whether it confirms, Jeffreys bound with error (nats), gradients, seconds by round."""
+def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
+    """T, role, Jeffreys bound with its error (nats), gradients and seconds of every round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -352,6 +358,7 @@ def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
     ]
     columns = {
         "temperatures": [each.schedule.n_temperatures for each in rounds],
+        "meets_target": [target_gap is not None and each.meets(target_gap) for each in rounds],
         "confirms": [each.confirms for each in rounds],
         "jeffreys_bound": gaps[:, 0],
         "error": gaps[:, 1],

@@ -1,6 +1,7 @@
 """What all tests share: a folder of reference data, and results that are made once."""
 
 import os
+import signal
 from pathlib import Path
 
 import matplotlib
@@ -11,6 +12,7 @@ import pymc_bdmc as bdmc
 from tests.models import eight_schools
 
 matplotlib.use("Agg")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 
 
 @pytest.fixture(scope="session")
