@@ -2,6 +2,9 @@
 
 import os
 import signal
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib
@@ -37,3 +40,22 @@ def schools_result():
         cores=1,
         progressbar=False,
     )
+
+
+@pytest.fixture
+def ctrl_c_after():
+    """Context in which Ctrl-C is pressed after so many seconds, and obeyed soon after."""
+
+    @contextmanager
+    def pressed(seconds):
+        timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+        started = time.monotonic()
+        timer.start()
+        try:
+            yield
+            assert seconds < time.monotonic() - started < seconds + 8
+        finally:
+            timer.cancel()
+            timer.join()
+
+    return pressed

@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 
 from pymc_bdmc.arguments import check_counts
-from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.lattice.randomness import uniform
 from pymc_bdmc.lattice.systems import Lattice, neighbours
 from pymc_bdmc.streams import RandomSeed, entropy_of
@@ -89,12 +88,8 @@ def perfect_samples(
     if not beta >= 0:
         raise ValueError(f"beta: must not be negative, got {beta!r}.")
     keys = np.random.SeedSequence(entropy_of(random_seed)).generate_state(n, np.uint64)
-    states = np.empty((n, system.n_sites), np.uint8)
-    with interruptible() as stop:
-        for state, key in zip(states, keys, strict=True):
-            state[:] = perfect_state(system, beta, key, stop)
-            if stop[0]:
-                raise KeyboardInterrupt
+    never = np.zeros(1, np.uint8)  # Ctrl-C raises between samples
+    states = np.stack([perfect_state(system, beta, key, never) for key in keys])
     return states.reshape(n, system.L, system.L)
 
 

@@ -6,7 +6,6 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.rbm import anneal
 from pymc_bdmc.rbm.machine import RBM
-from pymc_bdmc.types import Direction
 from tests.models import SIGMAS
 
 
@@ -66,48 +65,25 @@ def test_moments_are_over_all_blocks(rbm, result):
     assert ((spread > 0.8) & (spread < 1.25)).all()
 
 
-def test_interrupt_keeps_finished_blocks(rbm, monkeypatch):
-    run, count = RBM.run, 0
-
-    def interrupted(self, state, betas, direction, rng):
-        nonlocal count
-        count += 1
-        if count == 4:
-            raise KeyboardInterrupt
-        return run(self, state, betas, direction, rng)
-
-    monkeypatch.setattr(RBM, "run", interrupted)
-    dt = anneal(rbm, chains=150, temperatures=5, random_seed=1, progressbar=False)
-    assert "150 of 150 forward, 100 of 150 reverse chains were finished" in " ".join(
-        bdmc.diagnose(dt)
-    )
-    assert int(dt["reverse"]["log_weight"].isnull().sum()) == 50
-    assert int(dt["forward"]["log_weight"].isnull().sum()) == 0
-    assert np.isfinite(dt["reverse"]["log_likelihood_path"]).all()
-    assert dt.attrs["interrupted"] == 1
-
-    monkeypatch.setattr(RBM, "run", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        anneal(rbm, temperatures=5, progressbar=False)
-
-
-def test_interrupt_before_any_reverse_block(rbm, monkeypatch):
-    run = RBM.run
-
-    def forward_only(self, state, betas, direction, rng):
-        if direction is Direction.REVERSE:
-            raise KeyboardInterrupt
-        return run(self, state, betas, direction, rng)
-
-    monkeypatch.setattr(RBM, "run", forward_only)
-    dt = anneal(rbm, temperatures=5, random_seed=1, progressbar=False)
+def test_a_burn_in_that_takes_long_hears_ctrl_c(ctrl_c_after):
+    large = RBM(np.zeros(21), np.zeros(21), np.zeros((21, 21)))
+    options = {"chains": 2, "temperatures": 2, "progressbar": False}
+    anneal(large, **options)  # compiles
+    with ctrl_c_after(0.5):
+        dt = anneal(large, burn_in=10**7, **options)
+    assert dt["forward"]["log_weight"].notnull().all()
     assert dt["reverse"]["log_weight"].isnull().all()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"chains": 1}, "chains"), ({"burn_in": -1}, "burn_in"), ({"schedule": "x"}, "schedule")],
+    [
+        ({"rbm": "rbm"}, "^rbm: "),
+        ({"burn_in": -1}, "^burn_in: "),
+        ({"schedule": "x"}, "^schedule: "),
+        ({"temperatures": 0}, "^temperatures: "),
+    ],
 )
 def test_refuses(rbm, options, message):
     with pytest.raises(ValueError, match=message):
-        anneal(rbm, **options)
+        anneal(**({"rbm": rbm} | options))

@@ -140,8 +140,10 @@ def test_reverse_chains_are_reversed(integrated, monkeypatch):
     forward, reverse = both(m, 200_000, betas, rng)
     assert abs(crooks(forward.log_weight, reverse.log_weight, exact)) < Z_ALPHA
     if integrated == "none":  # Broken twin: the same order of the layers in both directions
-        straight = RBM._arguments
-        monkeypatch.setattr(RBM, "_arguments", lambda self, state, _: straight(self, state, True))
+        straight = RBM._ordered
+        monkeypatch.setattr(
+            RBM, "_ordered", lambda self, state, _, rng: straight(self, state, True, rng)
+        )
         _, broken = both(m, 200_000, betas, rng)
         assert abs(crooks(forward.log_weight, broken.log_weight, exact)) > Z_ALPHA
 
@@ -158,17 +160,13 @@ def test_path_of_the_log_likelihood():
             assert abs(run.log_likelihood_mean[t] - np.sum(p * ell)) < Z_ALPHA * error + 0.02
 
 
-def test_segments_do_not_change_the_result(monkeypatch):
+def test_chains_end_early_when_told():
+    m, rng, told = machine(5, 4), np.random.default_rng(11), np.ones(1, np.uint8)
     for direction in Direction:
-        runs = []
-        for segment in (500, 7):
-            monkeypatch.setattr(rbm_machine, "_SEGMENT", segment)
-            rng = np.random.default_rng(11)
-            m = machine(5, 4)
-            start = m.draw_prior(10, rng)
-            runs.append(m.run(start, np.linspace(0, 1, 31), direction, rng))
-        np.testing.assert_allclose(runs[0].log_weight, runs[1].log_weight, rtol=1e-12)
-        np.testing.assert_allclose(runs[0].log_likelihood_mean, runs[1].log_likelihood_mean)
+        start = m.draw_prior(10, rng)
+        assert np.isnan(m.run(start, np.linspace(0, 1, 31), direction, rng, told).log_weight).all()
+    state = m.step(m.draw_prior(10, rng), np.ones(10), rng, sweeps=10**12, stop=told)
+    np.testing.assert_allclose(state.log_likelihood, m.scored(state).log_likelihood, atol=1e-5)
 
 
 def test_large_layers_are_burned_in():

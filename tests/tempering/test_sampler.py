@@ -1,5 +1,7 @@
 """Simulated tempering on machines and on PyMC models, against exact answers."""
 
+import signal
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -142,29 +144,36 @@ def test_models_that_cannot_be_compiled_use_step_methods(monkeypatch):
     assert isinstance(system, systems.StepSystem)
 
 
-@pytest.mark.filterwarnings("ignore:After 1 initial")
 def test_model_of_the_context():
     with beta_bernoulli()[0]:
         dt = bdmc.temper(chains=2, draws=3, temperatures=2, initial=2, iterations=1, random_seed=1)
     assert dt["tempering"]["place"].shape == (2, 3)
 
 
-def test_uneven_visits_warn(rbm):
-    with pytest.warns(UserWarning, match="unevenly"):
-        bdmc.temper(rbm, temperatures=3, draws=20, initial=2, iterations=1, random_seed=1)
+def test_uneven_visits_are_said(rbm, caplog):
+    bdmc.temper(rbm, temperatures=3, draws=20, initial=2, iterations=1, random_seed=1)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("pymc.bdmc", "WARNING")
+    assert "After 1 initial iterations the places are visited unevenly" in record.message
+    caplog.clear()
+    bdmc.temper(rbm, temperatures=10, draws=200, random_seed=1)
+    assert not caplog.records
 
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Make Ctrl-C come at the given sweep of a phase."""
+    """Make Ctrl-C come, once or more often, in the given sweep of a phase."""
     sweep = sampler._Chains.sweep
 
-    def at(phase, count):
+    def at(phase, number, times=1):
+        count = 0
+
         def interrupted(self, current):
             nonlocal count
-            count -= current == phase
-            if count == 0:
-                raise KeyboardInterrupt
+            count += current == phase
+            if current == phase and count == number:
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
             return sweep(self, current)
 
         monkeypatch.setattr(sampler._Chains, "sweep", interrupted)
@@ -172,31 +181,33 @@ def interrupt(monkeypatch):
     return at
 
 
-def test_interrupt_keeps_draws(rbm, interrupt):
-    interrupt("draws", 400)
-    with pytest.warns(UserWarning, match="Interrupted: 399 of 1000"):
-        dt = bdmc.temper(rbm, temperatures=3, draws=1000, initial=50, random_seed=1)
+@pytest.mark.parametrize("number", np.random.default_rng(5).integers(100, 1000, 2))
+def test_ctrl_c_keeps_draws(rbm, tempered, interrupt, caplog, number):
+    interrupt("draws", number)
+    dt = bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
+    assert f"Interrupted: {number} draws of each chain are kept" in caplog.text
     assert dt.attrs["interrupted"] == 1
-    assert dt["tempering"].sizes["draw"] == 399
+    ell, whole = (each["tempering"]["log_likelihood"] for each in (dt, tempered))
+    np.testing.assert_array_equal(ell, whole[:, :number])
 
 
-@pytest.mark.filterwarnings("ignore:After . initial")
-@pytest.mark.parametrize(
-    ("sweep", "iterations", "draws", "message"),
-    [(40, 0, 39, "39 of 50"), (80, 1, 29, "29 of 100"), (51, 0, 50, "the last initial")],
-)
-def test_interrupt_of_the_initial_iterations(
-    rbm, interrupt, tmp_path, sweep, iterations, draws, message
-):
+@pytest.mark.parametrize(("sweep", "iterations", "draws"), [(40, 0, 40), (50, 0, 50), (80, 1, 30)])
+def test_ctrl_c_in_the_initial_iterations(rbm, interrupt, tmp_path, sweep, iterations, draws):
     interrupt("initial", sweep)
-    with pytest.warns(UserWarning, match=f"Interrupted: {message}"):
-        dt = bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
+    dt = bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
     assert dt.attrs["interrupted"] == 1
     assert dt["initial"].sizes["iteration"] == iterations
     assert dt["tempering"].sizes["draw"] == draws
     table = bdmc.tempered_evidence(dt).loc[["RTS", "sequential likelihood"]]
     assert ((table["value"] - rbm.log_z()).abs() < SIGMAS * table["error"]).all()
     dt.to_netcdf(tmp_path / "run.nc")
+
+
+@pytest.mark.parametrize(("phase", "times"), [("start", 1), ("initial", 2), ("draws", 2)])
+def test_ctrl_c_before_any_draw_or_twice_raises(rbm, interrupt, phase, times):
+    interrupt(phase, 7, times)
+    with pytest.raises(KeyboardInterrupt):
+        bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
 
 
 def test_progress_of_every_phase(rbm, monkeypatch, capsys):
