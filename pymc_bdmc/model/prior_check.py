@@ -6,14 +6,10 @@ from functools import cache
 
 import numba
 import numpy as np
-import pytensor.tensor as pt
-from pymc.pytensorf import compile as compile_graph
 from pymc.vartypes import continuous_types
-from pytensor.graph.replace import graph_replace, vectorize_graph
 
 from pymc_bdmc.estimators.exchangeability import LEARNING, LogDensity, exchangeability
 from pymc_bdmc.model.checks import explain_atoms
-from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -39,8 +35,7 @@ def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -
     density : TemperedDensity
         Holding the real data, of which a prior may depend.
     jitted : JittedDensity, optional
-        Gives the gradient in little time; else PyTensor's is used, or no warning given where it
-        has none.
+        Where it is compiled with its gradient: with it the check finds more.
 
     Raises
     ------
@@ -83,27 +78,26 @@ def suspicious_variables(
 
     Draws outside the support that transforms impose are left out, as in `draw_supported`.
     """
-    model = density.model
-    continuous = [value for value in model.value_vars if value.dtype in continuous_types]
-    discrete = [value for value in model.value_vars if value.dtype not in continuous_types]
-    ordered, groups, end = continuous + discrete, {}, 0
-    for value in continuous:
+    model, by_kind = density.model, ([], [])
+    for value in model.value_vars:
+        by_kind[value.dtype not in continuous_types].append(value)
+    layout, end = {}, 0
+    for value in [*by_kind[0], *by_kind[1]]:
         start, end = end, end + draws[value.name][0].size
-        groups[model.values_to_rvs[value].name] = slice(start, end)
-    thetas = np.concatenate([np.reshape(draws[v.name], (DRAWS, -1)) for v in ordered], axis=1)
-    log_density = _compiled(density, jitted, end) if jitted else _interpreted(density, ordered)
-    if log_density is None or not end:
-        return []
+        layout[value.name] = slice(start, end)
+    groups = {model.values_to_rvs[value].name: layout[value.name] for value in by_kind[0]}
+    thetas = np.concatenate([np.reshape(draws[name], (DRAWS, -1)) for name in layout], axis=1)
+    log_density = _with_gradient(density, jitted) if jitted else _values(density, draws, layout)
     pvalues = exchangeability(thetas[np.isfinite(thetas).all(axis=1)], log_density, groups, rng)
     failed = [name for name in groups if pvalues.get(name, 1.0) < FALSE_ALARMS]
     return failed or (list(groups) if pvalues.get("", 1.0) < FALSE_ALARMS else [])
 
 
-def _compiled(density: TemperedDensity, jitted: JittedDensity, n: int) -> LogDensity:
+def _with_gradient(density: TemperedDensity, jitted: JittedDensity) -> LogDensity:
     data = jitted.ravel_data(density.data)
 
     def log_density(thetas):
-        values, gradients = np.empty(len(thetas)), np.empty((len(thetas), n))
+        values, gradients = np.empty(len(thetas)), np.empty((len(thetas), jitted.n_continuous))
         _fill()(jitted.with_gradient, np.ascontiguousarray(thetas), data, values, gradients)
         return values, gradients
 
@@ -123,24 +117,17 @@ def _fill():
     return fill
 
 
-def _interpreted(density: TemperedDensity, ordered: list) -> LogDensity | None:
-    """The same by PyTensor's interpreter, all rows at once; None where PyTensor cannot."""
-    model = density.model
-    shapes = model.eval_rv_shapes()
-    sizes = [int(np.prod(shapes[value.name])) for value in ordered]
-    theta, thetas = pt.vector("theta"), pt.matrix("thetas")
-    parts = pt.split(theta, sizes, n_splits=len(sizes)) if len(sizes) > 1 else [theta]
-    at = {
-        value: part.reshape(shapes[value.name]).astype(value.dtype)
-        for value, part in zip(ordered, parts, strict=True)
-    }
-    continuous = [value for value in ordered if value.dtype in continuous_types]
-    try:
-        gradients = pt.grad(model.varlogp, continuous, disconnected_inputs="ignore")
-        outputs = [model.varlogp, pt.concatenate([part.ravel() for part in gradients])]
-        outputs = vectorize_graph(graph_replace(outputs, at, strict=False), {theta: thetas})
-        with model:  # PyMC reads `check_bounds` there
-            return compile_graph([thetas], outputs, mode=INTERPRETED)
-    except Exception as error:  # PyTensor has many classes for a missing gradient
-        _log.debug(f"The prior's draws are not compared with its density: {error}")
-        return None
+def _values(density: TemperedDensity, draws, layout: dict[str, slice]) -> LogDensity:
+    names = [value.name for value in density.model.value_vars]
+
+    def log_prior(theta):
+        values = (
+            theta[layout[name]].reshape(draws[name].shape[1:]).astype(draws[name].dtype)
+            for name in names
+        )
+        try:
+            return density.terms(*values)[0]
+        except (ValueError, ArithmeticError):  # a move has led out of a parameter's domain
+            return np.nan
+
+    return lambda thetas: (np.array([log_prior(theta) for theta in thetas], float), None)
