@@ -92,7 +92,63 @@ def fit(*shape, name="x"):
 
 DATES = (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1))
 
+
+def one(build):
+    """A model whose variable ``x`` is built so, and data that depend on it."""
+
+    def make():
+        with warnings.catch_warnings(), pm.Model() as model:
+            warnings.simplefilter("ignore")
+            x = build("x")
+            pm.Normal("likely", x.sum(), 1.0, observed=1.0)
+        return model
+
+    return make
+
+
+def undefined(name):
+    return pm.Normal(name, pm.math.log(pm.Normal("parent")) * np.ones(1000), 1.0)
+
+
+def undefined_data():
+    with pm.Model() as model:
+        pm.Normal("y", pm.math.log(pm.Normal("x")), 1.0, observed=np.zeros(1000))
+    return model
+
+
+N, PAIR = pm.Normal.dist, 1 - np.eye(2)
+IMPROPER, ATOMS = r"x: an improper prior \(", "single values with positive probability"
+
+PRIORS = [
+    (lambda n: pm.ICAR(n, W=PAIR), IMPROPER + "ICAR"),
+    (lambda n: pm.GaussianRandomWalk(n, init_dist=pm.Flat.dist(), steps=2), IMPROPER + "Flat"),
+    (lambda n: pm.Truncated(n, pm.Flat.dist(), lower=0, upper=1), IMPROPER + "Flat"),
+    (lambda n: pm.CustomDist(n, dist=lambda size: pm.HalfFlat.dist(size=size)), "HalfFlat"),
+    (lambda n: pm.CustomDist(n, logp=lambda v: -(v**2)), "improper prior the marginal"),
+    (lambda n: pm.Censored(n, N(), lower=0, upper=None), f"x: .*Censored.*{ATOMS}"),
+    (lambda n: pm.Mixture(n, [0.5, 0.5], [pm.DiracDelta.dist(0.0), N()]), f"Dirac.*{ATOMS}"),
+    (lambda n: pm.HurdleGamma(n, psi=0.5, alpha=1, beta=1), f"x: .*DiracDelta.*{ATOMS}"),
+    (
+        lambda n: pm.Censored(
+            n, N(), lower=0, upper=None, observed=np.ma.masked_invalid([0.0, np.nan])
+        ),
+        f"x_unobserved: .*Censored.*{ATOMS}.*drop the missing",
+    ),
+    (
+        lambda n: pm.CustomDist(
+            n,
+            logp=lambda v: pm.logp(pm.Normal.dist(), v),
+            random=lambda rng=None, size=None: np.maximum(0, rng.normal(size=size)),
+        ),
+        f"x: its prior draws repeat a value.*{ATOMS}",
+    ),
+    (lambda n: pm.CAR(n, mu=np.zeros(2), W=PAIR, alpha=0.5, tau=1.0), "x: in this version of PyMC"),
+    (undefined, "^x: it is NaN in some prior draws, because a parameter"),
+]
+
 BAD = [
+    *((one(build), {"simulate": "prior"}, ValueError, message) for build, message in PRIORS),
+    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in some prior draws"),
     (unobserved, {}, ValueError, "it has no observed variables"),
     (nothing_free, {}, ValueError, "it has no free variables"),
     (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),

@@ -365,7 +365,8 @@ def _check_drawable(density: TemperedDensity) -> None:
     check_simulable(density.model)
     sampler = ForwardSampler(density.model, observed=True)
     sampler.seed(np.random.default_rng(0))
-    sampler.draw()
+    for _ in range(20):  # parameters may leave their domain in some draws only
+        sampler.draw()
 
 
 def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, np.ndarray]]:
