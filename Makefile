@@ -7,7 +7,7 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 \
 	$(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/*/bin/python3)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 12))
 
-.PHONY: demo test test-slow lint docs clean clean-cache
+.PHONY: demo test test-slow lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -44,8 +44,6 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	@touch $@
 
-clean: clean-cache
+clean:
 	rm -rf $(VENV) output docs/_build
-
-clean-cache:
-	find pymc_bdmc tests -name '*.nb[ic]' -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +

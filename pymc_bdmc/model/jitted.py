@@ -20,6 +20,7 @@ from pytensor.graph.traversal import io_toposort
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
 
@@ -283,7 +284,7 @@ def _as_cfunc(jitted, gradient: bool):
 def _caller():
     """Call a cfunc from Python: ctypes knows nothing of arrays."""
 
-    @numba.njit(cache=True)
+    @njit(cache=True)
     def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
         return function(theta, data, log_prior_gradient, log_likelihood_gradient)
 
