@@ -1,7 +1,8 @@
 """Random words inside compiled loops: a vectorisable generator, and numbers by their place."""
 
 import numpy as np
-from numba import njit
+
+from pymc_bdmc.compiling import njit
 
 __all__ = [
     "GENERATOR_WORDS",

@@ -1,8 +1,8 @@
 """Ising and Potts models for simulated tempering: heat bath with one β a chain."""
 
 import numpy as np
-from numba import njit
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.lattice.systems import Lattice
 
 __all__ = ["TemperedLattice"]

@@ -11,8 +11,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from pymc_bdmc.compiling import njit
 
 __all__ = ["LANES", "anneal", "enumerate_states", "free_energies", "sweep"]
 
