@@ -25,6 +25,7 @@ from pymc_bdmc.results.tempered import tempered_evidence
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.tempering.sampler import temper
+from pymc_bdmc.version import VERSION
 
 __all__ = [
     "Schedule",
@@ -49,6 +50,8 @@ __all__ = [
     "tempered_evidence",
     "testsystems",
 ]
+
+__version__ = VERSION
 
 _pymc.sample_bdmc = sample_bdmc
 # Without a list of its own, PyMC 6 answers `__all__` with that of `pymc.stats`, and `help(pm)`

@@ -111,8 +111,11 @@ def _imports(path: Path) -> list[Path]:
     """Files of the package that a file imports from."""
     found = []
     for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_ROOT.name}."):
-            place = _ROOT.parent.joinpath(*node.module.split("."))
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        first, *rest = (node.module or "").split(".")
+        if first == _ROOT.name:
+            place = _ROOT.joinpath(*rest)
             within = [place / f"{alias.name}.py" for alias in node.names]
             found += [place.with_suffix(".py"), place / "__init__.py", *within]
     return [path for path in found if path.exists()]

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Literal
 
 import numpy as np
@@ -43,6 +42,7 @@ from pymc_bdmc.schedules import (
     thermodynamic_length,
 )
 from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.version import VERSION
 
 __all__ = ["sample_bdmc"]
 
@@ -235,7 +235,7 @@ def sample_bdmc(
         "interrupted": int(rounds[-1].interrupted),
         "rounds": 0 if target_gap is None else len(rounds),
         "pymc_version": pm.__version__,
-        "pymc_bdmc_version": version("pymc-bdmc"),
+        "pymc_bdmc_version": VERSION,
         "preparation_time": compiled - started,
         "sampling_time": finished - compiled,
     }

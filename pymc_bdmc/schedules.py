@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -166,7 +167,7 @@ def explicit(betas: ArrayLike) -> Schedule:
     >>> schedules.explicit([0, 0.5, 1]).n_temperatures
     2
     """
-    return Schedule(betas)
+    return Schedule(np.asarray(betas))
 
 
 def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: int) -> Schedule:
@@ -227,7 +228,8 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     array([-9., -5., -1.])
     """
     means = np.asarray(means, dtype=float)
-    place = np.interp(betas, known, np.arange(len(means)))
+    at, knots = np.asarray(betas, dtype=float), np.asarray(known, dtype=float)
+    place = np.interp(at, knots, np.arange(len(means)))
     low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
     part = place - low
     with np.errstate(invalid="ignore"):  # 0·(−∞)
@@ -272,7 +274,7 @@ def make_schedule(
     array([0. , 0.5, 1. ])
     """
     if isinstance(schedule, Schedule):
-        if not np.array_equal(temperatures, default):
+        if np.ndim(temperatures) or temperatures != default:
             raise ValueError(
                 f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
                 "out."
@@ -283,4 +285,6 @@ def make_schedule(
             f"schedule: unknown name {schedule!r}; choose one of "
             f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
-    return explicit(temperatures) if np.ndim(temperatures) else SCHEDULES[schedule](temperatures)
+    if np.ndim(temperatures):
+        return explicit(temperatures)
+    return SCHEDULES[schedule](cast(int, temperatures))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import cast
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def entropy_of(random_seed: RandomSeed) -> Entropy:
         return int(random_seed.integers(2**63))
     if isinstance(random_seed, np.random.SeedSequence):
         return random_seed.generate_state(4).tolist()
-    return np.random.SeedSequence(random_seed).entropy
+    return cast(Entropy, np.random.SeedSequence(random_seed).entropy)
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:

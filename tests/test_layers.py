@@ -28,7 +28,7 @@ LAYERS = [
     {"testsystems"},
     {"estimators"},
     {"schedules"},
-    {"arguments", "compiling", "interrupts", "progress", "streams", "types"},
+    {"arguments", "compiling", "interrupts", "progress", "streams", "types", "upstream", "version"},
 ]
 
 

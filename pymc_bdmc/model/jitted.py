@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
+from pickle import UnpicklingError
 
 import numba
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from numba import types
 from pymc.distributions.discrete import Bernoulli, Categorical
@@ -23,6 +25,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
+from pymc_bdmc.upstream import jitted_function
 
 __all__ = ["JittedDensity", "NotJittable"]
 
@@ -105,7 +108,8 @@ class JittedDensity:
     @property
     def names(self) -> tuple[list[str], list[str]]:
         """Names of the continuous and of the discrete variables."""
-        model, parts = self._model, ([], [])
+        model = self._model
+        parts: tuple[list[str], list[str]] = ([], [])
         for value in model.value_vars:
             parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
         return parts
@@ -182,6 +186,11 @@ class JittedDensity:
             return _compiled(graph, gradient, self._model.check_bounds)
         except (NotImplementedError, numba.core.errors.NumbaError) as error:
             raise NotJittable(f"{type(error).__name__}: {error}") from error
+        except (EOFError, UnpicklingError) as error:
+            raise RuntimeError(
+                f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
+                f"{pytensor.config.base_compiledir / 'numba'}; it is filled anew."
+            ) from error
 
 
 class _Graph:
@@ -219,7 +228,11 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
         function = compile_graph(
             graph.inputs, graph.outputs, mode="NUMBA", on_unused_input="ignore"
         )
-    return _as_cfunc(_linked(function), gradient)
+    try:
+        jitted = jitted_function(function)
+    except AttributeError as error:
+        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
+    return _as_cfunc(jitted, gradient)
 
 
 @node_rewriter([Elemwise])
@@ -242,14 +255,6 @@ def _simplified(terms: list) -> list:
     """Stable forms, with elementwise functions evaluated no more often than needed."""
     lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
     return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
-
-
-def _linked(function):
-    """The one function that PyTensor's numba linker made of a graph; not public in PyTensor."""
-    try:
-        return function.vm.jit_fn
-    except AttributeError as error:
-        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
 
 
 def _as_cfunc(jitted, gradient: bool):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from importlib.metadata import version
 
 import numpy as np
 import xarray as xr
@@ -11,6 +10,7 @@ from pymc_bdmc.annealing.blocks import is_finished, pool_blocks
 from pymc_bdmc.results.convert import annealing_dataset
 from pymc_bdmc.results.diagnose import diagnose
 from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.version import VERSION
 
 __all__ = ["to_datatree"]
 
@@ -31,7 +31,7 @@ def to_datatree(
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     dt.attrs["interrupted"] = int(not all(map(is_finished, runs)))
-    dt.attrs["pymc_bdmc_version"] = version("pymc-bdmc")
+    dt.attrs["pymc_bdmc_version"] = VERSION
     for message in diagnose(dt):
         _log.warning(message)
     return dt

@@ -86,7 +86,7 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
         _ = JittedDensity(density).with_gradient
     monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, _: jitted.no_such)
-    monkeypatch.setattr("pymc_bdmc.model.jitted._linked", lambda function: function)
+    monkeypatch.setattr(jitted, "jitted_function", lambda function: function)
     with pytest.raises(AttributeError, match="no_such"):
         _ = JittedDensity(density).with_gradient
 
@@ -155,3 +155,14 @@ def test_memory_does_not_grow_with_calls():
             random_seed=seed, progressbar=False,
         )  # fmt: skip
     assert resident_megabytes() - before < 6
+
+
+def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
+    model = normal_mean(regressor=(4.0, 5.0))
+    _ = JittedDensity(TemperedDensity(model)).without_gradient
+    for path in tmp_path.glob("*.nbc"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    jitted._compiled.cache_clear()
+    with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
+        _ = JittedDensity(TemperedDensity(model)).without_gradient
