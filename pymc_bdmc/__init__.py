@@ -26,6 +26,7 @@ from pymc_bdmc.results.tempered import tempered_evidence
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.tempering.sampler import temper
+from pymc_bdmc.version import VERSION
 
 __all__ = [
     "FromHyperparameters",
@@ -53,6 +54,8 @@ __all__ = [
     "tempered_evidence",
     "testsystems",
 ]
+
+__version__ = VERSION
 
 _pymc.sample_bdmc = sample_bdmc
 # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
