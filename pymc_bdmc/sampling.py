@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from typing import Literal
 
 import numpy as np
@@ -23,10 +22,11 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.convert import (
     annealing_dataset,
     observed_dataset,
+    package_version,
     posterior_dataset,
     simulated_dataset,
 )
-from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import (
     SCHEDULES,
     Schedule,
@@ -200,13 +200,12 @@ def sample_bdmc(
         "interrupted": int(rounds[-1].interrupted),
         "rounds": 0 if target_gap is None else len(rounds),
         "pymc_version": pm.__version__,
-        "pymc_bdmc_version": version("pymc-bdmc"),
+        "pymc_bdmc_version": package_version(),
         "preparation_time": compiled - started,
         "sampling_time": finished - compiled,
     }
     dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
-    for message in diagnose(dt):
-        _log.warning(message)
+    warn(dt)
     return dt
 
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 __all__ = [
+    "ROUNDING",
     "AverageCheck",
     "check_average",
     "checked_pair",

@@ -47,7 +47,8 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
     -------
     Estimate
         Valid if there are 50 chains or more whose log weights differ, have a variance of at most
-        1 nat² and a skewness of at most 1, and if the neglected terms are at most the standard error without them.
+        1 nat² and a skewness of at most 1, and if the neglected terms are at most the standard
+        error without them.
         NaN for a single chain or where a weight is zero, for then the cumulants do not exist.
 
     Raises

@@ -28,7 +28,7 @@ class TemperedLattice:
     >>> ising = bdmc.lattice.Ising(4)
     >>> dt = bdmc.temper(bdmc.lattice.TemperedLattice(ising), temperatures=20, random_seed=1,
     ...                  progressbar=False)
-    >>> value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    >>> value, error = bdmc.evidence(dt, "RTS")[["value", "error"]].iloc[0]
     >>> bool(abs(value - ising.log_z()) < 4 * error)
     True
     """

@@ -1,20 +1,16 @@
 """Blocks of chains of a finite model, joined to the result of one call."""
 
-import logging
 from collections.abc import Sequence
-from importlib.metadata import version
 
 import numpy as np
 import xarray as xr
 
 from pymc_bdmc.annealing.blocks import is_finished, pool_blocks
-from pymc_bdmc.results.convert import annealing_dataset
-from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.convert import annealing_dataset, package_version
+from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["to_datatree"]
-
-_log = logging.getLogger("pymc.bdmc")
 
 
 def to_datatree(
@@ -31,7 +27,6 @@ def to_datatree(
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     dt.attrs["interrupted"] = int(not all(map(is_finished, runs)))
-    dt.attrs["pymc_bdmc_version"] = version("pymc-bdmc")
-    for message in diagnose(dt):
-        _log.warning(message)
+    dt.attrs["pymc_bdmc_version"] = package_version()
+    warn(dt)
     return dt

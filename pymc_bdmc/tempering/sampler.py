@@ -136,7 +136,7 @@ def temper(
     Ẑ_k ← Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1) until no ĉ_k is further than 0.1/K from r_k; then the draws are
     made with a fixed guess. r_k is 1/K, and ĉ_k is the mean of the conditional probabilities
     q(β_k | x): Carlson, Stinson, Pakman and Paninski (2016). Read the result with
-    `tempered_evidence` and `plot_tempering`.
+    `evidence` and `plot_tempering`.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def temper(
     >>> rng = np.random.default_rng(1)
     >>> rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
     >>> dt = bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
-    >>> found = bdmc.tempered_evidence(dt).loc["RTS"]
+    >>> found = bdmc.evidence(dt, "RTS").iloc[0]
     >>> bool(abs(found["value"] - rbm.log_z()) < 4 * found["error"])
     True
     """
