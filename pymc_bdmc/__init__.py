@@ -22,7 +22,6 @@ from pymc_bdmc.results.diagnose import diagnose
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.expectation import expectation
 from pymc_bdmc.results.summary import summary
-from pymc_bdmc.results.tempered import tempered_evidence
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.tempering.sampler import temper
@@ -51,7 +50,6 @@ __all__ = [
     "schedules",
     "summary",
     "temper",
-    "tempered_evidence",
     "testsystems",
 ]
 
