@@ -39,11 +39,6 @@ def close(name: str, target: float, **options):
     )  # fmt: skip
 
 
-def reached(rounds, target: float) -> bool:
-    """Whether the last round is good enough."""
-    return bool(rounds["jeffreys_bound"][-1] + rounds["error"][-1] <= target)
-
-
 def to_one_nat(name: str) -> list:
     dt = close(name, 1.0, temperatures=125)
     rounds = dt["rounds"]
@@ -54,7 +49,7 @@ def to_one_nat(name: str) -> list:
         int(last["temperatures"]),
         f"{float(last['jeffreys_bound']):.2f} ± {float(last['error']):.2f}",
         f"{np.median(np.subtract(*weights)):.2f}",
-        "yes" if reached(rounds, 1.0) else "no",
+        "yes" if rounds["meets_target"].any() else "no",
         f"{dt.attrs['sampling_time']:.1f}",
         f"{dt.attrs['preparation_time']:.1f}",
         f"{float(rounds['gradient_evaluations'].sum()):.2g}",
@@ -65,8 +60,9 @@ def to_one_nat(name: str) -> list:
 def against_bread(name: str) -> list[list]:
     """Time a chain, on one core, where the mean gap is as small, between two rounds or in one."""
     dt = close(name, min(gap for gap, _ in BREAD[name]), temperatures=8, cores=1, max_time=180.0)
-    rounds = dt["rounds"]
+    rounds = dt["rounds"].dataset
     pilots = dt.attrs["sampling_time"] - float(rounds["seconds"].sum())
+    rounds = rounds.isel(round=~rounds["confirms"].values)
     gaps, rows = rounds["jeffreys_bound"].values, []
     for target, theirs in BREAD[name]:
         cells = ["not reached", "", "", ""]
@@ -119,7 +115,7 @@ def against_step_methods(name: str) -> list:
     cells, times = [], []
     for step in ("nuts", pm.NUTS):
         dt = close(name, 1.0, temperatures=50, chains=4, simulate=FromPrior(4), step=step)
-        last, done = dt["rounds"].isel(round=-1), reached(dt["rounds"], 1.0)
+        last, done = dt["rounds"].isel(round=-1), dt["rounds"]["meets_target"].any()
         times.append(dt.attrs["sampling_time"])
         cells += [f"{times[-1]:.2f}", f"{float(last['jeffreys_bound']):.2f}"]
     return [name, *cells, f"{'' if done else '> '}{times[1] / times[0]:.0f}"]

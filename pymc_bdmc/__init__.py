@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _pymc.sample_bdmc = sample_bdmc
-# Without a list of its own, PyMC 6 answers `__all__` with that of `pymc.stats`, and `help(pm)`
-# shows nothing else.
-_names = vars(_pymc).get("__all__") or [name for name in vars(_pymc) if not name.startswith("_")]
-_pymc.__all__ = sorted({*_names, "sample_bdmc"})
+# PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
+_mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
+if _pymc.__doc__ and _mention not in _pymc.__doc__:
+    _pymc.__doc__ += f"\n\n{_mention}\n"

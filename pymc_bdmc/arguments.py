@@ -1,11 +1,23 @@
-"""Refuse arguments that are no count, no positive number or none of the choices, by name."""
+"""Refuse arguments that mean nothing or ask for too much, by name and with what would do."""
 
+import os
 from collections.abc import Iterable
 from numbers import Real
 
 import numpy as np
 
-__all__ = ["check_choice", "check_counts", "check_positive"]
+__all__ = [
+    "available_cores",
+    "check_choice",
+    "check_counts",
+    "check_flags",
+    "check_memory",
+    "check_positive",
+    "number_of_cores",
+]
+
+_MOST_CORES = 64
+"""Threads or processes that may be asked for on a machine with fewer cores."""
 
 
 def check_counts(**counts: int) -> None:
@@ -25,7 +37,7 @@ def check_counts(**counts: int) -> None:
 
 
 def check_positive(**values: float | None) -> None:
-    """Refuse what is neither None nor a positive number.
+    """Refuse what is neither None nor a positive, finite number.
 
     Raises
     ------
@@ -33,8 +45,22 @@ def check_positive(**values: float | None) -> None:
         Names the argument.
     """
     for name, value in values.items():
-        if value is not None and not (isinstance(value, Real) and value > 0):
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if value is not None and not (number and 0 < value < np.inf):
             raise ValueError(f"{name}: must be a positive number, got {value!r}.")
+
+
+def check_flags(**flags: bool) -> None:
+    """Refuse what is neither True nor False: any other value would count as one of them.
+
+    Raises
+    ------
+    TypeError
+        Names the argument.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool):
+            raise TypeError(f"{name}: must be True or False, got {value!r}.")
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -47,3 +73,74 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: {value!r} is none of {', '.join(map(repr, choices))}.")
+
+
+def check_memory(needed: float, **arguments: int) -> None:
+    """Refuse what this machine cannot hold.
+
+    Parameters
+    ----------
+    needed : float
+        Bytes, at least.
+    **arguments : int
+        Those that make it so much.
+
+    Raises
+    ------
+    ValueError
+        Names the arguments, and says how much they need and how much there is.
+    """
+    there = _memory()
+    if needed > there:
+        given = ", ".join(f"{name}={value}" for name, value in arguments.items())
+        raise ValueError(
+            f"{given}: this takes at least {needed / 2**30:.3g} GiB of memory, and the machine has "
+            f"{there / 2**30:.3g} GiB. Ask for less."
+        )
+
+
+def _memory() -> float:
+    """Bytes of memory of the machine; where it does not tell, as much as may be hoped for."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return 64 * 2.0**30
+    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+
+
+def available_cores() -> int:
+    """CPUs that this process may use, hardware threads included: they pay here.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.arguments import available_cores
+    >>> available_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def number_of_cores(cores: int | None) -> int:
+    """Threads or processes to use: as many as are asked for, or as there are, at most 4.
+
+    Raises
+    ------
+    ValueError
+        If they are no count, or far more than there are.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.arguments import number_of_cores
+    >>> number_of_cores(2)
+    2
+    """
+    available = available_cores()
+    if cores is None:
+        return min(available, 4)
+    check_counts(cores=cores)
+    if cores > max(available, _MOST_CORES):
+        raise ValueError(
+            f"cores: {cores} are far more than the {available} of this machine; the result is the "
+            "same for any number."
+        )
+    return int(cores)

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.annealing import ThreadPool, available_cores
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.annealing import ThreadPool
+from pymc_bdmc.arguments import check_counts, check_flags, check_memory, number_of_cores
 from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.attributes import run_attributes
@@ -23,6 +23,9 @@ from pymc_bdmc.types import AnnealingRun, Direction
 __all__ = ["Annealer", "Block", "anneal_blocks", "block_run"]
 
 _log = logging.getLogger("pymc.bdmc")
+
+_BYTES_A_CHAIN = 100
+"""Of both directions: log weights, prior draws and acceptance, while they are joined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +98,10 @@ def anneal_blocks(
         If Ctrl-C comes before any block is finished, or twice.
     """
     started = time.perf_counter()
-    cores = min(available_cores(), 4) if cores is None else cores
-    check_counts(chains=chains, cores=cores)
+    check_counts(chains=chains)
+    check_flags(progressbar=progressbar)
+    check_memory(_BYTES_A_CHAIN * chains, chains=chains)
+    n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
     with interruptible() as stop:
         blocks = [
@@ -104,7 +109,7 @@ def anneal_blocks(
             for i, first in enumerate(range(0, chains, annealer.block_size))
             for direction in Direction
         ]
-        runs = _run(annealer, blocks, cores, progressbar)
+        runs = _run(annealer, blocks, n_cores, progressbar)
         if not runs:
             raise KeyboardInterrupt
         betas = annealer.schedule.betas

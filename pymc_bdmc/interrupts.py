@@ -10,6 +10,10 @@ import numpy as np
 __all__ = ["interruptible", "nothing_to_keep"]
 
 
+class _Interrupted(BaseException):
+    """No KeyboardInterrupt, which `pymc.sample` takes for a wish to keep what it has."""
+
+
 class _Handler:
     """What Ctrl-C does while something is interruptible."""
 
@@ -20,7 +24,9 @@ class _Handler:
     def __call__(self, signum, frame):
         again = self.stop[0]
         self.stop[0] = 1
-        if again or self.raises:
+        if self.raises:
+            raise _Interrupted
+        if again:
             raise KeyboardInterrupt
 
 
@@ -69,7 +75,7 @@ def nothing_to_keep() -> Iterator[None]:
     >>> from contextlib import suppress
     >>> from pymc_bdmc.interrupts import nothing_to_keep
     >>> try:
-    ...     with nothing_to_keep(), suppress(KeyboardInterrupt):
+    ...     with nothing_to_keep(), suppress(BaseException):
     ...         signal.raise_signal(signal.SIGINT)
     ... except KeyboardInterrupt:
     ...     print("left")

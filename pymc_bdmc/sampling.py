@@ -4,25 +4,35 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
+from inspect import signature
 from typing import Literal
 
 import numpy as np
 import pymc as pm
+import pytensor
 import xarray as xr
 from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
-from pymc_bdmc.annealing import available_cores, make_engine
+from pymc_bdmc.annealing import CompiledEngine, make_engine
 from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, run_pilots
-from pymc_bdmc.arguments import check_choice, check_counts, check_positive
+from pymc_bdmc.arguments import (
+    check_choice,
+    check_counts,
+    check_flags,
+    check_memory,
+    check_positive,
+    number_of_cores,
+)
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.simulation import Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
     annealing_dataset,
+    check_storable,
     observed_dataset,
     posterior_dataset,
     simulated_dataset,
@@ -35,13 +45,22 @@ from pymc_bdmc.schedules import (
     mean_between,
     thermodynamic_length,
 )
-from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, recorded, stream
+from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
 
 __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 _FIT_DRAWS = 500
+
+_MAX_TEMPERATURES = 1_000_000
+"""Largest T of a round, unless the caller says otherwise."""
+
+_BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
+"""Of a run, as measured: a chain's task and result, and what is kept along β."""
+
+_GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
+"""Arguments of `pytensor.function` that are not the caller's."""
 
 
 def sample_bdmc(
@@ -54,7 +73,7 @@ def sample_bdmc(
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
     target_gap: float | None = None,
-    max_temperatures: int = 1_000_000,
+    max_temperatures: int | None = None,
     max_time: float | None = None,
     random_seed: RandomSeed = None,
     cores: int | None = None,
@@ -98,24 +117,27 @@ def sample_bdmc(
         Whether to anneal forward on the real data too.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
-        no more than this many nats. The last round alone is the result; the others are rows of
-        its group ``rounds``, and certified bounds spend their confidence over all of them.
-    max_temperatures : int, default 1000000
-        Largest T of a round.
+        no more than this many nats. That may be due to noise, so the round that meets the target
+        is repeated with new chains, and these are the result, whatever their gap. All rounds are
+        rows of the group ``rounds``, and certified bounds spend their confidence over them.
+    max_temperatures : int, optional
+        Only with ``target_gap``. Largest T of a round, default 1000000. Where a limit comes before
+        the target, the last round is the result.
     max_time : float, optional
-        Seconds; a round that would not fit is not begun.
+        Only with ``target_gap``. Seconds; a round that would not fit, together with the one that
+        confirms it, is not begun. The first round is, and so is one that confirms.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result, for any ``cores``.
     cores : int, optional
-        Threads, or processes for PyMC's step methods. Default: as many as the machine has, at
-        most 4.
+        Threads, or processes for PyMC's step methods; never more than there are chains. Default:
+        as many as the machine has, at most 4.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
         PyTensor backend of the log density; the compiled chains need numba.
     compile_kwargs : dict, optional
-        Passed to PyTensor when the density and PyMC's step methods are compiled; the compiled
-        chains have no use for it, unless it names another mode, which rules them out.
+        Passed to PyTensor when the density and PyMC's step methods are compiled. The compiled
+        chains refuse it, unless it names a mode, which rules them out.
 
     Returns
     -------
@@ -130,6 +152,9 @@ def sample_bdmc(
         For a model or an argument that cannot give a right answer; names it and the remedy.
     FloatingPointError
         If a log density is NaN at a state of a chain; names β and the variables.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or twice. Else what is finished is the
+        result, with the attribute ``interrupted``: some chains, or the last whole round.
 
     References
     ----------
@@ -148,83 +173,132 @@ def sample_bdmc(
     ...                     cores=1, progressbar=False)
     >>> dt["forward"]["log_weight"].sizes
     Frozen({'dataset': 1, 'chain': 4})
+
+    Options of the simulation stand in its object:
+
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate=bdmc.FromPrior(datasets=3),
+    ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
+    >>> dt["simulated"]["y"].dims
+    ('dataset',)
     """
     started = time.perf_counter()
     model = pm.modelcontext(model)
     check_model(model)
+    check_flags(real_data=real_data, progressbar=progressbar)
     check_counts(chains=chains)
-    cores = min(available_cores(), 4) if cores is None else cores
-    check_counts(cores=cores)
-    if isinstance(schedule, str):
-        check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
-    is_adaptive = isinstance(schedule, str) and schedule == "adaptive"
-    if is_adaptive and np.ndim(temperatures):
-        raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
-    schedule = make_schedule("power" if is_adaptive else schedule, temperatures, default=1000)
-    simulation = make_simulation(simulate)
-    if simulation is None and not real_data:
-        raise ValueError("real_data: with simulate=None there is nothing left to run.")
-    _check_target(target_gap, max_temperatures, max_time, simulate, schedule.n_temperatures)
-    if backend is not None:
-        check_choice("backend", backend, ["numba", "c", "jax"])
-    if not isinstance(compile_kwargs, Mapping | None):
-        raise TypeError(f"compile_kwargs: a dict is needed, got {compile_kwargs!r}.")
+    n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
-    plan = Plan(chains, entropy, target_gap, max_temperatures, max_time, progressbar)
+    simulation = make_simulation(simulate)
+    check_storable(model, real=real_data, simulated=simulation is not None)
+    is_adaptive = isinstance(schedule, str) and schedule == "adaptive"
+    first = _first_schedule(schedule, temperatures)
+    _check_size(chains, first.n_temperatures, simulation, real_data)
+    _check_rounds(target_gap, max_temperatures, max_time, simulation, first)
+    _check_compilation(backend, compile_kwargs)
+    plan = Plan(
+        chains, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time, progressbar
+    )
 
     with nothing_to_keep():
         _log.info("Compiling, once per model structure; the first time it takes a while")
         density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
         if simulation:
             simulation.check(density)
-        engine = make_engine(density, schedule.betas, step, backend, compile_kwargs)
+        engine = make_engine(density, first.betas, step, backend, compile_kwargs)
+        if compile_kwargs and isinstance(engine, CompiledEngine):
+            raise ValueError(
+                "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
+                "PyMC's step methods: by step, by another backend, or by a mode in it."
+            )
         _log.info(f"Kernel: {engine.description}")
-        fit = partial(_fit, model, entropy, cores, progressbar)
+        fit = partial(_fit, model, entropy, n_cores, progressbar)
         simulated = simulation.simulate(density, entropy, fit) if simulation else []
     runs = [Run("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
         runs += [Run("forward", d, each.data), Run("reverse", d, each.data, each)]
+
     compiled = time.perf_counter()
     with interruptible() as stop:
-        with engine.pool(min(cores, chains * len(runs)), stop) as pool:
+        with engine.pool(min(n_cores, chains * len(runs)), stop) as pool:
             run_pilots(pool, engine, runs, plan)
-            rounds = anneal_in_rounds(pool, runs, schedule, is_adaptive, plan)
-        finished = time.perf_counter()
-        schedule = rounds[-1].schedule
+            rounds = anneal_in_rounds(pool, runs, first, is_adaptive, plan)
 
-        attrs = {
-            "schedule": schedule.name,
+        last = rounds[-1]
+        attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
             "step": engine.description,
             "simulate": simulation.name if simulation else "none",
             "upper_bound": simulated[0].status if simulated else "none",
             "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
             "burn_in": simulated[0].burn_in if simulated else 0,
-            "random_seed": recorded(entropy),
-            "interrupted": int(rounds[-1].interrupted),
-            "rounds": 0 if target_gap is None else len(rounds),
+            "rounds": 0 if target_gap is None else sum(not each.confirms for each in rounds),
             "pymc_version": pm.__version__,
-            "pymc_bdmc_version": version("pymc-bdmc"),
             "preparation_time": compiled - started,
-            "sampling_time": finished - compiled,
         }
-        dt = _to_datatree(model, density, runs, rounds, simulated, attrs)
+        dt = _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs)
         for message in diagnose(dt):
             _log.warning(message)
     return dt
 
 
-def _check_target(target_gap, max_temperatures, max_time, simulate, n_temperatures) -> None:
-    check_counts(max_temperatures=max_temperatures)
+def _first_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Schedule:
+    """The schedule of the first round; for an adaptive one, that of its pilots."""
+    if isinstance(schedule, str):
+        check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
+        if schedule == "adaptive":
+            if np.ndim(temperatures):
+                raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
+            return make_schedule("power", temperatures)
+    return make_schedule(schedule, temperatures, default=1000, default_name="sigmoid")
+
+
+def _check_size(
+    chains: int, n_temperatures: int, simulation: Simulation | None, real_data: bool
+) -> None:
+    """Refuse calls with nothing to run, or with more than memory holds."""
+    datasets = simulation.datasets if simulation else 0
+    n_runs = real_data + 2 * datasets
+    if not n_runs:
+        raise ValueError("real_data: with simulate=None there is nothing left to run.")
+    needed = n_runs * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
+    check_memory(needed, chains=chains, temperatures=n_temperatures, datasets=datasets)
+
+
+def _check_rounds(
+    target_gap: float | None,
+    max_temperatures: int | None,
+    max_time: float | None,
+    simulation: Simulation | None,
+    first: Schedule,
+) -> None:
+    """Refuse a target without a gap, and limits without a target."""
     check_positive(target_gap=target_gap, max_time=max_time)
     if target_gap is None:
+        for name, value in {"max_temperatures": max_temperatures, "max_time": max_time}.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}: it limits the rounds until target_gap is reached; pass that too."
+                )
         return
-    if simulate is None:
+    if simulation is None:
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
-    if n_temperatures > max_temperatures:
-        raise ValueError(
-            f"max_temperatures: the first round has {n_temperatures} temperatures already, more "
-            f"than {max_temperatures}."
-        )
+    if max_temperatures is not None:
+        check_counts(max_temperatures=max_temperatures)
+        if first.n_temperatures > max_temperatures:
+            raise ValueError(
+                f"max_temperatures: the first round has {first.n_temperatures} temperatures "
+                f"already, more than {max_temperatures}."
+            )
+
+
+def _check_compilation(backend: str | None, compile_kwargs: dict | None) -> None:
+    """Refuse unknown backends, and options that PyTensor does not have."""
+    if backend is not None:
+        check_choice("backend", backend, ["numba", "c", "jax"])
+    if not isinstance(compile_kwargs, Mapping | None):
+        raise TypeError(f"compile_kwargs: a dict is needed, got {compile_kwargs!r}.")
+    options = [name for name in signature(pytensor.function).parameters if name not in _GIVEN]
+    for name in compile_kwargs or {}:
+        check_choice("compile_kwargs", name, options)
 
 
 def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr.DataTree:
@@ -241,14 +315,14 @@ def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr
     )
 
 
-def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
+def _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
-    for group, found in last.runs.items():
+    for group, annealed in last.runs.items():
         tunings = [run.tuning for run in runs if run.group == group]
         pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
-        groups[group] = annealing_dataset(found, betas).assign(
+        groups[group] = annealing_dataset(annealed, betas).assign(
             pilot_log_likelihood=(
                 ("dataset", "beta"), np.array([mean_between(betas, *pilot) for pilot in pilots])
             ),
@@ -269,14 +343,14 @@ def _to_datatree(model, density, runs, rounds, simulated, attrs) -> xr.DataTree:
             )
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
-        groups["rounds"] = _rounds_dataset(rounds)
+        groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
 
 
-def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
-    """T, whether it confirms, Jeffreys bound with error (nats), gradients, seconds by round."""
+def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
+    """T, role, Jeffreys bound with its error (nats), gradients and seconds of every round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -284,6 +358,7 @@ def _rounds_dataset(rounds: Sequence[Round]) -> xr.Dataset:
     ]
     columns = {
         "temperatures": [each.schedule.n_temperatures for each in rounds],
+        "meets_target": [target_gap is not None and each.meets(target_gap) for each in rounds],
         "confirms": [each.confirms for each in rounds],
         "jeffreys_bound": gaps[:, 0],
         "error": gaps[:, 1],

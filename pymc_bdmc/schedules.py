@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import isotonic_regression
+
+from pymc_bdmc.arguments import check_memory
 
 __all__ = [
     "SCHEDULES",
@@ -21,6 +24,9 @@ __all__ = [
     "sigmoid",
     "thermodynamic_length",
 ]
+
+_BYTES_A_TEMPERATURE = 40
+"""Of the arrays from which a schedule is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +56,7 @@ class Schedule:
     name: str = "explicit"
 
     def __post_init__(self):
-        betas = np.array(self.betas, dtype=float)
+        betas = _numbers(self.betas)
         if betas.ndim != 1 or len(betas) < 2:
             raise ValueError(
                 f"schedule: need at least the values 0 and 1, got shape {betas.shape}."
@@ -85,14 +91,23 @@ class Schedule:
         return np.diff(self.betas)
 
 
+def _numbers(betas: ArrayLike) -> np.ndarray:
+    """A copy as floats; what only looks like numbers is refused."""
+    values = np.array(betas)
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"schedule: inverse temperatures are real numbers, got {betas!r}.")
+    return values.astype(float)
+
+
 def _from_curve(
     curve: Callable[[np.ndarray], np.ndarray], n_temperatures: int, name: str
 ) -> Schedule:
-    whole = isinstance(n_temperatures, (int, float, np.number)) and n_temperatures % 1 == 0
+    whole = isinstance(n_temperatures, Real) and n_temperatures % 1 == 0
     if isinstance(n_temperatures, bool) or not whole:
         raise ValueError(f"temperatures: must be a whole number, got {n_temperatures!r}.")
     if n_temperatures < 1:
         raise ValueError(f"temperatures: must be at least 1, got {n_temperatures}.")
+    check_memory(_BYTES_A_TEMPERATURE * n_temperatures, temperatures=n_temperatures)
     betas = np.asarray(curve(np.linspace(0, 1, int(n_temperatures) + 1)), dtype=float)
     betas[0], betas[-1] = 0.0, 1.0
     return Schedule(betas, name)
@@ -246,7 +261,10 @@ SCHEDULES = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubi
 
 
 def make_schedule(
-    schedule: str | Schedule, temperatures: int | ArrayLike, default: int | None = None
+    schedule: str | Schedule,
+    temperatures: int | ArrayLike,
+    default: int | None = None,
+    default_name: str = "linear",
 ) -> Schedule:
     """Schedule from its name and the number of temperatures, or from explicit values.
 
@@ -255,9 +273,11 @@ def make_schedule(
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule
         A ready `Schedule` is returned as it is.
     temperatures : int or array_like of shape (T + 1,)
-        T, or the inverse temperatures, which then decide alone.
+        T, or the inverse temperatures themselves.
     default : int, optional
         Value of ``temperatures`` that may stand beside a ready `Schedule`.
+    default_name : str, default "linear"
+        Value of ``schedule`` that may stand beside the inverse temperatures.
 
     Raises
     ------
@@ -283,4 +303,11 @@ def make_schedule(
             f"schedule: unknown name {schedule!r}; choose one of "
             f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
-    return explicit(temperatures) if np.ndim(temperatures) else SCHEDULES[schedule](temperatures)
+    if not np.ndim(temperatures):
+        return SCHEDULES[schedule](temperatures)
+    if schedule != default_name:
+        raise ValueError(
+            f"schedule: {schedule!r} says nothing where the temperatures are given one by one; "
+            "leave it out, or pass how many."
+        )
+    return explicit(temperatures)

@@ -28,12 +28,40 @@ class Purpose(IntEnum):
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:
-    """Entropy of a seed; fresh from the system for None."""
+    """Entropy of a seed; fresh from the system for None.
+
+    Raises
+    ------
+    TypeError
+        For anything but a whole number of at least 0, a sequence of them, a SeedSequence or a
+        Generator.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.streams import entropy_of
+    >>> entropy_of([7, 8])
+    [7, 8]
+    """
+    if random_seed is None:
+        return np.random.SeedSequence().entropy
     if isinstance(random_seed, np.random.Generator):
         return int(random_seed.integers(2**63))
     if isinstance(random_seed, np.random.SeedSequence):
         return random_seed.generate_state(4).tolist()
-    return np.random.SeedSequence(random_seed).entropy
+    if _is_whole(random_seed):
+        return int(random_seed)
+    if isinstance(random_seed, Sequence | np.ndarray) and np.ndim(random_seed) == 1:
+        entropy = list(random_seed)
+        if entropy and all(map(_is_whole, entropy)):
+            return [int(each) for each in entropy]
+    raise TypeError(
+        "random_seed: a whole number of at least 0, a sequence of them, a SeedSequence, a "
+        f"Generator or None is needed, got {random_seed!r}."
+    )
+
+
+def _is_whole(seed: object) -> bool:
+    return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:

@@ -15,6 +15,7 @@ import pymc_bdmc as bdmc
 from tests.models import eight_schools
 
 matplotlib.use("Agg")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Bad input is refused before any sampling, by an error that names it and the remedy."""
 
+import datetime
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import xarray as xr
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
-from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from tests.models import hard_constraint
 from tests.test_sampling import SMALL, mixed_model, normal_model
 
@@ -75,7 +76,79 @@ def custom_without_draws():
     return model
 
 
+def named(free="x", observed="y", dim=None, coord=(0, 1)):
+    """A model with these names."""
+    with pm.Model(coords={} if dim is None else {dim: coord}) as model:
+        x = pm.Normal(free, dims=dim) if dim else pm.Normal(free)
+        pm.Normal(observed, x, observed=np.zeros(2) if dim else 0.0)
+    return model
+
+
+def fit(*shape, name="x"):
+    """A fit with draws of one variable, in a shape that begins with chain and draw."""
+    dims = ["chain", "draw", "row"][: len(shape)]
+    return xr.DataTree.from_dict({"posterior": xr.Dataset({name: (dims, np.zeros(shape))})})
+
+
+DATES = (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1))
+
+
+def one(build):
+    """A model whose variable ``x`` is built so, and data that depend on it."""
+
+    def make():
+        with warnings.catch_warnings(), pm.Model() as model:
+            warnings.simplefilter("ignore")
+            x = build("x")
+            pm.Normal("likely", x.sum(), 1.0, observed=1.0)
+        return model
+
+    return make
+
+
+def undefined(name):
+    return pm.Normal(name, pm.math.log(pm.Normal("parent")) * np.ones(1000), 1.0)
+
+
+def undefined_data():
+    with pm.Model() as model:
+        pm.Normal("y", pm.math.log(pm.Normal("x")), 1.0, observed=np.zeros(1000))
+    return model
+
+
+N, PAIR = pm.Normal.dist, 1 - np.eye(2)
+IMPROPER, ATOMS = r"x: an improper prior \(", "single values with positive probability"
+
+PRIORS = [
+    (lambda n: pm.ICAR(n, W=PAIR), IMPROPER + "ICAR"),
+    (lambda n: pm.GaussianRandomWalk(n, init_dist=pm.Flat.dist(), steps=2), IMPROPER + "Flat"),
+    (lambda n: pm.Truncated(n, pm.Flat.dist(), lower=0, upper=1), IMPROPER + "Flat"),
+    (lambda n: pm.CustomDist(n, dist=lambda size: pm.HalfFlat.dist(size=size)), "HalfFlat"),
+    (lambda n: pm.CustomDist(n, logp=lambda v: -(v**2)), "improper prior the marginal"),
+    (lambda n: pm.Censored(n, N(), lower=0, upper=None), f"x: .*Censored.*{ATOMS}"),
+    (lambda n: pm.Mixture(n, [0.5, 0.5], [pm.DiracDelta.dist(0.0), N()]), f"Dirac.*{ATOMS}"),
+    (lambda n: pm.HurdleGamma(n, psi=0.5, alpha=1, beta=1), f"x: .*DiracDelta.*{ATOMS}"),
+    (
+        lambda n: pm.Censored(
+            n, N(), lower=0, upper=None, observed=np.ma.masked_invalid([0.0, np.nan])
+        ),
+        f"x_unobserved: .*Censored.*{ATOMS}.*drop the missing",
+    ),
+    (
+        lambda n: pm.CustomDist(
+            n,
+            logp=lambda v: pm.logp(pm.Normal.dist(), v),
+            random=lambda rng=None, size=None: np.maximum(0, rng.normal(size=size)),
+        ),
+        f"x: its prior draws repeat a value.*{ATOMS}",
+    ),
+    (lambda n: pm.CAR(n, mu=np.zeros(2), W=PAIR, alpha=0.5, tau=1.0), "x: in this version of PyMC"),
+    (undefined, "^x: it is NaN in some prior draws, because a parameter"),
+]
+
 BAD = [
+    *((one(build), {"simulate": "prior"}, ValueError, message) for build, message in PRIORS),
+    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in some prior draws"),
     (unobserved, {}, ValueError, "it has no observed variables"),
     (nothing_free, {}, ValueError, "it has no free variables"),
     (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
@@ -97,20 +170,76 @@ BAD = [
     (normal_model, {"temperatures": "many"}, ValueError, "temperatures: must be a whole number"),
     (normal_model, {"backend": "torch"}, ValueError, "backend: 'torch' is none of 'numba'"),
     (normal_model, {"compile_kwargs": 3}, TypeError, "compile_kwargs: a dict is needed"),
+    (normal_model, {"compile_kwargs": {"foo": 1}}, ValueError, "compile_kwargs: 'foo' is none of"),
     (normal_model, {"step": [], "simulate": None}, ValueError, "step: an empty sequence"),
     (lambda: "x", {}, TypeError, "model: a pymc.Model is needed"),
     (normal_model, {"simulate": ({"x": 0}, {"y": 0})}, ValueError, r"is none of .*, Given\(point"),
     (normal_model, {"simulate": None, "real_data": False}, ValueError, "nothing left to run"),
-    (normal_model, {"simulate": Fitted(["z"])}, ValueError, r"\['z'\] are not among.*\['x'\]"),
+    (
+        normal_model,
+        {"simulate": Fitted(["z"])},
+        ValueError,
+        r"names: \['z'\] are not among.*\['x'\]",
+    ),
+    (normal_model, {"simulate": Fitted([])}, ValueError, "there are no hyperparameters to hold"),
+    (normal_model, {"simulate": Fitted(idata=fit(2, 0))}, ValueError, "its x has no draws"),
+    (normal_model, {"simulate": Fitted(idata=fit(2))}, ValueError, "its x has no draws"),
+    (
+        normal_model,
+        {"simulate": Fitted(idata=fit(1, 5, 3))},
+        ValueError,
+        r"shape \(3,\), the model's",
+    ),
+    (normal_model, {"simulate": Fitted(idata=fit(1, 5, name="z"))}, ValueError, r"lacks .*\['x'\]"),
     (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
     (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
+    (normal_model, {"chains": 1}, ValueError, "chains: must be a whole number of at least 2"),
+    (normal_model, {"chains": True}, ValueError, "chains: must be a whole number"),
     (normal_model, {"cores": 0}, ValueError, "cores: must be"),
+    (normal_model, {"cores": 10**5}, ValueError, "cores: 100000 are far more than the"),
+    (normal_model, {"chains": 10**9}, ValueError, r"chains=1000000000, .* GiB of memory, and the"),
+    (normal_model, {"temperatures": 10**12}, ValueError, "temperatures=1000000000000: this takes"),
+    (normal_model, {"simulate": FromPrior(10**9)}, ValueError, "datasets=1000000000: this takes"),
+    (normal_model, {"temperatures": [0, 0.5j, 1]}, ValueError, "inverse temperatures are real"),
+    (normal_model, {"temperatures": ["0", "1"]}, ValueError, "inverse temperatures are real"),
+    (normal_model, {"temperatures": 3j}, ValueError, "temperatures: must be a whole number"),
+    (normal_model, {"random_seed": "a"}, TypeError, "random_seed: .* got 'a'"),
+    (normal_model, {"random_seed": -1}, TypeError, "random_seed: .* got -1"),
+    (normal_model, {"random_seed": True}, TypeError, "random_seed: .* got True"),
+    (normal_model, {"random_seed": [1, 2.5]}, TypeError, r"random_seed: .* got \[1, 2.5\]"),
+    (normal_model, {"random_seed": (i for i in [1])}, TypeError, "random_seed: .* got <generator"),
+    (normal_model, {"progressbar": "no"}, TypeError, "progressbar: must be True or False"),
+    (normal_model, {"real_data": "no"}, TypeError, "real_data: must be True or False"),
+    (normal_model, {"target_gap": -1}, ValueError, "target_gap: must be a positive number"),
+    (normal_model, {"target_gap": np.nan}, ValueError, "target_gap: must be a positive number"),
+    (normal_model, {"target_gap": np.inf}, ValueError, "target_gap: must be a positive number"),
+    (normal_model, {"max_time": "long"}, ValueError, "max_time: must be a positive number"),
+    (lambda: named(free="chain"), {}, ValueError, "^chain: .*'posterior'; rename the variable"),
+    (lambda: named(free="draw"), {"simulate": None}, ValueError, "^draw: the result needs"),
+    (lambda: named(free="bdmc_weight"), {}, ValueError, "^bdmc_weight: the result needs"),
+    (lambda: named(free="dataset"), {}, ValueError, "^dataset: .*'simulated'; rename the variable"),
+    (lambda: named(observed="dataset"), {}, ValueError, "^dataset: .*; rename the variable"),
+    (lambda: named(dim="dataset"), {}, ValueError, "^dataset: .*; rename the dimension"),
+    (lambda: named(dim="a/b"), {}, ValueError, "^a/b: .* cannot contain '/'"),
+    (lambda: named(dim="day", coord=DATES), {}, ValueError, "coords: netCDF .* 'day'; use numbers"),
+    (lambda: named(dim="k", coord=(1j, 2)), {}, ValueError, "coords: netCDF .* 'k'; use numbers"),
+    (lambda: named(dim="k", coord=((0, 1), (0, 2))), {}, ValueError, "coords: netCDF .* 'k'"),
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
     (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
     (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
     (mixed_model, {"simulate": Fitted(at="mean")}, ValueError, r"discrete \['z'\] is no value"),
     (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
     (custom_without_draws, {}, ValueError, "likely: its distribution has a log"),
+]
+
+WITHOUT_EFFECT = [
+    ({"max_time": 5.0}, "max_time: it limits the rounds until target_gap"),
+    ({"max_temperatures": 50}, "max_temperatures: it limits the rounds until target_gap"),
+    ({"target_gap": 1.0, "simulate": None}, "target_gap: a gap needs simulated data"),
+    ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
+    ({"schedule": "adaptive", "temperatures": [0, 1]}, "temperatures: schedule='adaptive' chooses"),
+    ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 of its own"),
+    ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),
 ]
 
 BAD_SIMULATIONS = [
@@ -132,10 +261,41 @@ def test_bad_input_is_refused_before_any_sampling(make, options, error, message,
     def sampled(self, tasks):
         raise AssertionError("sampling began")
 
-    monkeypatch.setattr(WorkerPool, "run", sampled)
+    for pool in (WorkerPool, ThreadPool):
+        monkeypatch.setattr(pool, "run", sampled)
     monkeypatch.setattr(pm, "sample", sampled)
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+@pytest.mark.parametrize(("options", "message"), WITHOUT_EFFECT)
+def test_an_argument_without_effect_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(normal_model(), **{**SMALL, **options})
+
+
+def test_names_and_coordinates_that_are_in_nobodys_way(tmp_path):
+    """Names that are taken in one group only, and values that netCDF can hold."""
+    observed = named(observed="chain", dim="beta", coord=(1.5, 2))
+    drawn = named(free="dataset", dim="day", coord=np.array(["2020", "2021"], "datetime64[D]"))
+    for model, simulate in (
+        (observed, "prior"),
+        (drawn, None),
+        (named(dim="k", coord=(1, "a")), None),
+    ):
+        dt = pm.sample_bdmc(model, simulate=simulate, random_seed=1, **SMALL)
+        assert dt["posterior"].data_vars.keys() == {rv.name for rv in model.free_RVs}
+        dt.to_netcdf(tmp_path / "run.nc")
+
+
+def test_numbers_of_numpy_are_as_good(caplog):
+    options = {"chains": np.int64(4), "temperatures": np.int32(10), "cores": np.uint8(1)}
+    dt = pm.sample_bdmc(
+        normal_model(), simulate=FromPrior(np.int64(1)), random_seed=np.uint32(3),
+        progressbar=np.False_, real_data=np.True_, **options,
+    )  # fmt: skip
+    assert dt["forward"].sizes["chain"] == 4
+    assert dt.attrs["random_seed"] == "3"
 
 
 @pytest.mark.parametrize(("simulation", "options", "error", "message"), BAD_SIMULATIONS)

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 
 import pymc_bdmc as bdmc
@@ -134,3 +135,49 @@ def test_the_sandwich_holds_and_centring_diverges(simulate):
         assert gap > -SIGMAS * error["jeffreys bound"]
         divergences.append(sum(dt[group].attrs["divergences"] for group in ("forward", "reverse")))
     assert divergences[0] > 2 * divergences[1]
+
+
+def burned_in(held, burn_in):
+    """A sandwich with μ held at these values, and the exact log ML of its simulated data sets."""
+    n, scale = 5, 0.5
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, scale)
+        pm.Normal("y", pm.Normal("x", mu, shape=n), 1.0, observed=[1.0, 2.0, 0.5, -0.3, 1.4])
+    draws = xr.Dataset({"mu": (("chain", "draw"), np.array([held]))})
+    idata = xr.DataTree.from_dict({"posterior": draws})
+    dt = pm.sample_bdmc(
+        model, simulate=bdmc.FromHyperparameters(idata=idata, burn_in=burn_in, datasets=12),
+        chains=100, temperatures=40, schedule="linear", step="metropolis", real_data=False,
+        random_seed=1, cores=2, progressbar=False,
+    )  # fmt: skip
+    covariance = scale**2 + 2 * np.eye(n)
+    return dt, stats.multivariate_normal.logpdf(dt["simulated"]["y"], np.zeros(n), covariance)
+
+
+def bar_scores(dt, log_ml):
+    """Errors of BAR on the data sets in units of the printed ones, and their sum in its own."""
+    table = bdmc.evidence(dt, "bar")
+    z = (table["value"].to_numpy() - log_ml) / table["error"].to_numpy()
+    return z, z.sum() / np.sqrt(len(z))
+
+
+def test_the_burned_in_start_against_the_simulated_data():
+    """One start is plausible, the other far off the posterior, so that it needs the burn-in.
+
+    The prior of μ has scale 0.5, and data simulated with μ = 2.5 put its posterior near 1. The
+    kernel is slow, so without burn-in the same start must be seen to be off, and say so itself.
+    """
+    for held in ([0.5, 0.6, 0.7], [2.5]):
+        dt, log_ml = burned_in(held, burn_in=200)
+        assert dt.attrs["upper_bound"] == "burned-in"
+        assert dt.attrs["hyperparameters"] == "mu"
+        z, total = bar_scores(dt, log_ml)
+        assert np.abs(z).max() < SIGMAS
+        assert abs(total) < SIGMAS
+        for group, side in (("forward", 1), ("reverse", -1)):
+            excess = side * (dt[group]["log_weight"].values - log_ml[:, None])
+            error = np.sqrt(excess.var(axis=1, ddof=1).sum() / excess.shape[1]) / len(log_ml)
+            assert excess.mean() < -SIGMAS * error  # a bound, and not by chance
+    dt, log_ml = burned_in([2.5], burn_in=0)
+    assert dt.attrs["upper_bound"] == "heuristic"
+    assert bar_scores(dt, log_ml)[1] > SIGMAS

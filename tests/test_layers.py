@@ -10,6 +10,7 @@ from inspect import isabstract
 from pathlib import Path
 
 import pymc as pm
+import pytest
 
 import pymc_bdmc
 import pymc_bdmc as bdmc
@@ -82,14 +83,16 @@ def test_estimators_and_schedules_need_numpy_and_scipy_only():
                 assert all(a.name.split(".")[0] in allowed for a in node.names), path
 
 
+# PyMC's own, of whoever asks it for `__all__`, as `help(pm)` does.
+@pytest.mark.filterwarnings("ignore:`pymc.__all__` was moved out:DeprecationWarning")
 def test_pm_sample_bdmc_is_the_front_door():
-    assert pm.sample_bdmc is bdmc.sample_bdmc
-    assert "sample_bdmc(" in pydoc.render_doc(pm, renderer=pydoc.plaintext)
-    names = list(pm.__all__)
+    """Nothing else of PyMC is touched but its docstring, and that once."""
     reload(bdmc)
-    assert pm.__all__ == names
-    assert "sample" in names
     assert pm.sample_bdmc is bdmc.sample_bdmc
+    assert "sample_bdmc" in dir(pm)
+    assert pydoc.render_doc(pm, renderer=pydoc.plaintext).count("help(pymc.sample_bdmc)") == 1
+    assert "Sandwich the log marginal" in pydoc.render_doc(pm.sample_bdmc)
+    assert "__all__" not in vars(pm)
 
 
 def test_signature_of_sample_bdmc():

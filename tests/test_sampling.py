@@ -2,8 +2,9 @@
 
 import logging
 import multiprocessing
-import time
+import signal
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pymc as pm
@@ -11,8 +12,6 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from pymc_bdmc.annealing.pools import WorkerPool
-from pymc_bdmc.interrupts import interruptible
 from tests.models import beta_bernoulli, eight_schools
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
@@ -60,6 +59,16 @@ def test_one_seed_gives_one_result_for_any_cores(simulate):
     assert not same(one, other)
 
 
+STEPS = SMALL | {
+    "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": "prior", "random_seed": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one_core():
+    return pm.sample_bdmc(mixed_model(), **STEPS)
+
+
 def test_more_chains_begin_with_the_same_ones():
     few = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **SMALL)
     many = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **{**SMALL, "chains": 6})
@@ -82,13 +91,21 @@ def test_seeds_of_every_kind():
     assert tuple(again["real"]["log_weight"].values) == weights[2]
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_workers_need_not_be_forked(method, monkeypatch):
-    context = multiprocessing.get_context(method)
-    forked = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
-    monkeypatch.setattr("pymc_bdmc.annealing.pools.multiprocessing.get_context", lambda: context)
-    fresh = pm.sample_bdmc(mixed_model(), random_seed=4, simulate="prior", **{**SMALL, "cores": 2})
-    assert same(forked, fresh)
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_by_every_start_method_give_the_result_of_one_process(
+    method, monkeypatch, one_core
+):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("not on this platform")
+    context, used = multiprocessing.get_context(method), []
+
+    def chosen():
+        used.append(method)
+        return context
+
+    monkeypatch.setattr("pymc_bdmc.annealing.pools.multiprocessing.get_context", chosen)
+    assert same(one_core, pm.sample_bdmc(mixed_model(), **STEPS | {"cores": 2}))
+    assert used
 
 
 def test_the_model_comes_from_the_context():
@@ -99,19 +116,23 @@ def test_the_model_comes_from_the_context():
         pm.sample_bdmc(**SMALL)
 
 
-def test_ctrl_c_keeps_what_is_finished(monkeypatch):
-    finished = 0
-    run = AnnealTask.run
+def interrupted_after(n, monkeypatch):
+    """Press Ctrl-C in the chain after so many: it runs in this process, so that the rest do not."""
+    begun, run = [], AnnealTask.run
 
     def interrupted_run(self, engine):
-        nonlocal finished
-        if finished == 5:
-            raise KeyboardInterrupt
-        finished += 1
+        begun.append(True)
+        if len(begun) > n:
+            signal.raise_signal(signal.SIGINT)
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted_run)
-    dt = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    options = SMALL | {"simulate": "prior", "random_seed": 1, "step": pm.Metropolis}
+    return pm.sample_bdmc(normal_model(), **options)
+
+
+def test_ctrl_c_keeps_what_is_finished(monkeypatch):
+    dt = interrupted_after(5, monkeypatch)
     assert dt.attrs["interrupted"] == 1
     assert (
         "interrupted: 2 of 4 forward, 1 of 4 reverse, 2 of 4 real chains were finished."
@@ -124,41 +145,10 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch):
     table = bdmc.summary(dt)
     assert np.isfinite(table["value"]).all()
     monkeypatch.undo()
-    whole = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    whole = interrupted_after(10**6, monkeypatch)
     np.testing.assert_array_equal(
         dt["real"]["log_weight"].values[:2], whole["real"]["log_weight"].values[:2]
     )
-
-
-class Sleep:
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def run(self, engine):
-        time.sleep(self.seconds)
-        return self.seconds
-
-
-def test_leaving_the_pool_does_not_wait_for_running_tasks():
-    started = time.perf_counter()
-    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
-        for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
-            assert seconds == 0
-            break
-    assert time.perf_counter() - started < 60
-    assert not multiprocessing.active_children()
-
-
-class Fail:
-    def run(self, engine):
-        raise ValueError("from the worker")
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_errors_of_workers_reach_the_caller(cores):
-    with interruptible() as stop, WorkerPool(None, cores, stop) as pool:
-        with pytest.raises(ValueError, match="from the worker"):
-            list(pool.run([Fail()]))
 
 
 def test_schedule_and_kernel_are_recorded():
@@ -245,17 +235,7 @@ def test_tied_weights_lose_no_result():
 
 
 def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
-    finished = []
-    run = AnnealTask.run
-
-    def interrupted_run(self, engine):
-        if finished:
-            raise KeyboardInterrupt
-        finished.append(True)
-        return run(self, engine)
-
-    monkeypatch.setattr(AnnealTask, "run", interrupted_run)
-    dt = pm.sample_bdmc(normal_model(), simulate="prior", random_seed=1, **SMALL)
+    dt = interrupted_after(1, monkeypatch)
     assert np.isfinite(bdmc.summary(dt).loc[("real", "evidence"), "value"])
     assert "reverse: no chain was finished." in bdmc.diagnose(dt)
 
@@ -266,6 +246,15 @@ def test_without_burn_in_the_upper_bound_is_heuristic():
     simulate = bdmc.FromHyperparameters(idata=idata, burn_in=0)
     dt = pm.sample_bdmc(normal_model(), simulate=simulate, random_seed=1, **SMALL)
     assert dt.attrs["upper_bound"] == "heuristic"
+
+
+def test_sources_that_are_not_installed_lose_no_run(monkeypatch):
+    def version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("pymc_bdmc.results.attributes.version", version)
+    dt = pm.sample_bdmc(normal_model(), simulate=None, random_seed=1, **SMALL)
+    assert dt.attrs["pymc_bdmc_version"] == "unknown"
 
 
 def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():

@@ -55,7 +55,10 @@ def test_make_schedule():
         make_schedule(ready, 20, default=1000)
     with pytest.raises(ValueError, match="unknown name 'cosine'"):
         make_schedule("cosine", [0, 1])
-    assert make_schedule("sigmoid", [0, 0.2, 1]).betas.tolist() == [0, 0.2, 1]
+    named = make_schedule("sigmoid", [0, 0.2, 1], default_name="sigmoid")
+    assert named.betas.tolist() == [0, 0.2, 1]
+    with pytest.raises(ValueError, match="schedule: 'sigmoid' says nothing"):
+        make_schedule("sigmoid", [0, 0.2, 1])
     with pytest.raises(ValueError, match="unknown name 'cosine'"):
         make_schedule("cosine", 10)
     for bad in (0, -3, 2.5, True):

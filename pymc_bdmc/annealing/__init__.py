@@ -4,7 +4,7 @@ from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.driver import anneal
 from pymc_bdmc.annealing.engines import Engine, make_engine
-from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool, available_cores
+from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.annealing.record import Recorder
 from pymc_bdmc.annealing.steps.engine import StepEngine
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
@@ -20,6 +20,5 @@ __all__ = [
     "ThreadPool",
     "WorkerPool",
     "anneal",
-    "available_cores",
     "make_engine",
 ]

@@ -13,6 +13,7 @@ from pymc_bdmc.annealing.steps.engine import StepEngine
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels import STEP_NAMES, StepFactory
 from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.prior_check import check_prior
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain
 
@@ -64,8 +65,11 @@ def make_engine(
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or (isinstance(step, str) and step in STEP_NAMES)):
         try:
-            return CompiledEngine(density, step)
+            engine = CompiledEngine(density, step)
+            check_prior(density, None if step == "metropolis" else engine.jitted)
+            return engine
         except NotJittable as reason:
             _log.info(f"No compiled chains for this model ({reason}): PyMC's step methods run.")
     options = resolve_backend_compile_kwargs(backend, compile_kwargs)
+    check_prior(density)
     return StepEngine(density, betas, step, options)

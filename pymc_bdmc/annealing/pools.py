@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from pymc_bdmc.interrupts import nothing_to_keep
 
-__all__ = ["Task", "ThreadPool", "WorkerPool", "available_cores"]
+__all__ = ["Task", "ThreadPool", "WorkerPool"]
 
 
 POLL = 0.1
@@ -29,20 +29,6 @@ class Task(Protocol):
 
     def run(self, engine: Any) -> Any:
         """Do the work; None if it was stopped."""
-
-
-def available_cores() -> int:
-    """CPUs that this process may use, hardware threads included: they pay here.
-
-    Examples
-    --------
-    >>> from pymc_bdmc.annealing import available_cores
-    >>> available_cores() >= 1
-    True
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class WorkerPool:
@@ -132,7 +118,7 @@ class ThreadPool:
     engine : object
         Handed to every task.
     cores : int
-        Number of threads; no more than there are tasks.
+        Number of threads; no more are started than there are tasks.
     stop : ndarray of shape (1,)
         From `interruptible`. Also set where the pool is left before its tasks are done. Tasks end
         early where it is set, with None.
@@ -163,7 +149,7 @@ class ThreadPool:
     def __exit__(self, kind: type[BaseException] | None, *_) -> None:
         if self._unfinished:
             self._stop[0] = 1
-        if kind is not KeyboardInterrupt:  # it must not wait for a thread that compiles, say
+        if kind is not KeyboardInterrupt:  # which must not wait for a thread that compiles, say
             for thread in self._threads:
                 thread.join()
         self._limits.restore_original_limits()
@@ -173,12 +159,12 @@ class ThreadPool:
         # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
         waiting, done = deque(enumerate(tasks)), queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._work, args=(waiting, done))
+            threading.Thread(target=self._work, args=(waiting, done), daemon=True)
             for _ in range(min(self._cores, len(tasks)))
         ]
+        self._unfinished = len(tasks)
         for thread in self._threads:
             thread.start()
-        self._unfinished = len(tasks)
         for i, result, error in _until(self._stop, done, len(tasks)):
             self._unfinished -= 1
             if error is not None:

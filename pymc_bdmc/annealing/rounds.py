@@ -90,6 +90,11 @@ class Round:
         weights = ([run.log_weight for run in self.runs[g]] for g in ("forward", "reverse"))
         return jeffreys_bound(*map(np.array, weights))
 
+    def meets(self, target_gap: float) -> bool:
+        """Whether the Jeffreys bound and its error add up to no more; below zero it is noise."""
+        gap, error = self.gap
+        return max(gap, 0.0) + error <= target_gap
+
 
 def run_pilots(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses.
@@ -162,7 +167,7 @@ def anneal_in_rounds(
         )
         if confirms:
             return rounds
-        confirms = max(gap, 0.0) + error <= plan.target_gap  # a gap below zero is noise
+        confirms = found.meets(plan.target_gap)
         if confirms:
             continue
         limit = None
@@ -172,7 +177,10 @@ def anneal_in_rounds(
         elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
             limit = f"max_time={plan.max_time:g} s"
         if limit:
-            _log.warning(f"target_gap={plan.target_gap:g} not reached within {limit}.")
+            _log.warning(
+                f"target_gap={plan.target_gap:g} not reached within {limit}: the result is the "
+                "last round."
+            )
             return rounds
         if is_adaptive:
             forward = found.runs["forward"] + found.runs.get("real", [])

@@ -30,6 +30,15 @@ INTERPRETED = Mode("py", "fast_run").excluding("fusion")
 operations would go element by element through Python."""
 
 
+def _undefined(name: str) -> str:
+    """What to say of a variable whose draws are NaN."""
+    return (
+        f"{name}: it is NaN in some prior draws, because a parameter of its distribution leaves "
+        "its domain there (the logarithm of a negative number, say). Give that parameter a prior "
+        "that stays inside."
+    )
+
+
 class ForwardSampler:
     """Compiled draws of free (unconstrained) and observed variables from a model's forward graph.
 
@@ -52,10 +61,11 @@ class ForwardSampler:
         inputs = list(known.values())
         if not observed:  # where the prior of a free variable depends on data, as log p(θ) has it
             known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
-        drawn = unconstrained + (model.observed_RVs if observed else [])
+        undefined = pt.stack([pt.isnan(rv).any() for rv in model.free_RVs])
+        drawn = [undefined, *unconstrained] + (model.observed_RVs if observed else [])
         drawn = graph_replace(drawn, known, strict=False)
         self._model = model
-        self._unconstrained = drawn[: len(unconstrained)]
+        self._free = drawn[: 1 + len(unconstrained)]
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
         self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
@@ -82,12 +92,17 @@ class ForwardSampler:
             If a variable cannot be drawn; names it.
         """
         with self._explained():
-            values = self._function(*given)
+            undefined, *values = self._function(*given)
+        self._check_defined(undefined)
         point = {
             name: np.asarray(value, dtype=dtype)
             for name, dtype, value in zip(self._names, self._dtypes, values, strict=False)
         }
-        return point, dict(zip(self._observed_names, values[len(point) :], strict=True))
+        data = dict(zip(self._observed_names, values[len(point) :], strict=True))
+        for name, value in data.items():
+            if np.isnan(value).any():
+                raise ValueError(_undefined(name))
+        return point, data
 
     @cached_property
     def _batch(self) -> tuple[Callable, list] | None:
@@ -97,7 +112,7 @@ class ForwardSampler:
         n values. Draws by a user's function are not trusted to be independent for all n, nor
         whatever else takes a generator.
         """
-        graph = FunctionGraph(outputs=self._unconstrained, clone=True)
+        graph = FunctionGraph(outputs=self._free, clone=True)
         dfs_rewriter(inline_ofg_expansion).rewrite(graph)
         nothing, n = pt.dscalar(), pt.lscalar()
         graph.add_input(nothing)
@@ -118,7 +133,7 @@ class ForwardSampler:
                 return_updates=True,
                 mode=INTERPRETED,
             )
-            shapes = [value.shape for value in function(2)]
+            shapes = [value.shape for value in function(2)[1:]]
         except Exception:  # whatever an op without vectorization raises
             return None
         single = [np.shape(value) for value in self.draw()[0].values()]
@@ -141,7 +156,18 @@ class ForwardSampler:
         function, rngs = self._batch
         reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
         with self._explained():
-            return dict(zip(self._names, function(n), strict=True))
+            undefined, *values = function(n)
+        self._check_defined(undefined)
+        return dict(zip(self._names, values, strict=True))
+
+    def _check_defined(self, undefined: np.ndarray) -> None:
+        """Refuse NaN, which a variable has by its distribution and not by a transform that cuts.
+
+        The last axis of ``undefined`` is the free variables, parents before children.
+        """
+        where = np.flatnonzero(np.any(np.atleast_2d(undefined), axis=0))
+        if where.size:
+            raise ValueError(_undefined(self._model.free_RVs[where[0]].name))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

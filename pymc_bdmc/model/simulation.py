@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.arguments import check_choice, check_counts
-from pymc_bdmc.model.checks import check_names, check_simulable
+from pymc_bdmc.arguments import check_choice, check_counts, check_flags
+from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.forward_sampling import INTERPRETED, ForwardSampler
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.streams import Entropy, Purpose, stream
@@ -67,9 +67,12 @@ class Simulation(ABC):
     ----------
     name : str
         What a result calls it.
+    datasets : int
+        How many there are.
     """
 
     name: ClassVar[str]
+    datasets: int
 
     @abstractmethod
     def check(self, density: TemperedDensity) -> None:
@@ -197,13 +200,20 @@ class FromHyperparameters(Simulation):
             raise ValueError("idata: expected a DataTree with a group 'posterior'.")
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
-        return self.names or tuple(default_hyperparameters(model))
+        return tuple(default_hyperparameters(model)) if self.names is None else self.names
 
     def check(self, density: TemperedDensity) -> None:
         """Refuse also names that are not free, a mean of discrete variables, and another's fit."""
         model = density.model
         names = self._names(model)
-        check_names(list(names), model)
+        free = [rv.name for rv in model.free_RVs]
+        unknown = [name for name in names if name not in free]
+        if unknown:
+            raise ValueError(f"names: {unknown} are not among the free variables {free}.")
+        if not names:
+            raise ValueError(
+                "simulate: there are no hyperparameters to hold at fitted values; use 'prior'."
+            )
         discrete = [name for name in names if model[name].dtype in discrete_types]
         if discrete and self.at == "mean":
             raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
@@ -271,14 +281,14 @@ class Given(Simulation):
     data: Mapping[str, ArrayLike]
     exact: bool = False
     name = "given"
+    datasets = 1
 
     def __post_init__(self):
         for name in ("point", "data"):
             value = getattr(self, name)
             if not isinstance(value, Mapping):
                 raise TypeError(f"{name}: a mapping by variable name is needed, got {value!r}.")
-        if not isinstance(self.exact, bool):
-            raise TypeError(f"exact: must be True or False, got {self.exact!r}.")
+        check_flags(exact=self.exact)
 
     def check(self, density: TemperedDensity) -> None:
         """Refuse what is no state of the model."""
@@ -355,7 +365,8 @@ def _check_drawable(density: TemperedDensity) -> None:
     check_simulable(density.model)
     sampler = ForwardSampler(density.model, observed=True)
     sampler.seed(np.random.default_rng(0))
-    sampler.draw()
+    for _ in range(20):  # parameters may leave their domain in some draws only
+        sampler.draw()
 
 
 def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, np.ndarray]]:

@@ -48,8 +48,10 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     prior, and the bound from their weights is one on Z itself. With some, that half is split
     evenly over the bounds on Z/P(ℓ > −∞) and those on P(ℓ > −∞).
 
-    A run with a ``target_gap`` stops by looking at its gap: round r has the share 2^−r of the
-    failure probability, so that the bounds of whichever round is the last hold.
+    A run with a ``target_gap`` stops by looking at its gap. Round r, and the round that would
+    confirm it, have the share 2^−(r+1) of the failure probability each, so that the bounds of
+    whichever is the result hold. The confirming one needs a share for every r: its chains are new,
+    but the y* and θ* on which the rule looked are not.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
     exact = dt.attrs.get("upper_bound") == "exact"
     rounds = dt.attrs.get("rounds", 0)
-    failure = 1 - (round_confidence(confidence, rounds) if rounds else confidence)
+    failure = 1 - (round_confidence(confidence, rounds + 1) if rounds else confidence)
     rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         if _is_cut_short(dt, data, dataset):

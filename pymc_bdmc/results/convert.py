@@ -17,6 +17,7 @@ from pymc_bdmc.types import AnnealingRun, Point
 
 __all__ = [
     "annealing_dataset",
+    "check_storable",
     "observed_dataset",
     "pareto_k",
     "posterior_dataset",
@@ -24,6 +25,55 @@ __all__ = [
 ]
 
 _MIN_DRAWS_FOR_PARETO_K = 25
+
+
+def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
+    """Refuse names and coordinates that the groups of a result cannot hold.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    real, simulated : bool
+        Whether there will be real data's ``posterior``, and ``simulated``.
+
+    Raises
+    ------
+    ValueError
+        Names the variable, the dimension or the coordinate.
+    """
+    if real:
+        _check_group("posterior", model, model.unobserved_RVs, {"chain", "draw", "bdmc_weight"})
+    if simulated:
+        _check_group("simulated", model, [*model.free_RVs, *model.observed_RVs], {"dataset"})
+    _check_group("observed_data", model, model.observed_RVs, set())
+
+
+def _check_group(group, model, variables, taken: set[str]) -> None:
+    for rv in variables:
+        dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
+        for name in taken.intersection([rv.name, *dims]):
+            raise ValueError(
+                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
+                f"the {'variable' if name == rv.name else 'dimension'}."
+            )
+        for dim in dims:
+            if "/" in dim:
+                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
+            if not _is_storable(model.coords.get(dim)):
+                raise ValueError(
+                    f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
+                    "numbers, strings or numpy.datetime64."
+                )
+
+
+def _is_storable(values: Sequence | None) -> bool:
+    """Whether netCDF can hold the values of a coordinate."""
+    if values is None:  # numbered
+        return True
+    values = np.asarray(values)
+    if values.dtype.kind == "O":
+        return all(isinstance(value, str | None) for value in values.ravel())
+    return values.ndim == 1 and values.dtype.kind != "c"
 
 
 def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dataset:

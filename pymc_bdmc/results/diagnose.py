@@ -63,6 +63,13 @@ def _interruption(dt: xr.DataTree) -> str:
     """What Ctrl-C left."""
     weights = {g: dt[g]["log_weight"] for g in ("forward", "reverse", "real") if g in dt.children}
     if all(each.notnull().all() for each in weights.values()):
+        last = dt["rounds"].isel(round=-1) if "rounds" in dt.children else {}
+        if last.get("meets_target", False) and not last["confirms"]:
+            return (
+                "interrupted: the result is the round that met the target, not confirmed by a new "
+                "one. It may owe that to noise: its lower bound is too high, its gap too small. "
+                "Certified bounds allow for it."
+            )
         return "interrupted: the result is that of the last round that was finished."
     done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
     return (

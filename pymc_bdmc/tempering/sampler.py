@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.estimators.sandwich import log_prior_mass
 from pymc_bdmc.estimators.tempering import (
     draw_places,
@@ -39,6 +39,9 @@ LAST_RATE = 1 / 64
 
 _MOST_START = 40
 """Most sweeps of the Wang-Landau start, in lengths of the first initial iteration."""
+
+_BYTES_A_DRAW = 32
+"""Of a chain: ℓ and the place, while they are joined."""
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -237,6 +240,8 @@ def temper(
     """
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
+    check_flags(progressbar=progressbar)
+    check_memory(_BYTES_A_DRAW * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
     system = _as_system(system, ladder, step, np.random.default_rng(stream(entropy, Purpose.PILOT)))

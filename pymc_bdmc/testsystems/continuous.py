@@ -100,7 +100,8 @@ class ContinuousSystem(ABC):
         ValueError
             If the direction is unknown or the schedule does not increase from 0 to 1.
         """
-        betas = make_schedule("cubic", 25 if schedule is None else schedule).betas
+        temperatures = 25 if schedule is None else schedule
+        betas = make_schedule("cubic", temperatures, default_name="cubic").betas
         if direction not in ("forward", "reverse"):
             raise ValueError(f"direction must be 'forward' or 'reverse', not {direction!r}.")
         sizes = [min(BATCH, n - done) for done in range(0, n, BATCH)]

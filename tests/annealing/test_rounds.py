@@ -1,4 +1,7 @@
-"""Rounds double T until the gap is small, keep their streams apart, and end at a limit."""
+"""Rounds double T until the gap is small, confirm it with new chains, and end at a limit."""
+
+import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -6,6 +9,8 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
+from pymc_bdmc.annealing.rounds import Plan, Run, anneal_in_rounds
+from pymc_bdmc.types import Chain, Direction
 from tests.models import conjugate_regression
 
 OPTIONS = dict(chains=16, temperatures=20, simulate="prior", random_seed=5, progressbar=False)
@@ -21,25 +26,101 @@ def result(model):
     return pm.sample_bdmc(model, target_gap=2.0, schedule="adaptive", **OPTIONS)
 
 
-def test_rounds_double_until_the_gap_and_its_error_fit(result):
+def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
     rounds = result["rounds"]
-    temperatures = rounds["temperatures"].values
-    np.testing.assert_array_equal(temperatures, 20 * 2 ** np.arange(len(temperatures)))
-    assert len(temperatures) > 2
-    high = (rounds["jeffreys_bound"] + rounds["error"]).values
-    assert (high[:-1] > 2.0).all()
-    assert high[-1] <= 2.0
-    assert result["forward"].sizes["beta"] == temperatures[-1] + 1
-    assert result.attrs["rounds"] == len(temperatures)
+    *looked_at, confirming = rounds["temperatures"].values
+    np.testing.assert_array_equal(looked_at, 20 * 2 ** np.arange(len(looked_at)))
+    assert len(looked_at) > 2
+    assert confirming == looked_at[-1]
+    assert rounds["confirms"].values.tolist() == [False] * len(looked_at) + [True]
+    meets = (rounds["jeffreys_bound"] + rounds["error"]).values <= 2.0
+    np.testing.assert_array_equal(rounds["meets_target"], meets)
+    assert meets[:-1].tolist() == [False] * (len(looked_at) - 1) + [True]
+    assert result["forward"].sizes["beta"] == confirming + 1
+    assert result.attrs["rounds"] == len(looked_at)
     gap = bdmc.summary(result).loc[("simulated", "jeffreys bound"), "value"]
-    assert gap == rounds["jeffreys_bound"].values[-1]
+    assert gap == rounds["jeffreys_bound"].values[-1] != rounds["jeffreys_bound"].values[-2]
+
+
+class GaussianWork:
+    """A pool whose log weights are normal and obey Crooks' relation, with log Z = 0.
+
+    Their variance is 8/T, so a forward one has the mean −4/T and the gap the mean 8/T.
+    """
+
+    tuning = SimpleNamespace(step_size=lambda betas: np.full(len(betas), np.nan))
+
+    def run(self, tasks):
+        for i, task in enumerate(tasks):
+            blank = np.zeros(len(task.betas))
+            sign = -1 if task.direction is Direction.FORWARD else 1
+            noise = np.random.default_rng(task.seed).normal()
+            variance = 8 / (len(blank) - 1)
+            weight = sign * variance / 2 + np.sqrt(variance) * noise
+            yield i, Chain(weight, blank, blank, blank.astype(bool), 0, {})
+
+    def rounds(self, target, seed=0, chains=4, **limits):
+        source = SimpleNamespace(point={}, burn_in=0)
+        runs = [
+            Run("forward", 1, {}, None, self.tuning),
+            Run("reverse", 1, {}, source, self.tuning),
+        ]
+        limits = dict(max_temperatures=10**6, max_time=None) | limits
+        plan = Plan(chains, seed, target, progressbar=False, **limits)
+        return anneal_in_rounds(self, runs, bdmc.schedules.linear(2), False, plan)
+
+
+def test_the_result_is_not_chosen_for_its_noise():
+    """Four chains, target 0.1, α = 6e-5 a number; the twin reports the round that met the target.
+
+    Given T, the lower bound of new chains has the mean −4/T and the variance 2/T, their gap 8/T
+    and 4/T.
+    """
+
+    def scores(found):
+        n = found.schedule.n_temperatures
+        lower = found.runs["forward"][0].log_weight.mean()
+        return (lower + 4 / n) / np.sqrt(2 / n), (8 / n - found.gap[0]) / np.sqrt(4 / n)
+
+    last_two = [GaussianWork().rounds(0.1, seed)[-2:] for seed in range(400)]
+    chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(400)
+    assert (np.abs(confirming) < 4).all()
+    assert (chosen > 8).all()
+
+
+def test_the_confirming_round_is_reported_whatever_it_finds():
+    gaps = np.array([[r.gap for r in GaussianWork().rounds(0.1, seed)[-2:]] for seed in range(40)])
+    sums = gaps.sum(axis=2)
+    assert (sums[:, 0] <= 0.1).all()
+    assert (sums[:, 1] > 0.1).any()
+
+
+def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
+    """By a clock on which a round of T temperatures takes T seconds."""
+    now = [0.0]
+    run = GaussianWork.run
+
+    def timed(self, tasks):
+        now[0] += len(tasks[0].betas) - 1
+        yield from run(self, tasks)
+
+    monkeypatch.setattr(GaussianWork, "run", timed)
+    monkeypatch.setattr("pymc_bdmc.annealing.rounds.time.perf_counter", lambda: now[0])
+
+    def sizes(target, max_time):
+        rounds = GaussianWork().rounds(target, max_time=max_time, chains=8)
+        return [(each.schedule.n_temperatures, each.confirms) for each in rounds]
+
+    assert sizes(1e-9, 14) == [(2, False), (4, False)]  # 2 + 4 + 8 is 14, but not twice 8
+    assert sizes(1e-9, 22) == [(2, False), (4, False), (8, False)]
+    assert sizes(1e9, 0.1) == [(2, False), (2, True)]  # never unconfirmed
 
 
 def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result):
     """The first round equals a run without a target; later ones do not repeat its chains."""
     single = pm.sample_bdmc(model, schedule="adaptive", **OPTIONS)
     assert single["rounds"]["jeffreys_bound"].values[0] == result["rounds"]["jeffreys_bound"][0]
-    n_rounds = len(result["rounds"]["temperatures"])
+    n_rounds = result.attrs["rounds"]
     longer = pm.sample_bdmc(
         model, schedule="adaptive", **OPTIONS | {"temperatures": 20 * 2 ** (n_rounds - 1)}
     )
@@ -48,12 +129,13 @@ def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result
 
 
 def test_confidence_is_spent_over_the_rounds(result):
-    """Round r may use 2^-r of the failure probability."""
+    """Round r and its confirmation may each use 2^-(r + 1) of the failure probability."""
     spent = bdmc.certified(result, 0.95)
     alone = result.copy()
     alone.attrs["rounds"] = 0
-    share = 1 - 0.05 / 2 ** result.attrs["rounds"]
-    np.testing.assert_allclose(spent["lower"], bdmc.certified(alone, share)["lower"])
+    share = 1 - 0.05 / 2 ** (result.attrs["rounds"] + 1)
+    for side in ("lower", "upper"):
+        np.testing.assert_allclose(spent[side], bdmc.certified(alone, share)[side])
     assert (spent["lower"] < bdmc.certified(alone, 0.95)["lower"]).all()
 
 
@@ -80,37 +162,50 @@ def test_schedules_are_adapted_to_forward_chains_only(model, monkeypatch):
 def test_limits_end_the_rounds(model, caplog):
     dt = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=50, **OPTIONS)
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
-    assert "target_gap=0.001 not reached within max_temperatures=50" in caplog.text
+    assert "not reached within max_temperatures=50: the result is the last round" in caplog.text
+    assert not dt["rounds"]["confirms"].any()
     np.testing.assert_array_equal(dt["forward"]["beta"][::2], bdmc.schedules.sigmoid(20).betas)
     dt = pm.sample_bdmc(model, target_gap=1e-3, max_time=1e-6, **OPTIONS)
     assert dt["rounds"]["temperatures"].values.tolist() == [20]
 
 
 def test_a_gap_below_zero_does_not_make_up_for_its_error():
-    """With this seed the second round has −0.27 ± 0.33, whose sum is below the target."""
-    with pm.Model() as model:
-        pm.Binomial("y", 10, pm.Beta("p", 2, 3, shape=3), observed=[3, 9, 0])
-    options = OPTIONS | {"chains": 4, "temperatures": 8, "random_seed": 6}
-    rounds = pm.sample_bdmc(model, target_gap=0.25, **options)["rounds"]
-    gaps, errors = rounds["jeffreys_bound"].values, rounds["error"].values
-    assert errors[-1] <= 0.25
-    assert any(gaps[:-1] + errors[:-1] <= 0.25)  # twin: their sum alone would have stopped earlier
+    """With four chains it often is; the twin, their sum alone, would have stopped earlier."""
+    twin_stops = 0
+    for seed in range(40):
+        *earlier, last, _ = GaussianWork().rounds(0.3, seed)
+        assert max(last.gap[0], 0) + last.gap[1] <= 0.3
+        assert all(max(each.gap[0], 0) + each.gap[1] > 0.3 for each in earlier)
+        twin_stops += any(sum(each.gap) <= 0.3 for each in earlier)
+    assert twin_stops > 0
 
 
-def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch):
-    run = AnnealTask.run
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [(1e-3, "the result is that of the last round that was finished"),
+     (1e3, "the result is the round that met the target, not confirmed by a new one")],
+)  # fmt: skip
+def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, target, message):
+    started, run = [], AnnealTask.run
 
     def interrupted(self, engine):
-        if len(self.betas) > 21:
-            raise KeyboardInterrupt
+        started.append(True)
+        if len(started) == 50:  # 48 chains are a round
+            signal.raise_signal(signal.SIGINT)
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
-    dt = pm.sample_bdmc(model, target_gap=1e-3, **OPTIONS)
-    assert "interrupted: the result is that of the last round" in " ".join(bdmc.diagnose(dt))
+    options = OPTIONS | {"step": pm.Metropolis, "cores": 1}
+    dt = pm.sample_bdmc(model, target_gap=target, **options)
+    assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
+    assert dt.attrs["rounds"] == 1
     assert dt["forward"].sizes["beta"] == 21
     assert dt["forward"]["log_weight"].notnull().all()
+    share = 1 - 0.05 / 4
+    alone = dt.copy()
+    alone.attrs["rounds"] = 0
+    assert bdmc.certified(dt).equals(bdmc.certified(alone, share).assign(confidence=0.95))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,200 @@
+"""Whether draws come from a density: a reversible move makes exchangeable pairs of such draws.
+
+If θ is drawn from p and a kernel that is reversible with respect to p moves it to θ′, then (θ, θ′)
+and (θ′, θ) have one law (Stein 1986, Approximate Computation of Expectations, Chapter I), so that
+h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves its mean is Stein's
+identity. Nothing is asked of the tails of p, of its edges or of its normalisation.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+__all__ = ["LEARNING", "LogDensity", "exchangeability", "moved", "symmetry_pvalues"]
+
+LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+"""From rows θ to log p(θ), nats, and its gradient or None; NaN or −∞ where p is not defined."""
+
+LEARNING = 128
+"""Draws that choose the scale of the moves and of the functions, and are not tested."""
+LEAPFROG_STEPS = 6
+STEP_SIZES = (0.1, 0.5)
+"""Of the leapfrog, in units of m^(−1/4) times the scale of m elements; log-uniform between, so that
+some fit whatever the shape."""
+JUMPS = (0.3, 2.4)
+"""The same of a random walk, in units of m^(−1/2)."""
+MOVES = {"trajectory": 2, "walk": 10}
+"""Transitions of a draw; a power of a reversible kernel is reversible."""
+
+
+def exchangeability(
+    thetas: np.ndarray,
+    log_density: LogDensity,
+    groups: Mapping[str, slice],
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """Test by variable whether independent draws have the density that is said of them.
+
+    With a gradient the draws are moved along Hamiltonian trajectories, else by Metropolis steps
+    of every variable by itself, which find less where a variable has many elements. Compared are
+    location and spread of every element, of all elements of a variable together, and log p.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (n, d)
+        Draws; columns of no group are held fixed, last in θ.
+    log_density : callable
+        From an array like ``thetas`` to log p, shape (n,) nats, and its gradient with respect to
+        the columns of the groups, shape (n, m), or None.
+    groups : mapping of str to slice
+        Columns of every variable; together the first m.
+    rng : numpy.random.Generator
+        For the moves.
+
+    Returns
+    -------
+    dict of str to float
+        p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number
+        of comparisons, so that with right draws any of them is below α with a probability of at
+        most α. The key ``""`` is for log p. Empty if fewer than twice `LEARNING` draws have a
+        finite log p and gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators.exchangeability import exchangeability
+    >>> normal = lambda x: (-0.5 * (x**2).sum(axis=1), -x)
+    >>> rng = np.random.default_rng(1)
+    >>> right, wide = rng.normal(size=(1000, 1)), rng.normal(scale=1.5, size=(1000, 1))
+    >>> exchangeability(right, normal, {"x": slice(1)}, rng)["x"] > 1e-3
+    True
+    >>> exchangeability(wide, normal, {"x": slice(1)}, rng)["x"] < 1e-3
+    True
+    """
+    values, gradients = log_density(thetas)
+    usable = np.isfinite(values)
+    if gradients is not None:
+        usable &= np.isfinite(gradients).all(axis=1)
+    thetas = thetas[usable]
+    if len(thetas) < 2 * LEARNING or not groups:
+        return {}
+    learning, before = np.split(thetas, [LEARNING])
+    m = max(columns.stop for columns in groups.values())
+    centre, spread = np.median(learning[:, :m], axis=0), _interquartile_range(learning[:, :m])
+    if gradients is None:
+        blocks = [{name: columns} for name, columns in groups.items()]
+        scale = spread
+    else:  # the geometric mean of a marginal and a conditional width
+        blocks = [groups]
+        scale = np.sqrt(spread / _interquartile_range(gradients[usable][:LEARNING]))
+    names, compared = [], []
+    for block in blocks:
+        moving = np.zeros(m)
+        for columns in block.values():
+            moving[columns] = scale[columns]
+        after, log_ratio = before, np.zeros(len(before))
+        for _ in range(MOVES["walk" if gradients is None else "trajectory"]):
+            after, rise = moved(after, log_density, moving, rng)
+            log_ratio += rise
+        changes = np.subtract(*[_functions((x[:, :m] - centre) / spread) for x in (after, before)])
+        names, compared = [*names, ""], [*compared, log_ratio]
+        for name, columns in block.items():
+            for change in changes[:, :, columns]:
+                together = [change.sum(axis=1)] if change.shape[1] > 1 else []
+                compared += [*change.T, *together]
+            names += [name] * (len(compared) - len(names))
+    pvalues = symmetry_pvalues(np.stack(compared, axis=1)) * len(compared)
+    return {name: float(pvalues[np.array(names) == name].min()) for name in ("", *groups)}
+
+
+def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
+    r"""Bound the probability of such a mean, where the columns are symmetric about 0.
+
+    Given their sizes the signs are fair coins, so that z = Σd/√(Σd²) has
+    P(\|z\| ≥ t) ≤ 2·exp(−t²/2) for any n and any tails. Hoeffding (1963), Theorem 2.
+
+    Parameters
+    ----------
+    differences : ndarray of shape (n, k)
+        Independent rows.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators.exchangeability import symmetry_pvalues
+    >>> symmetry_pvalues(np.array([[1.0, 1.0], [1.0, -1.0]])).round(3).tolist()
+    [0.736, 1.0]
+    """
+    sizes = np.max(np.abs(differences), axis=0)
+    scaled = differences / np.where(sizes > 0, sizes, 1.0)  # squares neither overflow nor vanish
+    squares = np.sum(scaled**2, axis=0)
+    z_squared = np.sum(scaled, axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
+    return np.minimum(1.0, 2 * np.exp(-0.5 * z_squared))
+
+
+def moved(
+    thetas: np.ndarray, log_density: LogDensity, scale: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """One reversible transition of every row: Hamiltonian Monte Carlo, or a random walk.
+
+    Each row has a step size of its own.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (n, d)
+        Of finite log density and gradient.
+    log_density : callable
+        See `exchangeability`; without a gradient the rows walk.
+    scale : ndarray of shape (m,)
+        Unit of length of the first m columns; where it is 0 they stay.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    thetas : ndarray of shape (n, d)
+    log_ratio : ndarray of shape (n,)
+        By how much log p rose, nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators.exchangeability import moved
+    >>> normal = lambda x: (-0.5 * (x**2).sum(axis=1), -x)
+    >>> after, rise = moved(np.zeros((3, 1)), normal, np.ones(1), np.random.default_rng(1))
+    >>> bool(np.all(after != 0)), bool(np.all(rise < 0))
+    (True, True)
+    """
+    n, m = len(thetas), np.count_nonzero(scale)
+    before, gradient = log_density(thetas)
+    walks = gradient is None
+    sizes = np.exp(rng.uniform(*np.log(JUMPS if walks else STEP_SIZES), size=(n, 1)))
+    steps = scale * sizes * (m**-0.5 if walks else m**-0.25)
+    momenta = rng.normal(size=(n, len(scale)))
+    end, end_momenta = thetas.copy(), momenta.copy()
+    with np.errstate(over="ignore", invalid="ignore"):  # such trajectories are refused
+        for _ in range(1 if walks else LEAPFROG_STEPS):
+            if not walks:
+                end_momenta += 0.5 * steps * gradient
+            end[:, : len(scale)] += steps * end_momenta
+            value, gradient = log_density(end)
+            if not walks:
+                end_momenta += 0.5 * steps * gradient
+        log_ratio = value - before
+        kinetic = 0.5 * np.sum(momenta**2 - end_momenta**2, axis=1)
+        accepted = np.log(rng.random(n)) < log_ratio + kinetic
+    return np.where(accepted[:, None], end, thetas), np.where(accepted, log_ratio, 0.0)
+
+
+def _interquartile_range(values: np.ndarray) -> np.ndarray:
+    """By column; 1 where it is 0."""
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    return np.where(high > low, high - low, 1.0)
+
+
+def _functions(u: np.ndarray) -> np.ndarray:
+    """Bounded functions of every element, for its location and for its spread."""
+    return np.stack([np.tanh(u), 1 - 1 / (1 + u**2)])

@@ -1,0 +1,160 @@
+"""Pools: who runs tasks, how they end, and that nothing outlives them."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pymc as pm
+import pytest
+
+from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.interrupts import interruptible
+
+MANY = 10**5
+"""More threads or processes than a machine can start."""
+
+
+class Sleep:
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def run(self, engine):
+        time.sleep(self.seconds)
+        return self.seconds
+
+
+def test_leaving_the_pool_does_not_wait_for_running_tasks():
+    started = time.perf_counter()
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+        for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
+            assert seconds == 0
+            break
+    assert time.perf_counter() - started < 60
+    assert not multiprocessing.active_children()
+
+
+class Fail:
+    def run(self, engine):
+        raise ValueError("from the worker")
+
+
+@pytest.mark.parametrize("pool_type", [ThreadPool, WorkerPool])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_errors_of_workers_reach_the_caller(cores, pool_type):
+    with (
+        interruptible() as stop,
+        pool_type(None, cores, stop) as pool,
+        pytest.raises(ValueError, match="from the worker"),
+    ):
+        list(pool.run([Fail()]))
+
+
+def test_no_more_threads_than_tasks():
+    seen = []
+
+    class Count:
+        def run(self, engine):
+            time.sleep(0.05)
+            seen.append(threading.active_count())
+            return 0
+
+    before = threading.active_count()
+    with interruptible() as stop, ThreadPool(None, MANY, stop) as pool:
+        assert len(list(pool.run([Count() for _ in range(3)]))) == 3
+    assert max(seen) <= before + 3
+
+
+def test_no_more_processes_than_chains(monkeypatch):
+    asked, init = [], WorkerPool.__init__
+
+    def noted(self, engine, cores, stop):
+        asked.append(cores)
+        init(self, engine, 1, stop)
+
+    monkeypatch.setattr(WorkerPool, "__init__", noted)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=0.5)
+    pm.sample_bdmc(model, chains=3, temperatures=5, step=pm.Metropolis, simulate=None, cores=MANY,
+                   progressbar=False)  # fmt: skip
+    assert asked == [3]
+
+
+@pytest.mark.parametrize(
+    ("pool_type", "cores"), [(ThreadPool, 2), (WorkerPool, 1), (WorkerPool, 2)]
+)
+def test_the_flag_ends_the_results(pool_type, cores):
+    """What is finished when Ctrl-C comes is handed out; nothing else is begun."""
+    found, started = [], time.perf_counter()
+    with interruptible() as stop, pool_type(None, cores, stop) as pool:
+        for i, _ in pool.run([Sleep(0), *(Sleep(1) for _ in range(100))]):
+            found.append(i)
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.1)
+    assert found == [0]
+    assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize(("second", "waits"), [(True, False), (False, True)])
+def test_the_second_ctrl_c_does_not_wait_for_threads(second, waits):
+    """A thread that compiles looks at no flag; without a second Ctrl-C its pool waits for it."""
+    ended, left = threading.Event(), False
+
+    class Deaf:
+        def run(self, engine):
+            ended.wait(20)
+
+    try:
+        with interruptible() as stop, ThreadPool(None, 1, stop) as pool:
+            timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            assert not list(pool.run([Deaf()]))
+            release = threading.Timer(0.5, ended.set)
+            if second:
+                signal.raise_signal(signal.SIGINT)
+            release.start()
+    except KeyboardInterrupt:
+        left = True
+    assert left == second
+    assert ended.is_set() == waits
+    ended.set()
+
+
+PARENT = """
+import multiprocessing, sys, time
+from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.interrupts import interruptible
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+        for _ in pool.run([First(), Sleep(), Sleep()]):
+            print("at work", flush=True)
+"""
+
+TASKS = """
+import time
+
+class First:
+    def run(self, engine):
+        return 0
+
+class Sleep:
+    def run(self, engine):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_end_with_a_killed_parent(tmp_path, method):
+    """They hold its standard output open: it ends when the last of them is gone."""
+    script = tmp_path / "parent.py"
+    script.write_text(TASKS + PARENT)
+    parent = subprocess.Popen([sys.executable, script, method], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "at work\n"
+    os.kill(parent.pid, signal.SIGKILL)
+    assert parent.communicate(timeout=30) == ("", None)
