@@ -7,7 +7,14 @@ CANDIDATES := python3 python3.14 python3.13 python3.12 \
 	$(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/*/bin/python3)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 12))
 
-.PHONY: demo test test-slow lint docs clean clean-cache
+# Oldest versions of the dependencies that pyproject.toml allows.
+OLDEST := .venv-oldest
+LOWER_BOUNDS := import re, tomllib; \
+	project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	[print(re.sub(r"\[.*\]", "", each).replace(">=", "==")) \
+	for each in project["dependencies"] if ">=" in each]
+
+.PHONY: demo test test-oldest test-slow lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -15,12 +22,16 @@ demo: $(VENV)/installed
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
+test-oldest: $(OLDEST)/installed
+	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 docs: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
@@ -44,8 +55,14 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	@touch $@
 
-clean: clean-cache
-	rm -rf $(VENV) output docs/_build
+$(OLDEST)/installed: $(VENV)/installed
+	$(BIN)/python -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -c '$(LOWER_BOUNDS)' > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt \
+		--editable ".[test]"
+	@touch $@
 
-clean-cache:
-	find pymc_bdmc tests -name '*.nb[ic]' -delete
+clean:
+	rm -rf $(VENV) $(OLDEST) output docs/_build
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -55,6 +55,23 @@ POSTERIOR_SYSTEMS = [
     "Ising 3×3, coupling 0.44",
 ]
 
+CHECKS = """
+A check made on the chains that it judges picks out samples that look better than they are: those
+that missed heavy weights, or a long tail. So an average is not believed to be less skew than that of
+log-normal weights with the same effective sample size, and a cumulant expansion of one direction
+is not believed for work wider than 1 nat². Where weights have an effective sample size of a third
+of the chains or more, intervals cover 93-97 % and nearly all replicates are called valid. On three
+systems the forward average covers as much by chance, with an effective sample size of 8 to 12 of
+100 chains: there forward weights are bounded by a long lower tail. No statistic of one sample
+tells them from those of the bimodal systems, which do not cover, so they are called invalid. Where
+only a few pass, those few are the flattering ones. Pareto k of the tail below its limit
+1 − 1/log₁₀ K was tried as a check and is none: it passes fewer of the good samples, 71-97 %, and
+18-37 % of those of systems whose intervals cover 55-90 %.
+
+Weights that are all equal to rounding, as on the spike and slab, are never valid for one direction:
+they tell nothing of what no chain has found.
+"""
+
 
 def replicated(system, rng):
     n = REPLICATES * CHAINS
@@ -172,22 +189,7 @@ if __name__ == "__main__":
     print("`compare_estimators` sets one-sided estimates against BAR, and its verdict is the last")
     print("column.\n")
     coverage()
-    print(
-        "\nA check made on the chains that it judges picks out samples that look better than they"
-    )
-    print(
-        "are: those that missed heavy weights, or a long tail. So the checks of one direction are"
-    )
-    print(
-        "strict. Exponential averages are judged by the skewness to be expected from the spread of"
-    )
-    print(
-        "the log weights, cumulants by what their neglected terms may be rather than by what they"
-    )
-    print(
-        "seem to be. Where nearly all replicates pass, intervals cover as they should; where only"
-    )
-    print("a few pass, those few are still the flattering ones.")
+    print(CHECKS)
     print("\n## Coverage of the histogram posterior\n\nCentral 95 % intervals of")
     print(f"{POSTERIOR_DRAWS} draws, {REPLICATES} replicates.\n")
     posterior()

@@ -93,9 +93,9 @@ def small_machine():
     print(f"\nThe last of them, exact log Z = {exact:.4f}; 100 chains each way, 200 temperatures;")
     print("simulated tempering with 21 temperatures, 32 chains, 1000 draws.\n")
     print("| method | value | error | z | valid |\n|---|---|---|---|---|")
-    tempered = bdmc.tempered_evidence(
+    tempered = bdmc.evidence(
         bdmc.temper(rbm, temperatures=20, random_seed=1, progressbar=False)
-    )
+    ).droplevel(["data", "dataset"])
     annealed = bdmc.evidence(dt).droplevel(["data", "dataset"])
     for name, row in [*annealed.iterrows(), *tempered.iterrows()]:
         z = (row["value"] - exact) / row["error"]
@@ -150,7 +150,7 @@ def large_machine(rbm):
     )
     print("Simulated tempering from the base rates, 101 temperatures, 100 chains, 4000 draws:\n")
     print("| method | value | error | valid |\n|---|---|---|---|")
-    for name, row in bdmc.tempered_evidence(tempered).iterrows():
+    for name, row in bdmc.evidence(tempered).droplevel(["data", "dataset"]).iterrows():
         valid = "yes" if row["valid"] else "no"
         print(f"| {name} | {row['value']:.2f} | {row['error']:.2f} | {valid} |")
 
@@ -205,8 +205,8 @@ def one_replicate(base, sweeps, seed, starts):
     tempered = bdmc.temper(
         base, chains=CHAINS, temperatures=100, random_seed=seed, progressbar=False, **options
     )
-    rts = bdmc.tempered_evidence(tempered, "RTS")["value"]
-    sequential = bdmc.tempered_evidence(tempered, "sequential likelihood")["value"]
+    rts = bdmc.evidence(tempered, "RTS")["value"]
+    sequential = bdmc.evidence(tempered, "sequential likelihood")["value"]
     return [
         jarzynski_forward(forward).value,
         jarzynski_reverse(reverse).value,

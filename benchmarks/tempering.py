@@ -25,7 +25,7 @@ def deviations(system, exact, methods, **options):
     found = []
     for seed in range(REPLICATES):
         dt = bdmc.temper(system, random_seed=seed, progressbar=False, **options)
-        found.append([bdmc.tempered_evidence(dt, m)["value"].iloc[0] - exact for m in methods])
+        found.append([bdmc.evidence(dt, m)["value"].iloc[0] - exact for m in methods])
     found = np.array(found)
     return [f"{m:+.3f} ± {s:.3f}" for m, s in zip(found.mean(0), found.std(0, ddof=1), strict=True)]
 
@@ -49,7 +49,7 @@ def gaussians():
         cells = deviations(system, system.log_z, methods, **options)
         print(f"| {draws} | " + " | ".join(cells) + " |", flush=True)
     dt = bdmc.temper(system, random_seed=1, progressbar=False, **options)
-    table = bdmc.tempered_evidence(dt)
+    table = bdmc.evidence(dt).droplevel(["data", "dataset"])
     print(f"\nOne run of {draws} draws with its own errors; exact: {system.log_z:.4f}.\n")
     print("| method | value | error | z |\n|---|---|---|---|")
     for name, row in table.iterrows():
@@ -94,7 +94,7 @@ def knots(path):
         arrays = [run[x].values for x in ("log_likelihood", "place", "beta", "log_z_guess")]
         flow = bdmc.estimators.temperature_flow(*arrays)
         passages = bdmc.estimators.count_passages(arrays[1], len(arrays[2])).sum()
-        rts = bdmc.tempered_evidence(dt, "RTS").iloc[0]
+        rts = bdmc.evidence(dt, "RTS").iloc[0]
         print(
             f"| {name} | {rts['value']:.2f} ± {rts['error']:.2f} | {rts['valid']} | {passages} | "
             f"{np.nanmin(flow.conductance):.2g} | {flow.symmetric_difference:.3f} | "

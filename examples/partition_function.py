@@ -24,7 +24,7 @@ def main(hidden: int = 15, epochs: int = 60, folder: str = "output") -> dict:
     annealed = bdmc.rbm.anneal(rbm, temperatures=200, random_seed=1, progressbar=False)
     print(bdmc.summary(annealed).to_string(float_format="%.3f"))
     tempered = bdmc.temper(rbm, temperatures=20, draws=500, random_seed=1, progressbar=False)
-    table = bdmc.tempered_evidence(tempered)
+    table = bdmc.evidence(tempered)
     print(table[["value", "error", "valid"]].to_string(float_format="%.3f"))
     exact = rbm.log_z()
     print(f"exact, by enumeration: {exact:.3f}")

@@ -22,10 +22,10 @@ from pymc_bdmc.results.diagnose import diagnose
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.expectation import expectation
 from pymc_bdmc.results.summary import summary
-from pymc_bdmc.results.tempered import tempered_evidence
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.tempering.sampler import temper
+from pymc_bdmc.version import VERSION
 
 __all__ = [
     "FromHyperparameters",
@@ -50,9 +50,10 @@ __all__ = [
     "schedules",
     "summary",
     "temper",
-    "tempered_evidence",
     "testsystems",
 ]
+
+__version__ = VERSION
 
 _pymc.sample_bdmc = sample_bdmc
 # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.

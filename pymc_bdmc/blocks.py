@@ -1,6 +1,5 @@
 """Anneal a system with compiled samplers in blocks of chains, and join them to one result."""
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +14,13 @@ from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import annealing_dataset
-from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.types import AnnealingRun, Direction
 
 __all__ = ["Annealer", "Block", "anneal_blocks", "block_run"]
 
-_log = logging.getLogger("pymc.bdmc")
 
 _BYTES_A_CHAIN = 100
 """Of both directions: log weights, prior draws and acceptance, while they are joined."""
@@ -121,8 +119,7 @@ def anneal_blocks(
         interrupted = len(runs) < len(blocks)
         dt.attrs |= attrs
         dt.attrs |= run_attributes(annealer.schedule, entropy, started, interrupted)
-        for message in diagnose(dt):
-            _log.warning(message)
+        warn(dt)
     return dt
 
 

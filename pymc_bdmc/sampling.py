@@ -37,7 +37,7 @@ from pymc_bdmc.results.convert import (
     posterior_dataset,
     simulated_dataset,
 )
-from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import (
     SCHEDULES,
     Schedule,
@@ -235,8 +235,7 @@ def sample_bdmc(
             "preparation_time": compiled - started,
         }
         dt = _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs)
-        for message in diagnose(dt):
-            _log.warning(message)
+        warn(dt)
     return dt
 
 

@@ -181,7 +181,7 @@ def explicit(betas: ArrayLike) -> Schedule:
     >>> schedules.explicit([0, 0.5, 1]).n_temperatures
     2
     """
-    return Schedule(betas)
+    return Schedule(np.asarray(betas))
 
 
 def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: int) -> Schedule:
@@ -242,7 +242,8 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     array([-9., -5., -1.])
     """
     means = np.asarray(means, dtype=float)
-    place = np.interp(betas, known, np.arange(len(means)))
+    at, knots = np.asarray(betas, dtype=float), np.asarray(known, dtype=float)
+    place = np.interp(at, knots, np.arange(len(means)))
     low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
     part = place - low
     with np.errstate(invalid="ignore"):  # 0·(−∞)
@@ -292,7 +293,7 @@ def make_schedule(
     array([0. , 0.5, 1. ])
     """
     if isinstance(schedule, Schedule):
-        if not np.array_equal(temperatures, default):
+        if np.ndim(temperatures) or temperatures != default:
             raise ValueError(
                 f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
                 "out."

@@ -30,7 +30,7 @@ LAYERS = [
     {"testsystems"},
     {"estimators"},
     {"schedules"},
-    {"arguments", "interrupts", "progress", "streams", "types"},
+    {"arguments", "compiling", "interrupts", "progress", "streams", "types", "upstream", "version"},
 ]
 
 

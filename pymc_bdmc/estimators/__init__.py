@@ -14,6 +14,7 @@ from pymc_bdmc.estimators.certified import (
     certified_upper,
     round_confidence,
 )
+from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
 from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
@@ -34,13 +35,15 @@ from pymc_bdmc.estimators.histogram import (
     histogram_posterior,
     work_distribution,
 )
-from pymc_bdmc.estimators.jarzynski import (
-    effective_sample_size,
-    jarzynski_forward,
-    jarzynski_reverse,
-    log_mean_exp,
+from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse, log_mean_exp
+from pymc_bdmc.estimators.sandwich import (
+    PriorMass,
+    clustered_mean,
+    clustered_median,
+    jeffreys_bound,
+    log_prior_mass,
 )
-from pymc_bdmc.estimators.sandwich import PriorMass, clustered_mean, jeffreys_bound, log_prior_mass
+from pymc_bdmc.estimators.tails import TailCheck, check_mean_of_logs, pareto_shape
 from pymc_bdmc.estimators.tempering import (
     LadderEstimate,
     draw_places,
@@ -52,6 +55,7 @@ from pymc_bdmc.estimators.tempering import (
 from pymc_bdmc.estimators.thermodynamic import integrate_path, thermodynamic_integration
 
 __all__ = [
+    "AverageCheck",
     "CertifiedBounds",
     "Comparison",
     "ErrorAnalysis",
@@ -59,6 +63,7 @@ __all__ = [
     "EvidenceDraws",
     "LadderEstimate",
     "PriorMass",
+    "TailCheck",
     "TemperatureFlow",
     "WeightedAverage",
     "WorkDistribution",
@@ -68,7 +73,10 @@ __all__ = [
     "certified_lower",
     "certified_probability",
     "certified_upper",
+    "check_average",
+    "check_mean_of_logs",
     "clustered_mean",
+    "clustered_median",
     "compare_estimators",
     "count_passages",
     "cumulant_combined",
@@ -89,6 +97,7 @@ __all__ = [
     "log_prior_mass",
     "mbar_error",
     "overlap",
+    "pareto_shape",
     "place_probabilities",
     "rao_blackwellized",
     "reverse_divergence",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.estimators.checks import checked_weights
+from pymc_bdmc.estimators.checks import check_average, checked_weights
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
-from pymc_bdmc.estimators.jarzynski import MIN_EFFECTIVE_SAMPLE_SIZE, effective_sample_size
 
 __all__ = ["WeightedAverage", "bootstrap", "weighted_average"]
 
@@ -23,13 +22,16 @@ class WeightedAverage:
         Average and standard error, in the units and with the shape of the variable.
     effective_sample_size : float
     valid : bool
-        Whether the effective sample size is at least 10.
+        Whether the weights pass `check_average`.
+    reason : str
+        What it found.
     """
 
     value: np.ndarray
     error: np.ndarray
     effective_sample_size: float
     valid: bool
+    reason: str
 
 
 def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAverage:
@@ -67,10 +69,10 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
     n = log_weights.size
     if values.shape[:1] != (n,):
         raise ValueError(f"{n} log weights do not fit values of shape {values.shape}.")
-    size = effective_sample_size(log_weights)
-    if size == 0:
+    check = check_average(log_weights)
+    if check.size == 0:
         missing = np.full(values.shape[1:], np.nan)
-        return WeightedAverage(missing, missing, 0.0, False)
+        return WeightedAverage(missing, missing, 0.0, False, check.reason)
     weights = np.exp(log_weights - log_weights.max())
     weights = (weights / weights.sum()).reshape(n, *[1] * (values.ndim - 1))
     # States of zero weight may hold anything, infinities included.
@@ -79,7 +81,7 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
     error = np.full_like(average, np.nan)
     if n > 1:
         error = np.sqrt(n / (n - 1) * np.sum((weights * (values - average)) ** 2, axis=0))
-    return WeightedAverage(average, error, size, bool(size >= MIN_EFFECTIVE_SAMPLE_SIZE))
+    return WeightedAverage(average, error, check.size, check.valid, check.reason)
 
 
 def bootstrap(

@@ -5,9 +5,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from pymc_bdmc.estimators.checks import checked_pair
+from pymc_bdmc.estimators.checks import checked_pair, effective_sample_size
 from pymc_bdmc.estimators.estimate import Estimate
-from pymc_bdmc.estimators.jarzynski import effective_sample_size
 
 __all__ = ["bar", "overlap", "solve_bar"]
 

@@ -3,21 +3,26 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.estimators.checks import checked_pair, checked_weights, student_factor
+from pymc_bdmc.estimators.checks import (
+    ROUNDING,
+    checked_pair,
+    checked_weights,
+    student_factor,
+)
 from pymc_bdmc.estimators.estimate import Estimate
 
 __all__ = ["cumulant_combined", "cumulant_forward", "cumulant_reverse"]
 
-MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 100, "cumulant reverse": 100}
+MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 50, "cumulant reverse": 50}
 """Fewer cannot tell a Gaussian from anything else."""
 
 MAX_NEGLECTED = 0.5
 """Largest neglected terms of the combination, in standard errors: at worst 92 % are covered."""
 
-MAX_BIAS = 0.3
-"""Largest neglected terms of one direction, in standard errors: at worst 94 % are covered."""
+MAX_VARIANCE = 1.0
+"""Of the log weights of one direction, nats²; wider work cannot show that it is Gaussian."""
 
-MAX_SKEWNESS = 0.5
+MAX_SKEWNESS = 1.0
 """Largest skewness of the log weights of one direction. Beyond it κ̂₃ and the estimate err
 together, and samples that look Gaussian are those that missed the tail."""
 
@@ -25,10 +30,13 @@ together, and samples that look Gaussian are those that missed the tail."""
 def cumulant_forward(forward: ArrayLike) -> Estimate:
     """Second-order cumulant expansion, log Ẑ = ⟨log w⟩_f + var_f(log w)/2.
 
-    Habeck (2017), Eq. 12. Exact for Gaussian work; otherwise the neglected terms start with a
-    sixth of the third cumulant. The standard error is the delta method's, without assuming
-    Gaussian work: the spread of d + d²/2 over the chains, with d = log w − ⟨log w⟩. Like that of
-    `jarzynski_forward`, it is widened so that 1.96 of it cover 95 %.
+    Habeck (2017), Eq. 12. With K(t) = log E_f[wᵗ], whose derivatives at 0 are the cumulants κ₁, κ₂,
+    … of log w, this is Taylor's polynomial of log Z = K(1). Its remainder is K‴(t)/6 at some t
+    between 0 and 1: zero for Gaussian work, and otherwise about κ₃/6, as far as the third cumulant
+    is the same along the path. The standard error is the delta method's, without assuming
+    Gaussian work: the spread of d + d²/2 over the chains, with d = log w − ⟨log w⟩, widened like
+    that of `jarzynski_forward`. The first neglected terms, |κ̂₃|/6 + |κ̂₄|/24, are added to it in
+    squares, since a bias may be as large as the noise.
 
     Parameters
     ----------
@@ -38,12 +46,10 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if there are 100 chains or more, the skewness of the log weights is at most 0.5, and
-        the first neglected terms, κ₃/6 and κ₄/24, are below 0.3 standard errors even if κ̂₃ is
-        two of its own errors too small. Its own error alone, √(6 κ₂³/K), is too large from a
-        variance of about 0.4 nats² on, however many chains there are: wider work cannot show
-        that it is Gaussian. NaN for a single chain or where a weight is zero, for then the
-        cumulants do not exist.
+        Valid if there are 50 chains or more whose log weights differ, have a variance of at most
+        1 nat² and a skewness of at most 1, and if the neglected terms are at most the standard
+        error without them.
+        NaN for a single chain or where a weight is zero, for then the cumulants do not exist.
 
     Raises
     ------
@@ -92,8 +98,9 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
     Habeck (2017), Eq. 13. By Crooks' relation K(t) = log E_f[wᵗ] gives the forward cumulants at
     t = 0 and the reverse ones at t = 1, and log Z = ∫₀¹ K′(t) dt; this is the Euler-Maclaurin
-    rule for that integral, so the third and fourth cumulants cancel and the neglected term is
-    the fifth derivative of K over 720. The standard error is the delta method's.
+    rule for that integral. Its remainder is the fifth derivative of K, at some t between 0 and 1,
+    over 720: what the third and fourth cumulants add cancels. The standard error is the delta
+    method's.
 
     Parameters
     ----------
@@ -105,9 +112,10 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if there are 20 chains or more a direction and the difference to the rule without
-        variances, less what sampling explains, is small; NaN for a single chain or where a
-        weight is infinite.
+        Valid if there are 20 chains or more a direction and two signs of neglected terms are at
+        most half a standard error: the next term of the rule, (κ₄,r − κ₄,f)/720, and a twelfth of
+        what the rule misses when applied to K″, |⟨log w⟩_r − ⟨log w⟩_f − (var_f + var_r)/2|/12.
+        NaN for a single chain or where a weight is infinite.
 
     Raises
     ------
@@ -126,14 +134,14 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
         return _undefined(method, "zero weights have no cumulants")
     if min(forward.size, reverse.size) < 2:
         return _undefined(method, "one chain has no variance")
-    mean_f, var_f, third_f, _ = _cumulants(forward)
-    mean_r, var_r, third_r, _ = _cumulants(reverse)
+    mean_f, var_f, _, fourth_f = _cumulants(forward)
+    mean_r, var_r, _, fourth_r = _cumulants(reverse)
     value = (mean_f + mean_r) / 2 + (var_f - var_r) / 12
     error = np.hypot(_influence(forward, 0.5, 1 / 12)[0], _influence(reverse, 0.5, -1 / 12)[0])
     # The same rule applied to K″ must give ⟨log w⟩_r − ⟨log w⟩_f: a second work regime that
     # neither end sees hides in the difference. Over 12 it enters log Z as a variance does.
     hidden = abs(mean_r - mean_f - (var_f + var_r) / 2) / 12
-    neglected = max(hidden, abs(third_r - third_f) / 720)
+    neglected = max(hidden, abs(fourth_r - fourth_f) / 720)
     chains = min(forward.size, reverse.size)
     valid = chains >= MIN_CHAINS[method] and neglected <= MAX_NEGLECTED * error
     reason = f"neglected terms about {neglected:.2g} nats, {chains} chains"
@@ -147,15 +155,22 @@ def _one_sided(log_weights: np.ndarray, sign: float, method: str) -> Estimate:
         return _undefined(method, "one chain has no variance")
     mean, variance, third, fourth = _cumulants(log_weights)
     chains = log_weights.size
-    error, asymmetry = _influence(log_weights, 1.0, sign)
-    error *= student_factor(asymmetry, chains)
-    noise = np.sqrt(6 * variance**3 / chains)
-    neglected = (abs(third) + 2 * noise) / 6 + abs(fourth) / 24
+    noise, asymmetry = _influence(log_weights, 1.0, sign)
+    noise *= student_factor(asymmetry, chains)
+    neglected = abs(third) / 6 + abs(fourth) / 24
     skewness = abs(third) / variance**1.5 if variance > 0 else 0.0
     valid = (
-        chains >= MIN_CHAINS[method] and skewness <= MAX_SKEWNESS and neglected <= MAX_BIAS * error
+        chains >= MIN_CHAINS[method]
+        and np.ptp(log_weights) > ROUNDING
+        and variance <= MAX_VARIANCE
+        and skewness <= MAX_SKEWNESS
+        and neglected <= noise
     )
-    reason = f"neglected terms up to {neglected:.2g} nats, skewness {skewness:.2f}, {chains} chains"
+    reason = (
+        f"neglected terms about {neglected:.2g} nats, variance {variance:.2g} nats², skewness "
+        f"{skewness:.2f}, {chains} chains"
+    )
+    error = float(np.hypot(noise, neglected))
     return Estimate(float(mean + sign * variance), error, method, bool(valid), reason)
 
 

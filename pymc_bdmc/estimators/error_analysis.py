@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from pymc_bdmc.estimators.checks import checked_weights
+from pymc_bdmc.estimators.checks import checked_weights, effective_sample_size
 from pymc_bdmc.estimators.estimate import Estimate
-from pymc_bdmc.estimators.jarzynski import effective_sample_size, log_mean_exp
+from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
 __all__ = ["ErrorAnalysis", "error_analysis"]
 
@@ -36,7 +36,7 @@ class ErrorAnalysis:
     variance : ndarray of shape (n_sizes,)
         σ̂²(M), the variance of L_M over the blocks, nats².
     drift : ndarray of shape (n_sizes,)
-        Ĉ(M, N), the mean of L_M less L_N, nats: the part of the bias B(M) = C(M, N) + D(N) that
+        Ĉ(M, N), the mean of L_M less L_N, nats: the part of the bias B(M) = C(M, N) + B(N) that
         can be seen.
     limits : tuple of float
         D̂−(N) and D̂+(N), between which L_N − log Z lies with the probability asked for, nats.
@@ -64,14 +64,18 @@ def error_analysis(
 ) -> ErrorAnalysis:
     """Split the error of an exponential average into spread, visible and invisible bias.
 
-    The quantities of Favaro et al. (2015), Eqs 26-43, derived here from their definitions, so that
-    constants may differ from theirs. The bias of a block average is B(M) = E[L_M] − log Z = C(M,
-    N) + D(N), with the drift C(M, N) = E[L_M] − E[L_N] estimated by block means, and D(N) = B(N)
-    out of sight. When the mean weight of a block is close to normal with relative variance φ/M,
-    expanding the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. Then D(N) = −φ/(2N), and L_N −
-    log Z lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Whether blocks have come that far is seen by
-    comparing three estimates of σ²(M): the variance of the L_M, minus twice the bias Ĉ(M, N) −
-    φ̂/(2N), and φ̂/M; this stands for their Eq. 50.
+    After Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log Z =
+    C(M, N) + B(N), with the drift C(M, N) = E[L_M] − E[L_N] estimated by block means, and B(N) out
+    of sight. When the mean weight of a block is close to normal with relative variance φ/M,
+    expanding the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. Whether blocks have come that
+    far is seen by comparing three estimates of σ²(M): the variance of the L_M, minus twice the bias
+    Ĉ(M, N) − φ̂/(2N), and φ̂/M; this stands for their Eq. 50.
+
+    The error of the sample at hand, D(N) = L_N − log Z (their Eq. 27), is random, with mean B(N) =
+    −φ/(2N) and variance φ/N: it lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Their limits (Eq. 29)
+    come from an interval for Z that is symmetric about the mean weight, −log(1 ∓ z √(φ̂/N)) =
+    ±z √(φ̂/N) + z² φ̂/(2N) + …, and lie higher in second order. Weights are skew to the right, so
+    L_N errs downwards more often than upwards, and the lower limits used here cover better.
 
     Parameters
     ----------

@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["PriorMass", "clustered_mean", "jeffreys_bound", "log_prior_mass"]
+__all__ = [
+    "PriorMass",
+    "clustered_mean",
+    "clustered_median",
+    "jeffreys_bound",
+    "log_prior_mass",
+]
 
 
 def clustered_mean(values: ArrayLike) -> tuple[float, float]:
@@ -39,6 +45,43 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
         return np.nan, np.nan
     sample = rows[0] if len(rows) == 1 else np.array([row.mean() for row in rows])
     return float(sample.mean()), _standard_error(sample)
+
+
+def clustered_median(values: ArrayLike) -> tuple[float, float]:
+    """Median over chains, averaged over data sets, with a standard error clustered by data set.
+
+    What to use where the mean of log weights does not exist. With one data set the error is half
+    the distance between the values √K/2 places above and below the median.
+
+    Parameters
+    ----------
+    values : array_like of shape (n_datasets, n_chains)
+        NaN marks a chain that was not finished.
+
+    Returns
+    -------
+    median, error : float
+        In the units of ``values``. The error is NaN where there is only one value.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import clustered_median
+    >>> clustered_median([[-1000.0, 1.0, 2.0, 3.0]])
+    (1.5, 501.5)
+    """
+    values = np.atleast_2d(np.asarray(values, dtype=float))
+    rows = [np.sort(row[~np.isnan(row)]) for row in values]
+    rows = [row for row in rows if row.size]
+    if not rows:
+        return np.nan, np.nan
+    medians = np.array([np.median(row) for row in rows])
+    if len(rows) > 1:
+        return float(medians.mean()), _standard_error(medians)
+    (row,) = rows
+    reach = int(np.ceil(np.sqrt(row.size) / 2))
+    low, high = max((row.size - 1) // 2 - reach, 0), min(row.size // 2 + reach, row.size - 1)
+    error = (row[high] - row[low]) / 2 if row.size > 1 else np.nan
+    return float(medians[0]), float(error)
 
 
 def _standard_error(sample: np.ndarray) -> float:

@@ -19,6 +19,8 @@ from pymc.step_methods.metropolis import (
 )
 from pymc.step_methods.slicer import Slice
 
+from pymc_bdmc import upstream
+
 __all__ = ["Adaptation", "Values", "adaptation"]
 
 Values = dict[str, np.ndarray | float]
@@ -50,23 +52,18 @@ class _Hamiltonian(Adaptation):
     """Log step size, and the standard deviations that make the diagonal metric."""
 
     def read(self, step):
-        found = {"step_size": float(step.step_adapt._log_bar)}
+        found = {"step_size": upstream.log_step_size_of(step)}
         if isinstance(step.potential, QuadPotentialDiagAdapt):  # else the metric is the user's
-            found["stds"] = step.potential._stds.copy()
+            found["stds"] = upstream.deviations_of(step.potential)
         return found
 
     def write(self, step, values):
-        step.step_adapt._log_bar = values["step_size"]
+        upstream.set_log_step_size(step, values["step_size"])
         if "stds" in values:
-            potential = step.potential
-            stds = values["stds"].astype(potential.dtype)  # in float32 the integrator needs it
-            potential._stds = stds
-            potential._var = stds * stds
-            potential._inv_stds = 1.0 / stds
+            upstream.set_deviations(step.potential, values["stds"])
 
     def restart(self, step):
-        step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)
-        step.step_adapt.reset()
+        upstream.restart_step_size(step)
 
 
 class _Scale(Adaptation):
@@ -103,11 +100,13 @@ class _DifferentialEvolution(_MetropolisScale):
     n_states = 64
 
     def read(self, step):
-        return super().read(step) | {"history": np.array(step._history[-self.n_states :])}
+        return super().read(step) | {
+            "history": np.array(upstream.history_of(step)[-self.n_states :])
+        }
 
     def write(self, step, values):
         super().write(step, values)
-        step._history = _FixedHistory(values["history"])
+        upstream.set_history(step, _FixedHistory(values["history"]))
 
     def merge(self, found):
         # Differences of averaged states would be too short: keep one chain's.
@@ -146,7 +145,7 @@ for _class, _access in {
         "scaling", "accept_rate_iter", "accepted_iter", "accepted_sum", "enum_dims"
     ),
     Slice: _SliceWidth("w"),
-    DEMetropolisZ: _DifferentialEvolution("scaling", "_history"),
+    DEMetropolisZ: _DifferentialEvolution("scaling", upstream.HISTORY),
     BinaryGibbsMetropolis: Adaptation("order"),
     CategoricalGibbsMetropolis: Adaptation("dimcats"),
 }.items():

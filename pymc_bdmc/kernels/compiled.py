@@ -6,8 +6,8 @@ discrete elements, which the reversal runs backwards. ``density`` is a function 
 """
 
 import numpy as np
-from numba import njit
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.normal import standard_normal
 from pymc_bdmc.kernels.state import copy, evaluate, is_legal, tempered

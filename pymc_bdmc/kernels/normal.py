@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from pymc_bdmc.compiling import njit
 
 __all__ = ["standard_normal"]
 

@@ -27,6 +27,7 @@ from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.tuning import Tuning
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Move, Point
+from pymc_bdmc.upstream import competence
 
 __all__ = ["STEP_NAMES", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
 
@@ -127,7 +128,7 @@ def _refuse_incompetent(cls: type, model, value_vars) -> None:
         return  # a user-written step method that makes no statement
     for value in value_vars:
         rv = model.values_to_rvs[value]
-        if cls._competence(rv, value.dtype in continuous_types) == [Competence.INCOMPATIBLE]:
+        if competence(cls, rv, value.dtype in continuous_types) == [Competence.INCOMPATIBLE]:
             raise ValueError(
                 f"step: {cls.__name__} cannot sample {rv.name} ({value.dtype}). Pass several "
                 "classes, for example step=[pm.NUTS, pm.CategoricalGibbsMetropolis], or leave "

@@ -1,12 +1,13 @@
 """A heat bath over many states of a lattice, each at its own β."""
 
 import numpy as np
-from numba import njit
+
+from pymc_bdmc.compiling import njit
 
 __all__ = ["sweep"]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True, cache=True)
 def sweep(states, strengths, n_colours, uniforms):
     """Draw every site given its neighbours: a colour's weight is exp(strength · equal ones).
 

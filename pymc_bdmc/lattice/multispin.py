@@ -1,9 +1,9 @@
 """Ising chains by the thousand as bits of words: multispin coding with bit-sliced acceptance."""
 
 import numpy as np
-from numba import njit
 from scipy.special import expit
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.lattice.randomness import (
     GENERATOR_WORDS,
     Spins,

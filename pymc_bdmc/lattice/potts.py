@@ -1,8 +1,8 @@
 """Potts chains side by side: one site after another, all chains at once in vector registers."""
 
 import numpy as np
-from numba import njit
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.lattice.randomness import (
     GENERATOR_WORDS,
     Spins,

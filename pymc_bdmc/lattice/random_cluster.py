@@ -9,9 +9,9 @@ spins hardly flip. A colour at random for each cluster turns it into a Potts sta
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.lattice.randomness import uniform
 from pymc_bdmc.lattice.systems import Lattice, neighbours
 from pymc_bdmc.streams import RandomSeed, entropy_of

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from pymc_bdmc.compiling import njit
 
 __all__ = [
     "GENERATOR_WORDS",

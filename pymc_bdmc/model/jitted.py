@@ -1,24 +1,31 @@
 """The tempered density as one numba function of flat vectors, compiled once for all of a run."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
+from pickle import UnpicklingError
 
 import numba
 import numpy as np
+import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from numba import types
 from pymc.distributions.discrete import Bernoulli, Categorical
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import io_toposort
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
+from pymc_bdmc.upstream import jitted_function
 
 __all__ = ["JittedDensity", "NotJittable"]
 
@@ -101,7 +108,8 @@ class JittedDensity:
     @property
     def names(self) -> tuple[list[str], list[str]]:
         """Names of the continuous and of the discrete variables."""
-        model, parts = self._model, ([], [])
+        model = self._model
+        parts: tuple[list[str], list[str]] = ([], [])
         for value in model.value_vars:
             parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
         return parts
@@ -146,8 +154,8 @@ class JittedDensity:
             [np.zeros(0)] + [np.asarray(data[name], float).ravel() for name in self._observed]
         )
 
-    def _graph(self, gradient: bool):
-        """Flat inputs, and log p, ℓ and their gradients as functions of them."""
+    def _graph(self, gradient: bool) -> "_Graph":
+        """Log p, ℓ and their gradients as functions of flat inputs."""
         model = self._model
         values = {value.name: value for value in model.value_vars}
         terms = outputs = _simplified([model.varlogp, model.datalogp])
@@ -167,19 +175,64 @@ class JittedDensity:
             shape = shared.type.shape
             start, end = end, end + int(np.prod(shape))
             flat[shared] = data[start:end].reshape(shape).astype(shared.dtype)
-        return [theta, data], graph_replace(outputs, flat, strict=False)
+        return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
 
     def _compile(self, gradient: bool):
         try:
-            inputs, outputs = self._graph(gradient)
+            graph = self._graph(gradient)
         except Exception as error:  # PyTensor has many classes for a missing gradient
             raise NotJittable(f"its gradient is not implemented: {error}") from error
         try:
-            with self._model:  # PyMC reads `check_bounds` there
-                function = compile_graph(inputs, outputs, mode="NUMBA", on_unused_input="ignore")
-            return _as_cfunc(_linked(function), gradient)
+            return _compiled(graph, gradient, self._model.check_bounds)
         except (NotImplementedError, numba.core.errors.NumbaError) as error:
             raise NotJittable(f"{type(error).__name__}: {error}") from error
+        except (EOFError, UnpicklingError) as error:
+            raise RuntimeError(
+                f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
+                f"{pytensor.config.base_compiledir / 'numba'}; it is filled anew."
+            ) from error
+
+
+class _Graph:
+    """Outputs as functions of inputs; equal to every graph of the same computation."""
+
+    def __init__(self, inputs: list[Variable], outputs: list[Variable]):
+        self.inputs, self.outputs = inputs, outputs
+        places = {variable: place for place, variable in enumerate(inputs)}
+
+        def identity(variable):
+            if isinstance(variable, Constant):
+                return variable.signature()
+            return places.get(variable, variable)
+
+        nodes = []
+        for node in io_toposort(inputs, outputs):
+            nodes.append((node.op, *map(identity, node.inputs)))
+            for variable in node.outputs:
+                places[variable] = len(places)
+        types = [variable.type for variable in inputs]
+        self._structure = (*types, *nodes, *map(identity, outputs))
+        self._hash = hash(self._structure)
+
+    def __hash__(self):
+        return self._hash
+
+    def __eq__(self, other):
+        return isinstance(other, _Graph) and self._structure == other._structure
+
+
+@lru_cache(maxsize=64)
+def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
+    """The cfunc of a graph; one for all of a model's copies, since numba never frees its code."""
+    with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it there
+        function = compile_graph(
+            graph.inputs, graph.outputs, mode="NUMBA", on_unused_input="ignore"
+        )
+    try:
+        jitted = jitted_function(function)
+    except AttributeError as error:
+        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
+    return _as_cfunc(jitted, gradient)
 
 
 @node_rewriter([Elemwise])
@@ -202,14 +255,6 @@ def _simplified(terms: list) -> list:
     """Stable forms, with elementwise functions evaluated no more often than needed."""
     lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
     return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
-
-
-def _linked(function):
-    """The one function that PyTensor's numba linker made of a graph; not public in PyTensor."""
-    try:
-        return function.vm.jit_fn
-    except AttributeError as error:
-        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
 
 
 def _as_cfunc(jitted, gradient: bool):
@@ -244,7 +289,7 @@ def _as_cfunc(jitted, gradient: bool):
 def _caller():
     """Call a cfunc from Python: ctypes knows nothing of arrays."""
 
-    @numba.njit(cache=True)
+    @njit(cache=True)
     def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
         return function(theta, data, log_prior_gradient, log_likelihood_gradient)
 

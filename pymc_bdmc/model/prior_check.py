@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterator
 from functools import cache
 
-import numba
 import numpy as np
 from pymc.vartypes import continuous_types
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.estimators.exchangeability import LEARNING, LogDensity, exchangeability
 from pymc_bdmc.model.checks import explain_atoms
 from pymc_bdmc.model.jitted import JittedDensity
@@ -108,7 +108,7 @@ def _with_gradient(density: TemperedDensity, jitted: JittedDensity) -> LogDensit
 def _fill():
     """Log prior and its gradient of every row, in one compiled loop."""
 
-    @numba.njit(cache=True)
+    @njit(cache=True)
     def fill(function, thetas, data, values, gradients):
         unused = np.empty(gradients.shape[1])
         for j in range(len(thetas)):

@@ -49,7 +49,8 @@ class TemperedModel(pm.Model):
         tempered.beta = pytensor.shared(np.array(1.0), name="beta")
         tempered.observed = {}
         for rv in tempered.observed_RVs:
-            value = np.asarray(tempered.rvs_to_values[rv].eval())  # constant, or a cast of one
+            data = tempered.rvs_to_values[rv]  # constant, or a cast of one
+            value = np.asarray(data.eval(mode=INTERPRETED))
             shared = pytensor.shared(value, name=f"{rv.name}_data", shape=value.shape)
             tempered.observed[rv.name] = tempered.rvs_to_values[rv] = shared
         return tempered

@@ -13,10 +13,12 @@ from arviz_plots.visuals import labelled_title, set_xticks
 
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.groups import data_sets, variable
 
 Z95 = 1.96
 """Standard errors on either side of a 95 % interval."""
+
+CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
 __all__ = [
     "Z95",
@@ -25,6 +27,7 @@ __all__ = [
     "draw_distributions",
     "estimates",
     "exact_values",
+    "finished_first",
     "log_ml_runs",
     "log_ticks",
     "panels",
@@ -52,17 +55,35 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
     return found
 
 
+def finished_first(dt: xr.DataTree) -> xr.DataTree:
+    """Weights and prior draws of each direction, the chains that were not finished at the end."""
+    groups = {}
+    for group in ("forward", "reverse", "real"):
+        if group in dt.children:
+            run = xr.Dataset({name: variable(dt, group, name) for name in CHAIN_VARIABLES})
+            order = np.argsort(np.isnan(run["log_weight"].values), axis=-1, kind="stable")
+            groups[group] = run.map(
+                lambda each, order=order: each.copy(
+                    data=np.take_along_axis(each.values, order, axis=-1)
+                )
+            )
+    packed = xr.DataTree.from_dict(groups)
+    packed.attrs = dt.attrs
+    return packed
+
+
 def estimates(
     dt: xr.DataTree | Mapping[str, xr.DataTree], sizes: Sequence[int | None] = (None,)
 ) -> xr.Dataset:
     """Columns of `evidence` by all methods, from the first chains and from all.
 
     Of dimensions ``model``, a panel for every data set of each result, ``chains``, the numbers of
-    chains asked for, and ``estimator``. NaN where a method does not apply.
+    finished chains asked for, and ``estimator``. NaN where a method does not apply.
     """
     found = {}
+    packed = {title: finished_first(each) for title, each in panels(dt).items()}
     for size in sizes:
-        for title, each in panels(dt).items():
+        for title, each in packed.items():
             table = evidence(each.isel(chain=slice(size)), "all")
             for (data, dataset), rows in table.groupby(level=["data", "dataset"], sort=False):
                 several = data == "simulated" and each["forward"].sizes["dataset"] > 1

@@ -53,7 +53,7 @@ def plot_convergence(
     ] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Estimates from the first n chains and their 95 % intervals, for growing n.
+    """Estimates from the first n finished chains and their 95 % intervals, for growing n.
 
     A point marks each number of chains at which the method's check holds. Averages of one
     direction that close in on BAR from either side show their bias; a step shows a rare weight.
@@ -114,13 +114,13 @@ def plot_convergence(
     for visual in ("band", "line", "point"):
         aes_by_visuals.setdefault(visual, ["color"])
     chains = max(
-        each[group].sizes["chain"]
+        int(each[group]["log_weight"].notnull().sum("chain").max())
         for each in panels(dt).values()
         for group in ("forward", "reverse", "real")
         if group in each.children
     )
     if chains < 2 * FEWEST_CHAINS:
-        raise ValueError(f"{chains} chains are too few; run {2 * FEWEST_CHAINS} or more.")
+        raise ValueError(f"{chains} finished chains are too few; run {2 * FEWEST_CHAINS} or more.")
     sizes = np.unique(np.geomspace(FEWEST_CHAINS, chains, 25).astype(int)).tolist()
     table = estimates(dt, sizes)
     truth = exact_values(exact, table["model"].values.tolist())

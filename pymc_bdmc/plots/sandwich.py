@@ -135,18 +135,28 @@ def _pooled(weights: xr.DataArray) -> xr.DataArray:
 
 
 def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
-    weights = stacked(
-        {
-            title: {name: _pooled(each) for name, each in _weights(dt, relative).items()}
-            for title, dt in by_panel.items()
-        }
-    )
+    pooled = {
+        title: {name: _pooled(each) for name, each in _weights(dt, relative).items()}
+        for title, dt in by_panel.items()
+    }
+    pooled = {
+        title: {name: each for name, each in runs.items() if each.size}
+        for title, runs in pooled.items()
+    }
+    empty = [title for title, runs in pooled.items() if not runs]
+    if empty:
+        raise ValueError(f"No chain was finished, so there is nothing to draw{_of(empty)}.")
+    weights = stacked(pooled)
     data = xr.Dataset({"log_weight": weights})
     canvas = Canvas(data, *options)
     draw_distributions(canvas, data, kind)
     canvas.draw("bound", vline, data.mean("sample"), linestyle="C1")
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
     return canvas.finish()
+
+
+def _of(titles: list[str]) -> str:
+    return "" if titles == [""] else f" of {', '.join(titles)}"
 
 
 def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from pymc_bdmc.compiling import njit
 
 __all__ = [
     "LANES",

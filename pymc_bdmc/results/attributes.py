@@ -1,10 +1,10 @@
 """What every result says of its run, as attributes."""
 
 import time
-from importlib.metadata import PackageNotFoundError, version
 
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.streams import Entropy, recorded
+from pymc_bdmc.version import VERSION
 
 __all__ = ["run_attributes"]
 
@@ -13,14 +13,10 @@ def run_attributes(
     schedule: Schedule, entropy: Entropy, started: float, interrupted: bool
 ) -> dict[str, str | float | int]:
     """Schedule, seed, seconds since ``started`` (of `time.perf_counter`), Ctrl-C, and version."""
-    try:
-        own_version = version("pymc-bdmc")
-    except PackageNotFoundError:  # run from sources that are not installed
-        own_version = "unknown"
     return {
         "schedule": schedule.name,
         "random_seed": recorded(entropy),
         "sampling_time": time.perf_counter() - started,
         "interrupted": int(interrupted),
-        "pymc_bdmc_version": own_version,
+        "pymc_bdmc_version": VERSION,
     }

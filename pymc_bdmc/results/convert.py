@@ -1,16 +1,15 @@
 """Finished chains as the groups of an ArviZ DataTree."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pymc as pm
 import xarray as xr
 from arviz_base import dict_to_dataset
-from arviz_stats.base import array_stats
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
+from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import AnnealingRun, Point
@@ -19,12 +18,9 @@ __all__ = [
     "annealing_dataset",
     "check_storable",
     "observed_dataset",
-    "pareto_k",
     "posterior_dataset",
     "simulated_dataset",
 ]
-
-_MIN_DRAWS_FOR_PARETO_K = 25
 
 
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
@@ -123,33 +119,22 @@ def posterior_dataset(
     """Last states of forward chains on the real data, as one chain of weighted draws.
 
     The normalised weights are the coordinate ``bdmc_weight``, Pareto k of their tail the attribute
-    ``pareto_k``: above 0.7 weighted averages cannot be trusted (Vehtari et al. 2024).
+    ``pareto_k`` (Vehtari et al. 2024); whether averages can be trusted `expectation` says.
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     values = {name: value[None] for name, value in density.constrain(ends).items()}
+    finite = log_weights[np.isfinite(log_weights)]
     dataset = dict_to_dataset(
         values,
         coords=coords,
         dims=dims,
         inference_library=pm,
-        attrs={"pareto_k": pareto_k(log_weights)},
+        attrs={"pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf)))},
     )
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
     return dataset.assign_coords(bdmc_weight=(("chain", "draw"), weights[None]))
-
-
-def pareto_k(log_weights: np.ndarray) -> float:
-    """Shape of the generalised Pareto tail of importance weights; NaN for too few of them."""
-    log_weights = log_weights[np.isfinite(log_weights)]
-    tail = np.sort(log_weights)[-_MIN_DRAWS_FOR_PARETO_K // 5 :]
-    if len(log_weights) < _MIN_DRAWS_FOR_PARETO_K or np.ptp(tail) == 0:
-        return np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the value is reported instead
-        # ArviZ takes log likelihoods, whose reciprocals are the weights of leave-one-out.
-        return float(array_stats.psislw(-log_weights)[1])
 
 
 def simulated_dataset(

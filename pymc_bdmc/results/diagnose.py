@@ -1,44 +1,66 @@
 """What to doubt in a result, with what to do about it."""
 
+import logging
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.estimators import effective_sample_size
-from pymc_bdmc.results.convert import pareto_k
-from pymc_bdmc.results.groups import check_result
+from pymc_bdmc.estimators import bar, check_average
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import check_result, data_sets, is_tempered, mean_of_logs, variable
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "warn"]
 
-MIN_EFFECTIVE_SAMPLE_SIZE = 10
+_log = logging.getLogger("pymc.bdmc")
 
-
-MAX_PARETO_K = 0.7
-
+MOST_WARNINGS = 3
 
 MAX_DIVERGENT_SHARE = 0.01
 
-
 MIN_ACCEPTANCE = 0.01
 
+MAX_UNEVENNESS = 0.1
+"""Of the visits to the places of a ladder, as `temper` asks for."""
 
 KNOT_PARTS = 10
 """A knot is where half of the gap opens within one part in ten of the temperatures."""
 
 
+def warn(dt: xr.DataTree) -> None:
+    """Log what to doubt in a result: the three gravest doubts at most.
+
+    Nothing that goes wrong here may lose a finished run: it is logged as well.
+    """
+    try:
+        messages = diagnose(dt)
+    except Exception:
+        _log.exception("The result is whole, but it could not be diagnosed.")
+        return
+    for message in messages[:MOST_WARNINGS]:
+        _log.warning(message)
+
+
 def diagnose(dt: xr.DataTree) -> list[str]:
-    """What to doubt in a result, each with a remedy; an empty list if nothing.
+    """What to doubt in a result, the gravest first, each with a remedy; an empty list if nothing.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        From `sample_bdmc`, `lattice.anneal` or `temper`.
 
     Returns
     -------
     list of str
-        Unfinished chains, infinite weights, divergences, dead chains, low effective sample sizes,
-        straggling weights and heavy tails of the weights, by group; and transitions that hold most
-        of a wide gap.
+        Unfinished chains, infinite weights, a mean of log weights that does not exist, averages of
+        weights whose check fails (`evidence`), dead chains, divergences, transitions that hold
+        most of a wide gap, and straggling weights. Of `temper`: an interruption, few passages from
+        end to end, uneven visits.
+
+    Raises
+    ------
+    ValueError
+        If the result has no chains, or lacks a variable; names it.
 
     Examples
     --------
@@ -49,14 +71,17 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])
     real: 1 of 2 log weights are infinite; the kernel left the support of the likelihood.
     """
+    if is_tempered(dt):
+        return _tempering_doubts(dt)
     check_result(dt)
-    messages = [_interruption(dt)] if dt.attrs.get("interrupted") else []
-    for group in ("forward", "reverse", "real"):
-        if group in dt.children:
-            messages += [f"{group}: {message}" for message in _doubts(dt[group].dataset, group)]
-    if {"forward", "reverse"} <= set(dt.children) and "log_likelihood_path" in dt["forward"]:
-        messages += _knots(dt["forward"].dataset, dt["reverse"].dataset)
-    return messages
+    doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
+    for find, remedy in _DOUBTS:
+        groups = [g for g in ("forward", "reverse", "real") if g in dt.children]
+        found = {group: find(dt, group) for group in groups}
+        told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
+        if told:
+            doubts.append(f"{told}; {remedy(dt)}")
+    return doubts
 
 
 def _interruption(dt: xr.DataTree) -> str:
@@ -78,72 +103,69 @@ def _interruption(dt: xr.DataTree) -> str:
     )
 
 
-def _knots(forward: xr.Dataset, reverse: xr.Dataset) -> list[str]:
-    """Where most of a wide gap opens within a small part of the path."""
-    apart = (reverse - forward)["log_likelihood_path"].mean("dataset").values[:-1]
-    betas = forward["beta"].values
-    opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
-    width = max(1, len(apart) // KNOT_PARTS)
-    inside = opened[width:] - opened[:-width]
-    if not opened[-1] > 1 or not inside.max() > opened[-1] / 2 or len(apart) < KNOT_PARTS:
-        return []
-    first = int(np.argmax(inside))
-    return [
-        f"forward and reverse: {inside[first]:.2g} of the {opened[-1]:.2g} nats between them open "
-        f"at beta = {betas[first]:.3g} to {betas[first + width]:.3g}, a transition that the kernel "
-        "hardly crosses. Put temperatures there, or use another kernel; see plot_hysteresis."
-    ]
+def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
+    """Log weights of the finished chains of each data set, in reverse those of 1/w."""
+    rows = np.atleast_2d(variable(dt, group, "log_weight").values)
+    rows = [row[~np.isnan(row)] for row in (-rows if group == "reverse" else rows)]
+    return [row for row in rows if row.size]
 
 
-def _doubts(run: xr.Dataset, group: str) -> list[str]:
-    messages = []
-    rows = np.atleast_2d(run["log_weight"].values)
-    finished = rows[~np.isnan(rows)]
-    if not finished.size:
-        return ["no chain was finished."]
-    if np.isinf(finished).any():
-        messages.append(
-            f"{np.isinf(finished).sum()} of {finished.size} log weights are infinite; the kernel "
-            "left the support of the likelihood."
-        )
-    if "divergences" in run:
-        share = float(run["divergences"].sum()) / (finished.size * (run.sizes["beta"] - 1))
-        if share > MAX_DIVERGENT_SHARE:
-            messages.append(
-                f"{share:.1%} of the transitions diverged; reparametrise, or try PyMC's NUTS with "
-                "step=functools.partial(pm.NUTS, target_accept=0.95), which is slower."
-            )
-    if "lowest_acceptance" in run:
-        dead = int((run["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
-        if dead:
-            messages.append(
-                f"{dead} of {finished.size} chains hardly moved along part of the path; "
-                "their log weights widen the gap. Use another step method or reparametrise."
-            )
-    signed = -rows if group == "reverse" else rows
-    rows = [row[~np.isnan(row)] for row in signed]
-    sizes = [effective_sample_size(row) for row in rows]
-    if any(
-        s < min(MIN_EFFECTIVE_SAMPLE_SIZE, r.size / 2) for s, r in zip(sizes, rows, strict=True)
-    ):
-        messages.append(
-            f"the averaged weights have an effective sample size of {min(sizes):.1f}; "
-            "use more temperatures."
-        )
-    straggling = sum(_straggles(row) for row in rows)
-    if straggling:
-        messages.append(
-            f"{straggling} of {finished.size} log weights lie so far out that they decide the "
-            "mean: chains that the prior started in the far tail. Take smaller first steps, "
-            'schedule="adaptive", or a prior with lighter tails.'
-        )
-    k = np.fmax.reduce([pareto_k(row) for row in rows], initial=-np.inf)
-    if k > MAX_PARETO_K:
-        messages.append(
-            f"the tail of the weights is heavy (Pareto k = {k:.2f} > {MAX_PARETO_K}); the error "
-            "of the evidence is not reliable. Use more temperatures."
-        )
-    return messages
+def _n_chains(dt: xr.DataTree, group: str) -> int:
+    return sum(row.size for row in _rows(dt, group))
+
+
+def _unfinished(dt: xr.DataTree, group: str) -> str:
+    return "" if _rows(dt, group) else "no chain was finished"
+
+
+def _infinite(dt: xr.DataTree, group: str) -> str:
+    infinite = sum(np.isinf(row).sum() for row in _rows(dt, group))
+    return f"{infinite} of {_n_chains(dt, group)} log weights are infinite" if infinite else ""
+
+
+def _no_mean(dt: xr.DataTree, group: str) -> str:
+    tail = mean_of_logs(dt, group)
+    return "" if tail.resolved or group == "reverse" else f"the mean log weight is {tail.reason}"
+
+
+def _bad_average(dt: xr.DataTree, group: str) -> str:
+    if group != "real" and _bar_is_valid(dt):
+        return ""  # both directions together have a good estimate
+    checks = [check_average(row) for row in _rows(dt, group)]
+    failed = [check for check in checks if not check.valid]
+    if not failed:
+        return ""
+    worst = min(failed, key=lambda check: check.size)
+    return f"the averaged weights cannot be trusted ({worst.reason})"
+
+
+def _bar_is_valid(dt: xr.DataTree) -> bool:
+    pairs = [(forward, reverse) for *_, forward, reverse, _ in data_sets(dt) if reverse is not None]
+    return bool(pairs) and all(bar(*pair).valid for pair in pairs)
+
+
+def _dead(dt: xr.DataTree, group: str) -> str:
+    if "lowest_acceptance" not in dt[group]:
+        return ""
+    dead = int((dt[group]["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
+    chains = _n_chains(dt, group)
+    return f"{dead} of {chains} chains hardly moved along part of the path" if dead else ""
+
+
+def _divergent(dt: xr.DataTree, group: str) -> str:
+    run, chains = dt[group].dataset, _n_chains(dt, group)
+    if "divergences" not in run or not chains:
+        return ""
+    share = float(run["divergences"].sum()) / (chains * (run.sizes["beta"] - 1))
+    return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
+
+
+def _straggling(dt: xr.DataTree, group: str) -> str:
+    straggling = sum(map(_straggles, _rows(dt, group)))
+    if not straggling:
+        return ""
+    chains = _n_chains(dt, group)
+    return f"{straggling} of {chains} log weights lie so far out that they decide the mean"
 
 
 def _straggles(signed: np.ndarray) -> int:
@@ -153,3 +175,86 @@ def _straggles(signed: np.ndarray) -> int:
         return 0
     low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
     return int(np.sum((middle - finite) / len(finite) > max(high - low, 0.1)))
+
+
+def _wide_part(dt: xr.DataTree) -> tuple[str, bool]:
+    """Where half of a wide gap opens within a small part of the path, and if that is its start."""
+    if not {"forward", "reverse"} <= set(dt.children) or "log_likelihood_path" not in dt["forward"]:
+        return "", False
+    paths = [dt[group]["log_likelihood_path"] for group in ("reverse", "forward")]
+    apart = (paths[0] - paths[1]).mean("dataset").values[:-1]
+    betas = dt["forward"]["beta"].values
+    opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
+    width = max(1, len(apart) // KNOT_PARTS)
+    inside = opened[width:] - opened[:-width]
+    if not opened[-1] > 1 or not inside.max() > opened[-1] / 2 or len(apart) < KNOT_PARTS:
+        return "", False
+    first = int(np.argmax(inside))
+    text = (
+        f"{inside[first]:.2g} of the {opened[-1]:.2g} nats between forward and reverse open at "
+        f"beta = {betas[first]:.3g} to {betas[first + width]:.3g}"
+    )
+    return text, first == 0
+
+
+def _knot(dt: xr.DataTree, group: str) -> str:
+    text, at_start = _wide_part(dt)
+    if group != "forward" or at_start or not text:
+        return ""
+    return f"{text}, a transition that the kernel hardly crosses"
+
+
+def _far_start(dt: xr.DataTree, group: str) -> str:
+    text, at_start = _wide_part(dt)
+    return text if group == "forward" and at_start else _straggling(dt, group)
+
+
+def _finer_start(dt: xr.DataTree) -> str:
+    finer = (
+        "use more temperatures"
+        if dt.attrs.get("schedule") == "adaptive"
+        else 'take smaller first steps, schedule="adaptive"'
+    )
+    return f"chains that the prior started in the far tail: {finer}, or a prior with lighter tails."
+
+
+def _another_kernel(dt: xr.DataTree) -> str:
+    """The nearest kernel that may do better."""
+    step = str(dt.attrs.get("step", ""))
+    if step.startswith("compiled") and "NUTS" not in step:
+        return 'step="nuts"'
+    if step.startswith(("compiled", "NUTS")):
+        return "a reparametrised model"
+    return "another step method"
+
+
+_DOUBTS: list[tuple[Callable, Callable]] = [
+    (_unfinished, lambda dt: "run it again."),
+    (_infinite, lambda dt: "the kernel left the support of the likelihood."),
+    (_no_mean, lambda dt: "rely on medians and certified bounds, or take lighter prior tails."),
+    (_bad_average, lambda dt: f"use more temperatures, or try {_another_kernel(dt)}."),
+    (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
+    (_divergent, lambda dt: f"try {_another_kernel(dt)}, or reparametrise."),
+    (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
+    (_far_start, _finer_start),
+]
+"""What is looked for in each group, and its remedy: the gravest first."""
+
+
+def _tempering_doubts(dt: xr.DataTree) -> list[str]:
+    doubts = []
+    if dt.attrs.get("interrupted"):
+        doubts.append(f"interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept.")
+    row = evidence(dt, "RTS").iloc[0]
+    if not row["valid"]:
+        doubts.append(
+            f"the evidence cannot be trusted ({row['reason']}); take more draws, or more "
+            "temperatures where plot_tempering shows a knot."
+        )
+    unevenness = dt.attrs.get("flatness", 0.0)
+    if unevenness > MAX_UNEVENNESS:
+        doubts.append(
+            f"places are visited unevenly, by up to {unevenness:.0%}; use more temperatures, or a "
+            "larger `initial`."
+        )
+    return doubts

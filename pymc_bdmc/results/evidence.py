@@ -1,4 +1,4 @@
-"""Labelled tables of evidence: every estimator on a result, and bounds that certify."""
+"""Labelled tables of evidence: every estimator on a result."""
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,12 @@ from pymc_bdmc.estimators import (
     jarzynski_forward,
     log_prior_mass,
 )
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.groups import data_sets, is_tempered
+from pymc_bdmc.results.tempered import tempered_estimates
 
 __all__ = ["evidence"]
+
+_NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
 
 
 def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
@@ -22,27 +25,37 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        From `sample_bdmc`, `lattice.anneal` or `temper`.
     method : str, default "all"
         ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
         average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``.
-        On the real data there are no reverse chains, hence only the forward methods.
+        On the real data there are no reverse chains, hence only the forward methods. Of `temper`:
+        ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
+        riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
+        ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
 
     Returns
     -------
     DataFrame
-        Indexed by (data, dataset, method). Columns: ``value``; ``error``, one standard error;
-        ``valid``, whether the method's own check holds; ``recommended``, true for the method to
-        use on that data set; ``reason``, what the checks found. Where part of the prior makes
-        the data impossible, value and error include log P(ℓ > −∞).
+        Indexed by (data, dataset, method), with the data ``simulated``, ``real`` or ``tempering``.
+        Columns: ``value``; ``error``, one standard error; ``valid``, whether the method's own
+        check holds; ``recommended``, true for the method to use on that data set; ``reason``, what
+        the checks found, and where reverse chains start that are no exact posterior samples. Where
+        part of the prior makes the data impossible, value and error include log P(ℓ > −∞).
 
     Raises
     ------
     ValueError
-        For a method that is unknown or that needs chains that were not run.
+        For a method that is unknown or that needs chains that were not run, or a result that lacks
+        a group or a variable.
+    ImportError
+        For MBAR without pymbar.
 
     Notes
     -----
+    No method of `temper` is valid if all chains together went from one end of the ladder to the
+    other less than 10 times. RTS is recommended where it is valid.
+
     Reverse chains of one data set share their start θ*. Errors that use them count the chains as
     independent, so they are right where the chains forget θ*, and conditional on it where the
     kernels mix too slowly for that; no check on a single data set can see this. Several data sets
@@ -63,20 +76,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    rows = {}
-    for data, dataset, forward, reverse, n_draws in data_sets(dt):
-        found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
-        mass = log_prior_mass(n_draws)
-        for name, estimate in found.estimates.items():
-            recommended = name == found.recommended
-            rows[data, dataset, name] = {
-                "value": estimate.value + mass.estimate,
-                "error": float(np.hypot(estimate.error, mass.error)),
-                "valid": estimate.valid,
-                "recommended": recommended,
-                "reason": found.reason if recommended else estimate.reason,
-            }
-    names = list(dict.fromkeys(name for *_, name in rows))
+    rows, names = _tempered(dt, method) if is_tempered(dt) else _annealed(dt)
     if method != "all":
         rows = {key: row for key, row in rows.items() if key[2] == method}
         if not rows:
@@ -84,6 +84,45 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset", "method"])
     return table
+
+
+def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
+    """Rows of the methods asked for, and the names of all."""
+    found, names = tempered_estimates(dt, method)
+    rows = {
+        ("tempering", 0, name): {
+            "value": estimate.value,
+            "error": estimate.error,
+            "valid": estimate.valid,
+            "recommended": estimate.valid and name == "RTS",
+            "reason": estimate.reason,
+        }
+        for name, estimate in found.items()
+    }
+    return rows, names
+
+
+def _annealed(dt: xr.DataTree) -> tuple[dict, list[str]]:
+    """Rows of all methods on every data set, and their names."""
+    rows, status = {}, dt.attrs.get("upper_bound", "exact")
+    for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
+        mass = log_prior_mass(n_draws)
+        for name, estimate in found.estimates.items():
+            recommended = name == found.recommended
+            reason = found.reason if recommended else estimate.reason
+            if status != "exact" and name in _NEED_REVERSE:
+                reason += f"; reverse chains from a {status} start"
+            rows[data, dataset, name] = {
+                "value": estimate.value + mass.estimate,
+                "error": float(np.hypot(estimate.error, mass.error)),
+                "valid": estimate.valid,
+                "recommended": recommended,
+                "reason": reason,
+            }
+    if not rows:
+        raise ValueError("dt: no data set has a finished chain in each of its directions.")
+    return rows, list(dict.fromkeys(name for *_, name in rows))
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:

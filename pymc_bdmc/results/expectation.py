@@ -25,8 +25,9 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     -------
     Dataset
         ``mean`` and ``error``, one standard error, with the dimensions and coordinates of the
-        variable and in its units; attributes ``effective_sample_size`` and ``valid``, whether
-        that is at least 10. NaN if every weight is zero.
+        variable and in its units; attributes ``effective_sample_size``, ``valid``, whether the
+        weights pass the check of `evidence`, and ``reason``, what it found. NaN if every weight is
+        zero.
 
     Raises
     ------
@@ -51,6 +52,11 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     if name not in posterior.data_vars:
         known = sorted(map(str, posterior.data_vars))
         raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
+    if "bdmc_weight" not in posterior.coords:
+        raise ValueError(
+            "The posterior has no coordinate 'bdmc_weight', which sample_bdmc writes; is it that "
+            "of another sampler?"
+        )
     variable = posterior[name].transpose("sample", ...)
     with np.errstate(divide="ignore"):
         log_weights = np.log(np.nan_to_num(posterior["bdmc_weight"].values))
@@ -59,5 +65,9 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     like = like.drop_vars([c for c in ("chain", "draw", "bdmc_weight") if c in like.coords])
     return xr.Dataset(
         {"mean": like.copy(data=average.value), "error": like.copy(data=average.error)},
-        attrs={"effective_sample_size": average.effective_sample_size, "valid": average.valid},
+        attrs={
+            "effective_sample_size": average.effective_sample_size,
+            "valid": average.valid,
+            "reason": average.reason,
+        },
     )

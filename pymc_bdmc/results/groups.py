@@ -1,13 +1,29 @@
-"""Which groups of a result hold chains, and what the readers of a result take from them."""
+"""Which groups of a result hold what, and what the readers of a result take from them."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.estimators import PriorMass, log_prior_mass
+from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
 
-__all__ = ["check_result", "data_sets", "directions", "log_ml_weights"]
+__all__ = [
+    "attribute",
+    "check_result",
+    "data_sets",
+    "directions",
+    "is_tempered",
+    "log_ml_weights",
+    "mean_of_logs",
+    "variable",
+]
+
+_LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or saved in parts?"
+
+
+def is_tempered(dt: xr.DataTree) -> bool:
+    """Whether this is a result of `temper`."""
+    return "tempering" in getattr(dt, "children", ())
 
 
 def check_result(dt: xr.DataTree) -> None:
@@ -19,18 +35,48 @@ def check_result(dt: xr.DataTree) -> None:
         )
 
 
+def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
+    """A variable of a group; names the group or the variable that is not there."""
+    if group not in dt.children:
+        raise ValueError(f"dt: it has no group {group!r}, {_LOST}")
+    if name not in dt[group]:
+        raise ValueError(f"dt: its group {group!r} has no variable {name!r}, {_LOST}")
+    return dt[group][name]
+
+
+def attribute(dt: xr.DataTree, name: str):
+    """An attribute of the result; names the one that is not there."""
+    if name not in dt.attrs:
+        raise ValueError(f"dt: it has no attribute {name!r}, {_LOST}")
+    return dt.attrs[name]
+
+
+def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
+    """Whether the mean of forward log weights exists: the worst verdict over the data sets.
+
+    Results without ℓ of prior draws are not doubted.
+    """
+    if "prior_log_likelihood" not in dt[group]:
+        return TailCheck(np.nan, True, True, "")
+    rows = np.atleast_2d(dt[group]["prior_log_likelihood"].values)
+    checks = [check_mean_of_logs(row) for row in rows]
+    return min(checks, key=lambda check: (check.exists, check.resolved))
+
+
 def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
     """(data, dataset, forward, reverse or None, prior draws) of the chains that were finished."""
     check_result(dt)
     if "forward" in dt.children:
-        rows = (dt[g]["log_weight"].values for g in ("forward", "reverse"))
-        draws = dt["forward"]["prior_draws"].values
+        rows = (variable(dt, g, "log_weight").values for g in ("forward", "reverse"))
+        draws = variable(dt, "forward", "prior_draws").values
         for dataset, (forward, reverse, n_draws) in enumerate(zip(*rows, draws, strict=True)):
             found = [_finished(row) for row in (forward, reverse, n_draws)]
             if all(row.size for row in found):
                 yield "simulated", dataset, *found
     if "real" in dt.children:
-        forward, n_draws = (dt["real"][name].values for name in ("log_weight", "prior_draws"))
+        forward, n_draws = (
+            variable(dt, "real", name).values for name in ("log_weight", "prior_draws")
+        )
         if _finished(forward).size:
             yield "real", 0, _finished(forward), None, _finished(n_draws)
 
@@ -42,12 +88,14 @@ def _finished(values: np.ndarray) -> np.ndarray:
 def directions(dt: xr.DataTree) -> tuple[str, ...]:
     """Groups that sandwich one data set: both directions on simulated data, else the real one."""
     check_result(dt)
-    return ("forward", "reverse") if "forward" in dt.children else ("real",)
+    if "forward" not in dt.children:
+        return ("real",)
+    return tuple(group for group in ("forward", "reverse") if group in dt.children)
 
 
 def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
     """Log weights whose means bound log ML: log w + log P(ℓ > −∞), nats, by direction."""
-    draws = dt[directions(dt)[0]]["prior_draws"]
+    draws = variable(dt, directions(dt)[0], "prior_draws")
     masses = xr.apply_ufunc(
         lambda row: tuple(log_prior_mass(row)),
         draws,
@@ -57,6 +105,6 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
     )
     mass = PriorMass(*masses)
     return {
-        name: dt[name]["log_weight"] + (mass.upper if name == "reverse" else mass.lower)
+        name: variable(dt, name, "log_weight") + (mass.upper if name == "reverse" else mass.lower)
         for name in directions(dt)
     }

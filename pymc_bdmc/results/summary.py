@@ -5,7 +5,9 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import (
+    TailCheck,
     clustered_mean,
+    clustered_median,
     jarzynski_forward,
     jarzynski_reverse,
     jeffreys_bound,
@@ -13,9 +15,14 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.diagnose import diagnose
-from pymc_bdmc.results.groups import check_result
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import attribute, check_result, is_tempered, mean_of_logs, variable
 
 __all__ = ["summary"]
+
+COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
+
+RESOLVED = TailCheck(np.nan, True, True, "")
 
 
 def summary(dt: xr.DataTree) -> pd.DataFrame:
@@ -24,15 +31,16 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        From `sample_bdmc`, `lattice.anneal` or `temper`.
 
     Returns
     -------
     DataFrame
         Indexed by (data, quantity). Columns: ``value``; ``error``, one standard error, for
         simulated data clustered by data set (with one data set: conditional on it); quartiles
-        ``q25``, ``median``, ``q75`` over chains (over data sets for the gap); ``kind``, what the
-        value is. What to doubt is in ``attrs["warnings"]``; see `diagnose`.
+        ``q25``, ``median``, ``q75`` over chains; ``valid``, false where the value is not what the
+        quantity's name says or has no error to rely on; ``kind``, what the value is and why not.
+        What to doubt is in ``attrs["warnings"]``; see `diagnose`.
 
         For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
         the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
@@ -41,12 +49,25 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         ``evidence, reverse`` and ``certified upper``. The start
         of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from the joint
         distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from some
-        sampler on the real data).
+        sampler on the real data). For ``tempering``: ``evidence`` by RTS.
+
+    Raises
+    ------
+    ValueError
+        If the result lacks a group, a variable or an attribute; names it.
 
     Notes
     -----
     The mean of the logs bounds, the log of the mean estimates. Where part of the prior makes the
     data impossible, bounds and evidence include log P(ℓ > −∞).
+
+    Where ℓ of draws from the prior has no mean, neither have the log weights of chains that start
+    there: their expectation is −∞ and the expected gap ∞, whatever a mean of chains says. Where it
+    has no variance, that mean has no error. Then certified bounds come first, the lower bound is
+    the median, which Markov's inequality keeps below log ML + log 2, and the gap that of medians.
+
+    Next to the gap, ``median`` is the gap of the medians of the directions: over data sets its
+    median, between its quartiles. The error of an evidence is withheld where its check fails.
 
     Examples
     --------
@@ -59,43 +80,50 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     >>> round(float(table.loc[("real", "lower bound"), "error"]), 3)
     0.058
     """
-    check_result(dt)
-    rows: dict[tuple[str, str], dict] = {}
-    if "forward" in dt.children:
-        forward, reverse = (dt[group]["log_weight"].values for group in ("forward", "reverse"))
-        masses = [log_prior_mass(draws) for draws in dt["forward"]["prior_draws"].values]
-        lower, upper, error = (np.array(column)[:, None] for column in zip(*masses, strict=True))
-        status = dt.attrs["upper_bound"]
-        rows["simulated", "lower bound"] = _bound(forward + lower, error, "mean log weight")
-        rows["simulated", "upper bound"] = _bound(
-            reverse + upper, error, f"mean log weight, {status} start"
-        )
-        value, error = jeffreys_bound(forward, reverse)
-        gaps = np.subtract(*([clustered_mean(row)[0] for row in run] for run in (reverse, forward)))
-        rows["simulated", "jeffreys bound"] = {
-            "value": value,
-            "error": error,
-            **(_quartiles(gaps) if len(gaps) > 1 else {}),
-            "kind": f"mean gap, {status} start",
-        }
-        if "thermodynamic_length" in dt["forward"]:
-            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset)
-        rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
-        reverse_row = _evidence(jarzynski_reverse, reverse, masses)
-        reverse_row["kind"] += ", error given their start"
-        rows["simulated", "evidence, reverse"] = reverse_row
-    if "real" in dt.children:
-        real = dt["real"]["log_weight"].values[None]
-        mass = log_prior_mass(dt["real"]["prior_draws"].values)
-        rows["real", "lower bound"] = _bound(real + mass.lower, mass.error, "mean log weight")
-        rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
-    rows |= _certified_rows(dt)
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    rows = _tempered_rows(dt) if is_tempered(dt) else _annealed_rows(dt)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
-    table = table[["value", "error", "q25", "median", "q75", "kind"]]
     table = table.sort_index(level="data", ascending=False, sort_remaining=False)
     table.attrs["warnings"] = diagnose(dt)
     return table
+
+
+def _tempered_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
+    row = evidence(dt, "RTS").iloc[0]
+    return {("tempering", "evidence"): _withheld(row["value"], row["error"], row, "RTS")}
+
+
+def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
+    check_result(dt)
+    rows: dict[tuple[str, str], dict] = {}
+    tails = {}
+    if "forward" in dt.children:
+        forward, reverse = (
+            variable(dt, group, "log_weight").values for group in ("forward", "reverse")
+        )
+        draws = variable(dt, "forward", "prior_draws").values
+        masses = [log_prior_mass(row) for row in draws]
+        lower, upper, error = (np.array(column)[:, None] for column in zip(*masses, strict=True))
+        start = f"{attribute(dt, 'upper_bound')} start"
+        tails["simulated"] = tail = mean_of_logs(dt, "forward")
+        rows["simulated", "lower bound"] = _bound(forward + lower, error, tail)
+        rows["simulated", "upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
+        rows["simulated", "jeffreys bound"] = _gap(forward, reverse, tail, start)
+        if "thermodynamic_length" in dt["forward"]:
+            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset)
+        rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
+        rows["simulated", "evidence, reverse"] = _evidence(
+            jarzynski_reverse, reverse, masses, f", {start}, error given it"
+        )
+    if "real" in dt.children:
+        real = np.atleast_2d(variable(dt, "real", "log_weight").values)
+        mass = log_prior_mass(variable(dt, "real", "prior_draws").values)
+        tails["real"] = mean_of_logs(dt, "real")
+        rows["real", "lower bound"] = _bound(real + mass.lower, mass.error, tails["real"])
+        rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
+    certain = _certified_rows(dt)
+    lead = {key: row for key, row in certain.items() if not tails[key[0]].resolved}
+    return lead | rows | certain
 
 
 def _ideal_gap(run: xr.Dataset) -> dict:
@@ -103,6 +131,7 @@ def _ideal_gap(run: xr.Dataset) -> dict:
     lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
     return {
         "value": float(np.mean(lengths**2) / n),
+        "valid": True,
         "kind": f"Λ²/T, perfect mixing; Λ = {np.mean(lengths):.3g} nats^½, from the pilot",
     }
 
@@ -115,15 +144,45 @@ def _certified_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
             for side in ("lower", "upper"):
                 if np.isfinite(row[side]):
                     kind = f"holds with {row['confidence']:.0%}, any number of chains"
-                    rows[data, f"certified {side}"] = {"value": row[side], "kind": kind}
+                    rows[data, f"certified {side}"] = {
+                        "value": row[side],
+                        "valid": True,
+                        "kind": kind,
+                    }
     return rows
 
 
-def _bound(log_weights: np.ndarray, mass_error, kind: str) -> dict:
-    value, error = clustered_mean(log_weights)
+def _bound(log_weights: np.ndarray, mass_error, tail: TailCheck, start: str = "") -> dict:
+    if tail.resolved:
+        value, error = clustered_mean(log_weights)
+        kind = ", ".join(filter(None, ["mean log weight", start]))
+    else:
+        value, error = clustered_median(log_weights)
+        kind = f"median log weight, ≤ log ML + log 2; the mean is {tail.reason}"
     if len(log_weights) == 1:  # else the spread over data sets contains it already
         error = float(np.hypot(error, np.mean(mass_error)))
-    return {"value": value, "error": error, **_quartiles(log_weights), "kind": kind}
+    columns = {"value": value, "error": error, **_quartiles(log_weights)}
+    return columns | {"valid": tail.resolved, "kind": kind}
+
+
+def _gap(forward: np.ndarray, reverse: np.ndarray, tail: TailCheck, start: str) -> dict:
+    """Mean gap, or that of the medians where the mean does not exist."""
+    medians = [
+        [clustered_median(row) for row in pair] for pair in zip(forward, reverse, strict=True)
+    ]
+    gaps = np.array([of_reverse[0] - of_forward[0] for of_forward, of_reverse in medians])
+    if tail.resolved:
+        value, error = jeffreys_bound(forward, reverse)
+        kind = f"mean gap, {start}"
+    else:
+        value, error = clustered_mean(gaps[:, None])
+        if len(gaps) == 1:
+            error = float(np.hypot(*(each[1] for each in medians[0])))
+        kind = f"gap of the medians, {start}, no bound; the mean lower bound is {tail.reason}"
+    quartiles = _quartiles(gaps)
+    if len(gaps) == 1:
+        quartiles = {"median": quartiles.get("median", np.nan)}
+    return {"value": value, "error": error, **quartiles, "valid": tail.resolved, "kind": kind}
 
 
 def _quartiles(values: np.ndarray) -> dict:
@@ -135,18 +194,26 @@ def _quartiles(values: np.ndarray) -> dict:
     return {"q25": low, "median": middle, "q75": high}
 
 
-def _evidence(estimator, log_weights: np.ndarray, masses) -> dict:
+def _evidence(estimator, log_weights: np.ndarray, masses, more: str = "") -> dict:
     """Mean over data sets of log P̂(S) + log Ẑ; its error is that of the estimates."""
-    values, errors = [], []
+    found = []
     for row, mass in zip(log_weights, masses, strict=True):
         finished = row[~np.isnan(row)]
         if finished.size:
-            estimate = estimator(finished)
-            values.append(estimate.value + mass.estimate)
-            errors.append(np.hypot(estimate.error, mass.error))
-    n = len(values)
-    return {
-        "value": float(np.mean(values)) if n else np.nan,
-        "error": float(np.linalg.norm(errors) / n) if n else np.nan,
-        "kind": "averaged weights" + (f", mean of {n} data sets" if n > 1 else ""),
-    }
+            found.append((estimator(finished), mass))
+    n = len(found)
+    if not n:
+        return {"value": np.nan, "error": np.nan, "valid": False, "kind": "no chain was finished"}
+    value = float(np.mean([estimate.value + mass.estimate for estimate, mass in found]))
+    errors = [np.hypot(estimate.error, mass.error) for estimate, mass in found]
+    worst = min((estimate for estimate, _ in found), key=lambda estimate: estimate.valid)
+    kind = "averaged weights" + (f", mean of {n} data sets" if n > 1 else "") + more
+    return _withheld(value, float(np.linalg.norm(errors) / n), worst, kind)
+
+
+def _withheld(value: float, error: float, check, kind: str) -> dict:
+    """An estimate, without its error where its check fails."""
+    valid = bool(check.valid)
+    if not valid:
+        kind += f"; not valid: {check.reason}"
+    return {"value": value, "error": error if valid else np.nan, "valid": valid, "kind": kind}

@@ -1,9 +1,9 @@
-"""Labelled estimates of log Z from simulated tempering, by every method on the same draws."""
+"""Estimates of log Z from simulated tempering, by every method on the same draws."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import (
@@ -14,8 +14,9 @@ from pymc_bdmc.estimators import (
     sequential_likelihood,
     thermodynamic_integration,
 )
+from pymc_bdmc.results.groups import attribute, is_tempered
 
-__all__ = ["mbar", "tempered_evidence", "tempering_group"]
+__all__ = ["MIN_PASSAGES", "mbar", "tempered_estimates", "tempering_group"]
 
 MIN_PASSAGES = 10
 """From end to end of the ladder, by all chains; with fewer, none may have seen what matters."""
@@ -24,87 +25,56 @@ MAX_MBAR_DRAWS = 20_000
 """Draws that pymbar is given: it holds several matrices with a number for each of them and β."""
 
 
-def tempered_evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
-    """Log Z by one method or by all, from the same draws; nats.
+def tempered_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
+    """Log Z by one method or by all, from the same draws, and the names of all methods.
 
-    Parameters
-    ----------
-    dt : DataTree
-        From `temper`.
-    method : str, default "all"
-        ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
-        riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
-        ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by method. Columns ``value``, ``error`` (one standard error), ``bias`` (of RTS, to
-        leading order), ``valid`` and ``reason``. No method is valid if all chains together went
-        from one end of the ladder to the other less than 10 times. Where part of the prior makes
-        the data impossible, value and error include log P(ℓ > −∞).
-
-    Raises
-    ------
-    ValueError
-        For an unknown method, or a result that is not of `temper`.
-    ImportError
-        For MBAR without pymbar.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc_bdmc as bdmc
-    >>> rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.ones((3, 2)))
-    >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
-    >>> table = bdmc.tempered_evidence(dt, "TI-RB corrected")
-    >>> round(float(table["value"].iloc[0] - rbm.log_z()), 1)
-    0.0
+    See `evidence`.
     """
     run = tempering_group(dt)
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
     )
-    rts = rao_blackwellized(ell, betas, guess)
 
     def integrated(rule, **weights):
         return lambda: thermodynamic_integration(ell, betas, rule=rule, **weights)
 
     rules = ("riemann", "trapezoid", "corrected")
     methods = {
-        "RTS": lambda: rts.estimate,
+        "RTS": lambda: _rao_blackwellized(ell, betas, guess),
         "sequential likelihood": lambda: _sequential(dt),
         **{f"TI {rule}": integrated(rule, places=places) for rule in rules},
         **{f"TI-RB {rule}": integrated(rule, log_z=guess) for rule in rules},
         "MBAR": lambda: mbar(dt),
     }
-    if method == "all":
-        chosen = [name for name in methods if name != "MBAR" or find_spec("pymbar")]
-    elif method in methods:
-        chosen = [method]
-    else:
-        raise ValueError(f"method: {method!r} is not among {[*methods, 'all']}.")
+    chosen = [name for name in methods if method in ("all", name)]
+    if method == "all" and not find_spec("pymbar"):
+        chosen.remove("MBAR")
     passages = count_passages(places, len(betas)).sum()
-    rows = {}
+    found = {}
     for name in chosen:
-        found = methods[name]()
-        rows[name] = {
-            "value": found.value + dt.attrs["log_prior_mass"],
-            "error": float(np.hypot(found.error, dt.attrs["log_prior_mass_error"])),
-            "bias": rts.bias[-1] if name == "RTS" else np.nan,
-            "valid": bool(found.valid and passages >= MIN_PASSAGES),
-            "reason": f"{found.reason}; {passages} passages from end to end",
-        }
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index.name = "method"
-    return table
+        estimate = methods[name]()
+        found[name] = replace(
+            estimate,
+            value=estimate.value + attribute(dt, "log_prior_mass"),
+            error=float(np.hypot(estimate.error, attribute(dt, "log_prior_mass_error"))),
+            valid=bool(estimate.valid and passages >= MIN_PASSAGES),
+            reason=f"{estimate.reason}; {passages} passages from end to end",
+        )
+    return found, list(methods)
 
 
 def tempering_group(dt: xr.DataTree) -> xr.Dataset:
     """The draws of `temper`; refuses other results."""
-    if "tempering" not in getattr(dt, "children", ()):
+    if not is_tempered(dt):
         raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
     return dt["tempering"].dataset
+
+
+def _rao_blackwellized(ell, betas, guess) -> Estimate:
+    """RTS, with the leading order of its bias, which is not taken off, in the reason."""
+    found = rao_blackwellized(ell, betas, guess)
+    reason = f"{found.estimate.reason}, bias {found.bias[-1]:.2g} nats"
+    return replace(found.estimate, reason=reason)
 
 
 def _sequential(dt: xr.DataTree) -> Estimate:

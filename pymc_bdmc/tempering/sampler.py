@@ -1,6 +1,5 @@
 """Simulated tempering: chains that wander up and down a ladder of inverse temperatures."""
 
-import logging
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,6 +21,7 @@ from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.tempering.systems import model_system
@@ -42,8 +42,6 @@ _MOST_START = 40
 
 _BYTES_A_DRAW = 32
 """Of a chain: ℓ and the place, while they are joined."""
-
-_log = logging.getLogger("pymc.bdmc")
 
 
 @runtime_checkable
@@ -181,7 +179,7 @@ def temper(
     Ẑ_k ← Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1) until no ĉ_k is further than 0.1/K from r_k; then the draws are
     made with a fixed guess. r_k is 1/K, and ĉ_k is the mean of the conditional probabilities
     q(β_k | x): Carlson, Stinson, Pakman and Paninski (2016). Read the result with
-    `tempered_evidence` and `plot_tempering`.
+    `evidence` and `plot_tempering`.
 
     Parameters
     ----------
@@ -228,13 +226,13 @@ def temper(
     >>> rng = np.random.default_rng(1)
     >>> rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
     >>> dt = bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
-    >>> value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    >>> value, error = bdmc.evidence(dt, "RTS")[["value", "error"]].iloc[0]
     >>> bool(abs(value - rbm.log_z()) < 4 * error)
     True
 
     >>> ising = bdmc.lattice.Ising(4)
     >>> dt = bdmc.temper(ising, temperatures=20, random_seed=1, progressbar=False)
-    >>> value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    >>> value, error = bdmc.evidence(dt, "RTS")[["value", "error"]].iloc[0]
     >>> bool(abs(value - ising.log_z()) < 4 * error)
     True
     """
@@ -269,8 +267,7 @@ def temper(
             "initial_sweeps": sampler.sweeps - sampler.drawn[-1].count,
         }
         dt.attrs |= run_attributes(ladder, entropy, started, bool(stop[0]))
-        for message in _doubts(dt):
-            _log.warning(message)
+        warn(dt)
     return dt
 
 
@@ -305,17 +302,3 @@ def _to_datatree(drawn: list[_Draws], ladder: Schedule) -> xr.DataTree:
         iterations[name] = (("iteration", *dims), values.reshape(shape))
     groups = {"tempering": tempering, "initial": xr.Dataset(iterations, {"beta": ladder.betas})}
     return xr.DataTree.from_dict(groups)
-
-
-def _doubts(dt: xr.DataTree) -> list[str]:
-    """What to doubt in a result, each with a remedy."""
-    doubts = []
-    if dt.attrs["interrupted"]:
-        doubts.append(f"Interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept.")
-    if dt.attrs["flatness"] > STOP:
-        doubts.append(
-            f"After {dt['initial'].sizes['iteration']} initial iterations the places are visited "
-            f"unevenly (max |r - c| = {dt.attrs['flatness']:.2g}/K instead of {STOP:g}/K). Use "
-            "more temperatures, or a larger `initial`."
-        )
-    return doubts

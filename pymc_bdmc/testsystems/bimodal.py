@@ -1,5 +1,6 @@
 """Two far modes of unequal weight: the test problems of Favaro et al. (2015)."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,10 @@ class _Bimodal(ContinuousSystem):
         """Draw n exact posterior states: a mode by its weight, then a state of that mode."""
         signs = np.where(rng.random(n) < self.upper_weight, 1.0, -1.0)
         return signs * self._upper_mode(n, rng)
+
+    @abstractmethod
+    def _upper_mode(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw n states of the mode at +d."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class ConjugateRegression(ContinuousSystem):
         return cls(x, x @ rng.normal(size=dimension) + rng.normal(size=observations))
 
     @property
-    def dimension(self) -> int:
+    def dimension(self) -> int:  # type: ignore[override] # elsewhere a field
         """Number of coefficients."""
         return self.x.shape[1]
 

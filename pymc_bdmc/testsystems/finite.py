@@ -174,7 +174,8 @@ class FiniteSystem:
         n = side**2
         states = np.arange(2**n)
         spins = 1 - 2 * (states[:, None] >> np.arange(n) & 1).reshape(-1, side, side)
-        bonds = sum(np.sum(spins * np.roll(spins, 1, axis), axis=(1, 2)) for axis in (1, 2))
+        pairs = [spins * np.roll(spins, 1, axis) for axis in (1, 2)]
+        bonds = np.sum(pairs, axis=(0, 2, 3))
         proposal = np.zeros((2**n, 2**n))
         for spin in range(n):
             proposal[states, states ^ (1 << spin)] = 1 / n

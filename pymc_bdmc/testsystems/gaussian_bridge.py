@@ -253,12 +253,15 @@ class GaussianBridge:
         ) / 2
 
 
-def _linear(fractions, start, end):
+_Parameters = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+def _linear(fractions, start, end) -> _Parameters:
     means, stds = (a + fractions * (b - a) for a, b in zip(start, end, strict=True))
     return tuple(means.tolist()), tuple(stds.tolist())
 
 
-def _geometric(fractions, start, end):
+def _geometric(fractions, start, end) -> _Parameters:
     precision = (1 - fractions) / start[1] ** 2 + fractions / end[1] ** 2
     pull = (1 - fractions) * start[0] / start[1] ** 2 + fractions * end[0] / end[1] ** 2
     return tuple((pull / precision).tolist()), tuple((precision**-0.5).tolist())

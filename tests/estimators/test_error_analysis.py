@@ -41,6 +41,25 @@ def test_limits_cover():
     assert np.mean([r.estimate.valid for r in runs]) > 0.9
 
 
+def test_limits_cover_better_than_those_of_a_symmetric_interval_for_z():
+    """−log(1 ∓ zs), which Favaro et al. use, is ±zs + z²s²/2 in second order: too high."""
+    work, rng = GaussianWork(stds=(1.2,)), np.random.default_rng(9)
+    runs = [error_analysis(work.forward(100, rng)) for _ in range(2000)]
+    errors = np.array([jarzynski_forward_value(r) for r in runs])
+    low, high = np.transpose([r.limits for r in runs])
+    reach = (high - low) / 2
+    np.testing.assert_allclose((low + high) / 2, -(reach**2) / (2 * 1.959964**2), rtol=1e-5)
+    theirs = -np.log1p(reach), -np.log1p(-np.minimum(reach, 0.999))
+    small = reach < 0.1
+    np.testing.assert_allclose(theirs[0][small], (-reach + reach**2 / 2)[small], atol=4e-4)
+    ours_cover = np.mean((low <= errors) & (errors <= high))
+    theirs_cover = np.mean((theirs[0] <= errors) & (errors <= theirs[1]))
+    assert ours_cover > theirs_cover
+    below, above = np.mean(errors < low), np.mean(errors > high)
+    assert below > above  # and theirs are higher still
+    assert np.mean(errors < theirs[0]) > below
+
+
 def jarzynski_forward_value(analysis):
     middle = (analysis.limits[0] + analysis.limits[1]) / 2
     return analysis.estimate.value + middle

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.estimators import jarzynski_forward, jarzynski_reverse
+from pymc_bdmc.estimators import jarzynski_forward, jarzynski_reverse, pareto_shape
 from pymc_bdmc.testsystems import GammaWork, GaussianBridge, GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
@@ -70,24 +70,36 @@ def test_interval_covers_where_valid(system, direction, chains):
 
 def test_a_check_by_observed_skewness_alone_picks_out_what_is_too_low():
     """Broken twin: of equally skew samples, those that missed heavy weights look the best."""
-    work = GaussianWork(stds=(0.8,))
+    work = GaussianWork(stds=(1.6,))
     rows = one_direction(work, "forward", 100, np.random.default_rng(6))
     weights = np.exp(rows)
     errors = weights.std(axis=1, ddof=1) / weights.mean(axis=1) / 10
     deviations = weights - weights.mean(axis=1, keepdims=True)
     skewness = np.sum(deviations**3, axis=1) / np.sum(deviations**2, axis=1) ** 1.5
     covers = np.abs(np.log(weights.mean(axis=1))) < 1.96 * errors
-    assert covers.mean() > 0.93  # of all samples
-    assert np.mean(skewness <= 0.25) > 0.5
-    assert covers[skewness <= 0.25].mean() < 0.93
-    assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.01
+    assert np.mean(skewness <= 0.65) > 0.5
+    assert covers[skewness <= 0.65].mean() < 0.85
+    assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.02
 
 
-def test_symmetric_tails_are_seen_by_their_fourth_cumulant():
-    """One chain in five is three times as wide: intervals of 300 valid chains covered 89 %."""
+def test_a_check_by_pareto_k_picks_out_what_is_too_low():
+    """Broken twin: k < 1 − 1/log₁₀ K passes fewer of the good samples, and the worse ones."""
+    work = GammaWork(shape=1.0, rate=2.0)  # weights with two moments
+    rows = one_direction(work, "reverse", 100, np.random.default_rng(7), replicates=1000)
+    runs = [jarzynski_forward(row) for row in rows]
+    valid = np.array([run.valid for run in runs])
+    covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
+    below = np.array([pareto_shape(np.exp(row)) < 0.5 for row in rows])
+    assert valid.mean() > below.mean() + 0.1
+    assert covers[valid].mean() > covers[below].mean()
+
+
+def test_symmetric_tails_cost_some_coverage():
+    """One chain in five is three times as wide; 1000 intervals, 88 % of which would be α = 1e-9."""
     work = GaussianWork(means=(0.0, 0.0), stds=(0.3, 1.0), weights=(0.8, 0.2))
-    rows = one_direction(work, "forward", 300, np.random.default_rng(7), replicates=500)
-    assert np.mean([jarzynski_forward(row).valid for row in rows]) < 0.5
+    rows = one_direction(work, "forward", 300, np.random.default_rng(7), replicates=1000)
+    runs = [run for run in map(jarzynski_forward, rows) if run.valid]
+    assert np.mean([abs(run.value) < 1.96 * run.error for run in runs]) > 0.88
 
 
 def test_log_weights_whose_moments_overflow():

@@ -1,5 +1,7 @@
 """The density as a numba function: the same values as the graph's, or a reason why not."""
 
+import gc
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +12,8 @@ from pymc.pytensorf import rewrite_pregrad
 from pytensor.graph.traversal import applys_between
 from pytensor.scalar import Switch
 
+import pymc_bdmc as bdmc
+from pymc_bdmc.model import jitted
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable, _simplified
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -23,16 +27,16 @@ def test_jitted_density_equals_the_graph():
         pm.Normal("y", k + c.sum(), s, observed=[1.0, 2.5])
         pm.Binomial("n", 5, w[0], observed=2)
     density = TemperedDensity(model)
-    jitted = JittedDensity(density)
-    assert jitted.n_continuous == 3
-    assert jitted.categories.tolist() == [0, 3, 3]
+    flat = JittedDensity(density)
+    assert flat.n_continuous == 3
+    assert flat.categories.tolist() == [0, 3, 3]
     rng = np.random.default_rng(1)
-    from_graph, from_numba = density.terms, jitted.terms(jitted.with_gradient)
+    from_graph, from_numba = density.terms, flat.terms(flat.with_gradient)
     for _ in range(5):
         point, _ = density.draw_prior(rng)
         values = list(point.values())
         np.testing.assert_allclose(from_numba(*values), from_graph(*values), rtol=1e-12)
-        again = jitted.unravel(jitted.ravel(point))
+        again = flat.unravel(flat.ravel(point))
         for name, value in point.items():
             assert again[name].dtype == value.dtype
             np.testing.assert_array_equal(again[name], value)
@@ -82,6 +86,83 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
         _ = JittedDensity(density).with_gradient
     monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, _: jitted.no_such)
-    monkeypatch.setattr("pymc_bdmc.model.jitted._linked", lambda function: function)
+    monkeypatch.setattr(jitted, "jitted_function", lambda function: function)
     with pytest.raises(AttributeError, match="no_such"):
         _ = JittedDensity(density).with_gradient
+
+
+def normal_mean(y=(1.0, 2.0), regressor=(1.0, 2.0), check_bounds=True):
+    with pm.Model(check_bounds=check_bounds) as model:
+        pm.Normal("y", pm.Normal("x") * np.array(regressor), observed=np.array(y))
+    return model
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """A new object in the place of every compiled function."""
+    jitted._compiled.cache_clear()
+    monkeypatch.setattr(
+        jitted, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
+    )
+    monkeypatch.setattr(jitted, "_as_cfunc", lambda *_: object())
+    yield
+    jitted._compiled.cache_clear()
+
+
+def compiled(model):
+    return JittedDensity(TemperedDensity(model)).with_gradient
+
+
+def test_one_function_for_equal_models(uncompiled):
+    """Numba never frees what it compiled."""
+    function = compiled(normal_mean())
+    assert compiled(normal_mean()) is function
+    assert compiled(normal_mean(y=(3.0, 4.0))) is function
+
+
+def with_another_op():
+    with pm.Model() as model:
+        pm.Cauchy("y", pm.Normal("x") * np.array((1.0, 2.0)), 1, observed=np.array((1.0, 2.0)))
+    return model
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        normal_mean(regressor=(1.0, 3.0)),
+        normal_mean(y=(1.0, 2.0, 3.0), regressor=(1.0, 2.0, 3.0)),
+        normal_mean(check_bounds=False),
+        with_another_op(),
+    ],
+    ids=["constant", "shape", "check_bounds", "op"],
+)
+def test_another_function_for_other_models(uncompiled, other):
+    assert compiled(other) is not compiled(normal_mean())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
+def test_memory_does_not_grow_with_calls():
+    def resident_megabytes():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+    before = None
+    for seed in range(16):
+        if seed == 4:
+            before = resident_megabytes()
+        bdmc.sample_bdmc(
+            normal_mean(y=(seed, 1.0)), chains=2, temperatures=5, simulate="prior", cores=1,
+            random_seed=seed, progressbar=False,
+        )  # fmt: skip
+    assert resident_megabytes() - before < 6
+
+
+def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr("pytensor.link.numba.cache.NUMBA_CACHE_PATH", tmp_path)
+    model = normal_mean(regressor=(4.0, 5.0))
+    _ = JittedDensity(TemperedDensity(model)).without_gradient
+    for path in tmp_path.glob("*.nbc"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    jitted._compiled.cache_clear()
+    with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
+        _ = JittedDensity(TemperedDensity(model)).without_gradient

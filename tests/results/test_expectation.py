@@ -13,13 +13,13 @@ Y = np.array([4.0, -3.0, 1.0])
 
 @pytest.fixture(scope="module")
 def result():
-    """Three steps only, so that the last states are far from the posterior."""
+    """A few steps only, so that the last states are far from the posterior."""
     with pm.Model(coords={"place": ["north", "south", "east"]}):
         x = pm.Normal("x", 0, 3, dims="place")
         pm.Deterministic("total", x.sum())
         pm.Normal("y", x, 1.0, observed=Y, dims="place")
         return pm.sample_bdmc(
-            chains=1000, temperatures=[0, 0.1, 0.3, 1], simulate=None, step="metropolis",
+            chains=1000, temperatures=[0, 0.02, 0.05, 0.1, 0.2, 0.4, 1], simulate=None, step="metropolis",
             random_seed=1, cores=2, progressbar=False,
         )  # fmt: skip
 

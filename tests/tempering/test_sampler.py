@@ -24,7 +24,7 @@ def tempered(rbm):
 
 
 def test_every_method_on_the_same_draws(rbm, tempered):
-    table = bdmc.tempered_evidence(tempered)
+    table = bdmc.evidence(tempered).droplevel([0, 1])
     z = (table["value"] - rbm.log_z()) / table["error"]
     sound = ["RTS", "sequential likelihood", "TI corrected", "TI-RB corrected", "MBAR"]
     assert (z[sound].abs() < SIGMAS).all()
@@ -64,7 +64,7 @@ def test_two_gaussians_in_ten_dimensions():
     dt = bdmc.temper(
         system, temperatures=20, schedule="cubic", draws=300, initial=20, random_seed=2
     )
-    table = bdmc.tempered_evidence(dt).loc[["RTS", "sequential likelihood", "MBAR"]]
+    table = bdmc.evidence(dt).droplevel([0, 1]).loc[["RTS", "sequential likelihood", "MBAR"]]
     assert ((table["value"] - system.log_z).abs() < SIGMAS * table["error"]).all()
     assert table["error"].max() < 0.3
     difference = abs(table.loc["RTS", "value"] - table.loc["MBAR", "value"])
@@ -93,7 +93,7 @@ def test_result_round_trips(tempered, tmp_path):
 
     tempered.to_netcdf(tmp_path / "run.nc")
     back = xr.open_datatree(tmp_path / "run.nc").load()
-    assert bdmc.tempered_evidence(back, "RTS").equals(bdmc.tempered_evidence(tempered, "RTS"))
+    assert bdmc.evidence(back, "RTS").equals(bdmc.evidence(tempered, "RTS"))
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis], ids=["compiled", "step methods"])
@@ -106,7 +106,7 @@ def test_pymc_models(build, step):
         progressbar=False,
     )  # fmt: skip
     assert dt.attrs["step"].startswith("compiled") == (step is None)
-    value, error = bdmc.tempered_evidence(dt, "RTS")[["value", "error"]].iloc[0]
+    value, error = bdmc.evidence(dt, "RTS")[["value", "error"]].iloc[0]
     assert abs(value - log_ml) < SIGMAS * error
     assert error < 0.5
 
@@ -152,9 +152,8 @@ def test_model_of_the_context():
 
 def test_uneven_visits_are_said(rbm, caplog):
     bdmc.temper(rbm, temperatures=3, draws=20, initial=2, iterations=1, random_seed=1)
-    (record,) = caplog.records
-    assert (record.name, record.levelname) == ("pymc.bdmc", "WARNING")
-    assert "After 1 initial iterations the places are visited unevenly" in record.message
+    assert {(r.name, r.levelname) for r in caplog.records} == {("pymc.bdmc", "WARNING")}
+    assert "places are visited unevenly" in caplog.text
     caplog.clear()
     bdmc.temper(rbm, temperatures=10, draws=200, random_seed=1)
     assert not caplog.records
@@ -185,7 +184,7 @@ def interrupt(monkeypatch):
 def test_ctrl_c_keeps_draws(rbm, tempered, interrupt, caplog, number):
     interrupt("draws", number)
     dt = bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
-    assert f"Interrupted: {number} draws of each chain are kept" in caplog.text
+    assert f"interrupted: {number} draws of each chain are kept" in caplog.text
     assert dt.attrs["interrupted"] == 1
     ell, whole = (each["tempering"]["log_likelihood"] for each in (dt, tempered))
     np.testing.assert_array_equal(ell, whole[:, :number])
@@ -198,7 +197,7 @@ def test_ctrl_c_in_the_initial_iterations(rbm, interrupt, tmp_path, sweep, itera
     assert dt.attrs["interrupted"] == 1
     assert dt["initial"].sizes["iteration"] == iterations
     assert dt["tempering"].sizes["draw"] == draws
-    table = bdmc.tempered_evidence(dt).loc[["RTS", "sequential likelihood"]]
+    table = bdmc.evidence(dt).droplevel([0, 1]).loc[["RTS", "sequential likelihood"]]
     assert ((table["value"] - rbm.log_z()).abs() < SIGMAS * table["error"]).all()
     dt.to_netcdf(tmp_path / "run.nc")
 
@@ -225,7 +224,7 @@ def test_stuck_chains_are_not_valid(tempered):
     stuck["tempering"] = tempered["tempering"].dataset.assign(
         place=tempered["tempering"]["place"].clip(3, 7)
     )
-    table = bdmc.tempered_evidence(stuck, "RTS")
+    table = bdmc.evidence(stuck, "RTS")
     assert not table["valid"].any()
     assert "0 passages" in table["reason"].iloc[0]
 
@@ -238,12 +237,12 @@ def test_refuses(rbm, tempered):
     with pytest.raises(ValueError, match="draws"):
         bdmc.temper(rbm, draws=0)
     with pytest.raises(ValueError, match="method"):
-        bdmc.tempered_evidence(tempered, "nonsense")
-    with pytest.raises(ValueError, match="result of temper"):
-        bdmc.tempered_evidence(tempered["initial"])
+        bdmc.evidence(tempered, "nonsense")
+    with pytest.raises(ValueError, match="result of sample_bdmc"):
+        bdmc.evidence(tempered["initial"])
 
 
 def test_mbar_says_how_to_install_pymbar(tempered, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymbar", None)
     with pytest.raises(ImportError, match=r"pip install 'pymc-bdmc\[mbar\]'"):
-        bdmc.tempered_evidence(tempered, "MBAR")
+        bdmc.evidence(tempered, "MBAR")

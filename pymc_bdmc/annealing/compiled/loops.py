@@ -1,8 +1,8 @@
 """Whole chains and pilot populations inside numba: what the threads of the compiled engine run."""
 
 import numpy as np
-from numba import njit
 
+from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.compiled import HMC, TRAJECTORY, transition
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.state import evaluate, is_legal, make_state, make_workspace

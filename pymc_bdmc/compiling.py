@@ -1,0 +1,121 @@
+"""`njit` with a cache on disk that belongs to the sources, heals itself and may be missing."""
+
+import ast
+import functools
+import hashlib
+import inspect
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+__all__ = ["njit"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+_ROOT = Path(__file__).parent
+
+
+def njit(*, cache: bool = False, **options) -> Callable:
+    """`numba.njit`, whose cache on disk is never stale and never an obstacle.
+
+    Numba itself looks at the file of the function only, and keeps what was compiled into it from
+    other files.
+
+    Parameters
+    ----------
+    cache : bool, default False
+        Whether to keep compiled code on disk, where numba would (see ``NUMBA_CACHE_DIR``), until
+        one of its sources changes. If no such place is writable, that is logged, and every process
+        compiles anew.
+    **options
+        Passed to `numba.njit`.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.compiling import njit
+    >>> @njit(nogil=True)
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(1.5)
+    3.0
+    """
+
+    def decorate(function):
+        dispatcher = numba.njit(**options)(function)
+        if cache:
+            try:
+                dispatcher._cache = _Cache(function)  # what `enable_caching` of numba's does
+            except (RuntimeError, OSError) as error:
+                _say_that_nothing_is_kept(str(_ROOT))
+                _log.debug(f"{function.__name__}: {error}")
+        return dispatcher
+
+    return decorate
+
+
+class _Cache(FunctionCache):
+    """Compiled code that is good while its sources stay the same."""
+
+    def __init__(self, function: Callable):
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(
+            self.cache_path, self._impl.filename_base, _stamp(Path(inspect.getfile(function)))
+        )
+
+    def load_overload(self, sig, target_context):
+        """As numba's; a file that cannot be read counts as missing."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # unpickling half a file can raise anything
+            _log.info(f"A compiled function in {self.cache_path} is made anew: {error!r}")
+            self._attempt(self.flush)
+
+    def save_overload(self, sig, data):
+        """As numba's; what cannot be written is compiled again by the next process."""
+        self._attempt(super().save_overload, sig, data)
+
+    def _attempt(self, write: Callable, *args) -> None:
+        try:
+            write(*args)
+        except OSError:
+            _say_that_nothing_is_kept(self.cache_path)
+
+
+@functools.cache
+def _say_that_nothing_is_kept(place: str) -> None:
+    """Once."""
+    _log.warning(
+        f"Compiled code cannot be kept in {place}: every process compiles anew, for a minute or "
+        "so. Set the environment variable NUMBA_CACHE_DIR to a directory that can be written to."
+    )
+
+
+@functools.cache
+def _stamp(path: Path) -> str:
+    """Hash of a source file of the package and of those that it imports, directly or not."""
+    digest, seen, ahead = hashlib.sha256(), set(), [path]
+    while ahead:
+        if (path := ahead.pop()) not in seen:
+            seen.add(path)
+            text = path.read_bytes()
+            digest.update(text)
+            ahead += _imports(path)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _imports(path: Path) -> list[Path]:
+    """Files of the package that a file imports from."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        first, *rest = (node.module or "").split(".")
+        if first == _ROOT.name:
+            place = _ROOT.joinpath(*rest)
+            within = [place / f"{alias.name}.py" for alias in node.names]
+            found += [place.with_suffix(".py"), place / "__init__.py", *within]
+    return [path for path in found if path.exists()]

@@ -1,0 +1,78 @@
+"""What PyTensor and PyMC keep to themselves and we need: touched here and nowhere else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pymc.step_methods.compound import BlockedStep
+
+__all__ = [
+    "HISTORY",
+    "competence",
+    "deviations_of",
+    "history_of",
+    "jitted_function",
+    "log_step_size_of",
+    "restart_step_size",
+    "set_deviations",
+    "set_history",
+    "set_log_step_size",
+]
+
+HISTORY = "_history"
+"""Attribute with the past states of a DEMetropolisZ."""
+
+
+def jitted_function(function) -> Callable:
+    """The one function that the numba linker made of a compiled PyTensor function.
+
+    Raises
+    ------
+    AttributeError
+        If this PyTensor keeps it elsewhere.
+    """
+    return function.vm.jit_fn
+
+
+def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
+    """What a step method class says of a variable, whether or not it asks for a gradient."""
+    return cls._competence(rv, has_gradient)
+
+
+def log_step_size_of(step) -> float:
+    """Log of the averaged step size, which PyMC's HMC and NUTS use once tuning has stopped."""
+    return float(step.step_adapt._log_bar)
+
+
+def set_log_step_size(step, log_step_size: float) -> None:
+    """Put another step size in its place."""
+    step.step_adapt._log_bar = log_step_size
+
+
+def restart_step_size(step) -> None:
+    """Adapt the step size anew, starting from the averaged one."""
+    step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)
+    step.step_adapt.reset()
+
+
+def deviations_of(potential) -> np.ndarray:
+    """Standard deviations that make the metric of a QuadPotentialDiagAdapt."""
+    return potential._stds.copy()
+
+
+def set_deviations(potential, stds: np.ndarray) -> None:
+    """Put another diagonal metric in its place."""
+    stds = stds.astype(potential.dtype)  # in float32 the integrator needs it
+    potential._stds = stds
+    potential._var = stds * stds
+    potential._inv_stds = 1.0 / stds
+
+
+def history_of(step) -> Any:
+    """Past states from which a DEMetropolisZ proposes."""
+    return getattr(step, HISTORY)
+
+
+def set_history(step, states) -> None:
+    """Put other states in their place: anything with a length, items and ``append``."""
+    setattr(step, HISTORY, states)

@@ -1,0 +1,84 @@
+"""Private attributes of PyTensor and PyMC mean what we think; run on old and new versions."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pymc.pytensorf import compile as compile_graph
+from pymc.step_methods.compound import Competence
+
+import pymc_bdmc
+from pymc_bdmc import upstream
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+    return model
+
+
+def test_jitted_function_computes_what_the_function_does():
+    x = pt.vector("x")
+    function = compile_graph([x], [pt.exp(x).sum(), 2 * x], mode="NUMBA")
+    at = np.array([0.5, -1.0])
+    for a, b in zip(upstream.jitted_function(function)(at), function(at), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_log_step_size(model):
+    step = pm.NUTS(model=model)
+    upstream.set_log_step_size(step, np.log(0.25))
+    assert upstream.log_step_size_of(step) == np.log(0.25)
+    assert step.step_adapt.current(tune=False) == pytest.approx(0.25)
+    upstream.restart_step_size(step)
+    assert step.step_adapt.current(tune=True) == pytest.approx(0.25)
+    step.step_adapt.update(0.0, tune=True)  # far below the target acceptance
+    assert step.step_adapt.current(tune=False) != pytest.approx(0.25)
+
+
+def test_deviations(model):
+    potential = pm.HamiltonianMC(model=model).potential
+    stds = np.array([0.5, 2.0])
+    upstream.set_deviations(potential, stds)
+    np.testing.assert_array_equal(upstream.deviations_of(potential), stds)
+    np.testing.assert_allclose(potential.velocity(np.ones(2)), stds**2)
+    draws = np.array([potential.random() for _ in range(1000)])
+    # 1000 variances, relative standard error 4.5 %; 7 of those: two-sided α below 1e-10.
+    np.testing.assert_allclose(draws.std(axis=0) * stds, 1, atol=0.16)
+
+
+def test_history(model):
+    """Differences of equal states are 0, so that only the jitter of a proposal is left."""
+    step = pm.DEMetropolisZ(model=model)
+    point = model.initial_point()
+    step.setup_chain(np.random.default_rng(1), tune=0, draws=3)
+    upstream.set_history(step, [np.ones(2), np.ones(2), np.ones(2)])
+    moved, _ = step.step(point)
+    assert np.abs(moved["x"] - point["x"]).max() < 0.01
+    assert len(upstream.history_of(step)) == 4
+
+
+def test_competence(model):
+    (rv,) = model.free_RVs
+    assert upstream.competence(pm.NUTS, rv, True) != [Competence.INCOMPATIBLE]
+    assert upstream.competence(pm.BinaryMetropolis, rv, True) == [Competence.INCOMPATIBLE]
+
+
+def test_no_other_file_touches_private_attributes():
+    """Ours may be written as `self._x`, or on an object of a class of the same file."""
+    root = Path(pymc_bdmc.__file__).parent
+    allowed = {"_asdict", "_fields", "_replace"}  # public, in a NamedTuple
+    allowed |= {"_processes"}  # of the standard library's executor
+    for path in root.rglob("*.py"):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.Attribute) or path.stem in ("upstream", "compiling"):
+                continue
+            own = f"self.{node.attr}" in text or f"def {node.attr}(" in text
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            assert not private or own or node.attr in allowed, f"{path}:{node.lineno}"
+            assert node.attr != "jit_fn", f"{path}:{node.lineno}"
