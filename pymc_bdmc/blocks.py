@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -108,14 +108,15 @@ def anneal_blocks(
             for direction in Direction
         ]
         runs = _run(annealer, blocks, n_cores, progressbar)
-        if not any(map(_is_finished, runs)):
+        if not runs:
             raise KeyboardInterrupt
-        groups = {}
-        for direction in Direction:
-            own = [r for b, r in zip(blocks, runs, strict=True) if b.direction is direction]
-            groups[direction.value] = annealing_dataset([_joined(own)], annealer.schedule.betas)
+        betas = annealer.schedule.betas
+        groups = {
+            d.value: annealing_dataset([_joined(d, blocks, runs, len(betas))], betas)
+            for d in Direction
+        }
         dt = xr.DataTree.from_dict(groups)
-        interrupted = not all(map(_is_finished, runs))
+        interrupted = len(runs) < len(blocks)
         dt.attrs |= attrs
         dt.attrs |= run_attributes(annealer.schedule, entropy, started, interrupted)
         warn(dt)
@@ -124,21 +125,17 @@ def anneal_blocks(
 
 def _run(
     annealer: Annealer, blocks: list[Block], cores: int, progressbar: bool
-) -> list[AnnealingRun]:
-    """Results of all blocks; of those that Ctrl-C cuts short, NaN."""
-    n_betas = len(annealer.schedule.betas)
-    runs = [
-        block_run(b.direction, np.full(b.chains, np.nan), *np.full((2, n_betas), np.nan))
-        for b in blocks
-    ]
+) -> dict[Block, AnnealingRun]:
+    """What the blocks found that came to their end."""
+    runs = {}
     totals = {d.value: sum(b.chains for b in blocks if b.direction is d) for d in Direction}
     with (
         ChainProgress(totals, progressbar) as progress,
         ThreadPool(annealer, cores, blocks[0].stop) as pool,
     ):
         for i, run in pool.run(blocks):
-            if _is_finished(run):
-                runs[i] = run
+            if not np.isnan(run.log_weight).any():
+                runs[blocks[i]] = run
                 progress.finished(blocks[i].direction.value, *run.log_weight)
     return runs
 
@@ -166,25 +163,23 @@ def block_run(
     )
 
 
-def _is_finished(run: AnnealingRun) -> bool:
-    """Whether every chain of a block came to its end."""
-    return not np.isnan(run.log_weight).any()
-
-
-def _joined(runs: list[AnnealingRun]) -> AnnealingRun:
+def _joined(
+    direction: Direction, blocks: list[Block], runs: Mapping[Block, AnnealingRun], n_betas: int
+) -> AnnealingRun:
     """Blocks of one direction as one run; the moments of ℓ are over all finished chains."""
-    finished = [run for run in runs if _is_finished(run)] or runs[:1]
-    shares = np.array([float(run.log_weight.size) for run in finished])
-    shares /= shares.sum()
-    means = np.array([run.log_likelihood_mean for run in finished])
-    variances = np.array([run.log_likelihood_sd for run in finished]) ** 2
-    mean = shares @ means
-    return replace(
-        finished[0],
-        log_weight=np.concatenate([run.log_weight for run in runs]),
-        prior_draws=np.concatenate([run.prior_draws for run in runs]),
-        lowest_acceptance=np.concatenate([run.lowest_acceptance for run in runs]),
-        log_likelihood_mean=mean,
-        log_likelihood_sd=np.sqrt(shares @ (variances + (means - mean) ** 2)),
-        acceptance=shares @ np.array([run.acceptance for run in finished]),
-    )
+    blocks = [block for block in blocks if block.direction is direction]
+    finished = [runs[block] for block in blocks if block in runs]
+    log_weights = [
+        runs[block].log_weight if block in runs else np.full(block.chains, np.nan)
+        for block in blocks
+    ]
+    mean, variance, acceptance = np.full((3, n_betas), np.nan)
+    if finished:
+        shares = np.array([float(run.log_weight.size) for run in finished])
+        shares /= shares.sum()
+        means = np.array([run.log_likelihood_mean for run in finished])
+        variances = np.array([run.log_likelihood_sd for run in finished]) ** 2
+        mean = shares @ means
+        variance = shares @ (variances + (means - mean) ** 2)
+        acceptance = shares @ np.array([run.acceptance for run in finished])
+    return block_run(direction, np.concatenate(log_weights), mean, np.sqrt(variance), acceptance)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.arguments import check_choice, check_counts, check_positive
+from pymc_bdmc.arguments import check_choice, check_counts, check_flags, check_positive
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
 from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.progress import ChainProgress
@@ -156,6 +156,7 @@ def train(
         if rows is not None and not _are_states(rows, data.shape[-1:]):
             raise ValueError(f"{name}: expected rows of zeros and ones, as long as those of data.")
     check_positive(rate=rate)
+    check_flags(progressbar=progressbar)
     check_choice("method", method, ("cd", "pcd"))
     rng = np.random.default_rng(stream(entropy_of(random_seed), Purpose.TRAIN))
     rate_on = (data.sum(axis=0) + 1) / (len(data) + 2)

@@ -131,12 +131,12 @@ def test_starts_have_their_status():
 
 
 def test_an_exact_start_that_takes_long_hears_ctrl_c(monkeypatch, ctrl_c_after):
-    """At the transition of the first order, coupling from the past does not end."""
+    """At a strong transition of the first order, coupling from the past does not end."""
     monkeypatch.setattr(random_cluster, "MAX_SWEEPS", 2**40)
     options = {"chains": 2, "temperatures": 2, **QUIET}
-    anneal(Potts(32, 10, coupling=0.1), **options)  # compiles
+    anneal(Potts(32, 256, coupling=0.1), **options)  # compiles
     with ctrl_c_after(0.5):
-        dt = anneal(Potts(32, 10, coupling=np.log1p(np.sqrt(10))), **options)
+        dt = anneal(Potts(32, 256, coupling=np.log(17)), **options)
     forward, reverse = weights(dt)
     assert np.isfinite(forward).all()
     assert np.isnan(reverse).all()

@@ -93,6 +93,8 @@ def test_refuses():
         train([[0, 1]], 2, rate=0.0)
     with pytest.raises(ValueError, match="held_out"):
         train([[0, 1]], 2, held_out=[[0, 1, 1]])
+    with pytest.raises(TypeError, match="progressbar"):
+        train([[0, 1]], 2, progressbar="no")
     with pytest.raises(ValueError, match="epochs"):
         train([[0, 1]], 2, epochs=0)
 
