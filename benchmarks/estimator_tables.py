@@ -57,8 +57,8 @@ POSTERIOR_SYSTEMS = [
 
 CHECKS = """
 A check made on the chains that it judges picks out samples that look better than they are: those
-that missed heavy weights, or a long tail. So an average is not believed to be less skew than that of
-log-normal weights with the same effective sample size, and a cumulant expansion of one direction
+that missed heavy weights, or a long tail. So an average is not believed to be less skew than that
+of log-normal weights with the same effective sample size, and a cumulant expansion of one direction
 is not believed for work wider than 1 nat². Where weights have an effective sample size of a third
 of the chains or more, intervals cover 93-97 % and nearly all replicates are called valid. On three
 systems the forward average covers as much by chance, with an effective sample size of 8 to 12 of

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_base import rcParams
+from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection, backend_from_object
 from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
-from arviz_plots.visuals import labelled_title, set_xticks
+from arviz_plots.visuals import labelled_title, set_xlim, set_xticks, set_ylim
 
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.evidence import evidence
@@ -24,16 +25,28 @@ __all__ = [
     "Z95",
     "Canvas",
     "along",
+    "checked_options",
     "draw_distributions",
     "estimates",
     "exact_values",
     "finished_first",
+    "limit_x",
+    "limit_y",
     "log_ml_runs",
     "log_ticks",
     "panels",
     "set_yticks",
     "stacked",
 ]
+
+
+def checked_options(
+    plot: Callable, visuals: Mapping | None, aes_by_visuals: Mapping | None, colored: Sequence[str]
+) -> tuple[dict, dict]:
+    """Options of a plot by visual, unknown names refused; some visuals are told by colour."""
+    visuals = validate_dict_argument(visuals, (plot, "visuals"))
+    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot, "aes_by_visuals"))
+    return visuals, {key: ["color"] for key in colored} | aes_by_visuals
 
 
 def panels(dt: xr.DataTree | Mapping[str, object]) -> dict[str, object]:
@@ -133,6 +146,16 @@ def log_ticks(values: np.ndarray) -> dict[str, list]:
     ticks = np.multiply.outer(decades, steps).ravel()
     ticks = ticks[(ticks >= 0.99 * 10**low) & (ticks <= 1.01 * 10**high)]
     return {"values": np.log10(ticks).tolist(), "labels": [f"{tick:g}" for tick in ticks]}
+
+
+def limit_x(da, target, **kwargs):
+    """Limits of the horizontal axis, from data along the dimension ``limit``."""
+    return set_xlim(da, target, **{"limits": da.values.tolist(), **kwargs})
+
+
+def limit_y(da, target, **kwargs):
+    """Limits of the vertical axis, from data along the dimension ``limit``."""
+    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})
 
 
 def set_yticks(da, target, values, labels, **kwargs):

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
     fill_between_y,
@@ -15,10 +14,18 @@ from arviz_plots.visuals import (
     line_xy,
     scatter_xy,
     set_xticks,
-    set_ylim,
 )
 
-from pymc_bdmc.plots.common import Z95, Canvas, along, estimates, exact_values, panels
+from pymc_bdmc.plots.common import (
+    Z95,
+    Canvas,
+    along,
+    checked_options,
+    estimates,
+    exact_values,
+    limit_y,
+    panels,
+)
 
 __all__ = ["plot_convergence"]
 
@@ -109,10 +116,9 @@ def plot_convergence(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    visuals = validate_dict_argument(visuals, (plot_convergence, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_convergence, "aes_by_visuals"))
-    for visual in ("band", "line", "point"):
-        aes_by_visuals.setdefault(visual, ["color"])
+    visuals, aes_by_visuals = checked_options(
+        plot_convergence, visuals, aes_by_visuals, ["band", "line", "point"]
+    )
     chains = max(
         int(each[group]["log_weight"].notnull().sum("chain").max())
         for each in panels(dt).values()
@@ -142,7 +148,7 @@ def plot_convergence(
     canvas.draw("line", line_xy, _named(along("plot_axis", x=place, y=value)))
     valid = value.where(table["valid"] == 1)
     canvas.draw("point", scatter_xy, _named(along("plot_axis", x=place, y=valid)))
-    canvas.draw("ylim", _set_ylim, _named(_shown_range(value, reach, truth)))
+    canvas.draw("ylim", limit_y, _named(_shown_range(value, reach, truth)))
     ticks = [chains // 2**i for i in range(int(np.log2(chains / FEWEST_CHAINS)) + 1)]
     canvas.draw(
         "xticks",
@@ -172,7 +178,3 @@ def _shown_range(value, reach, truth) -> xr.DataArray:
     low, high = ends.min(others), ends.max(others)
     margin = 0.1 * (high - low)
     return along("limit", low=low - margin, high=high + margin)
-
-
-def _set_ylim(da, target, **kwargs):
-    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})

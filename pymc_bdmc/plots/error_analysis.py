@@ -5,12 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import fill_between_y, labelled_x, line_xy, set_xticks, vline
 
 from pymc_bdmc.estimators import error_analysis
-from pymc_bdmc.plots.common import Canvas, log_ml_runs, log_ticks, set_yticks
+from pymc_bdmc.plots.common import Canvas, checked_options, log_ml_runs, log_ticks, set_yticks
 
 __all__ = ["plot_error_analysis"]
 
@@ -88,10 +87,9 @@ def plot_error_analysis(
     >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=("chain", np.ones(512))))
     >>> pc = bdmc.plot_error_analysis(xr.DataTree.from_dict(dict(real=real)), exact=0.0)
     """
-    visuals = validate_dict_argument(visuals, (plot_error_analysis, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_error_analysis, "aes_by_visuals"))
-    for visual in ("line", "band"):
-        aes_by_visuals.setdefault(visual, ["color"])
+    visuals, aes_by_visuals = checked_options(
+        plot_error_analysis, visuals, aes_by_visuals, ["line", "band"]
+    )
     weights, direction = _chosen(dt, group, dataset)
     whole = error_analysis(weights, direction)
     counts = [weights.size // 2**i for i in range(int(np.log2(weights.size / FEWEST_CHAINS)) + 1)]

@@ -5,19 +5,26 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
     annotate_xy,
     labelled_x,
     line_xy,
     scatter_xy,
-    set_xlim,
     set_ylim,
     vline,
 )
 
-from pymc_bdmc.plots.common import Z95, Canvas, along, estimates, exact_values, set_yticks
+from pymc_bdmc.plots.common import (
+    Z95,
+    Canvas,
+    along,
+    checked_options,
+    estimates,
+    exact_values,
+    limit_x,
+    set_yticks,
+)
 
 __all__ = ["plot_estimators"]
 
@@ -106,11 +113,10 @@ def plot_estimators(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_estimators(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    visuals = validate_dict_argument(visuals, (plot_estimators, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_estimators, "aes_by_visuals"))
+    visuals, aes_by_visuals = checked_options(
+        plot_estimators, visuals, aes_by_visuals, ["point", "far"]
+    )
     aes_by_visuals.setdefault("interval", ["color", "linestyle"])
-    for visual in ("point", "far"):
-        aes_by_visuals.setdefault(visual, ["color"])
     table = estimates(dt).isel(chains=0, drop=True)
     truth = exact_values(exact, table["model"].values.tolist())
     methods = table["estimator"].values.tolist()
@@ -135,7 +141,7 @@ def plot_estimators(
     canvas.draw("far", _far, _named(along("part", value=value, low=low, high=high)))
     if truth is not None:
         canvas.draw("exact", vline, _named(truth), color="gray", linestyle="C1")
-    canvas.draw("xlim", _set_xlim, _named(limits))
+    canvas.draw("xlim", limit_x, _named(limits))
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
     ticks = {"values": place.values.tolist(), "labels": methods}
     canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
@@ -185,7 +191,3 @@ def _far(da, target, **kwargs):
             place = {"x": low if left else high, "y": -i}
             artist = annotate_xy(da, target, text=text, **place, **align, **kwargs)
     return artist
-
-
-def _set_xlim(da, target, **kwargs):
-    return set_xlim(da, target, **{"limits": da.values.tolist(), **kwargs})

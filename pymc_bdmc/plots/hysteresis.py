@@ -5,18 +5,16 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
     fill_between_y,
     labelled_x,
     labelled_y,
     line_xy,
-    set_ylim,
     vline,
 )
 
-from pymc_bdmc.plots.common import Canvas, along, panels, stacked
+from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, panels, stacked
 from pymc_bdmc.results.groups import directions
 
 __all__ = ["plot_hysteresis"]
@@ -80,9 +78,7 @@ def plot_hysteresis(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_hysteresis(dt)
     """
-    visuals = validate_dict_argument(visuals, (plot_hysteresis, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_hysteresis, "aes_by_visuals"))
-    aes_by_visuals.setdefault("path", ["color"])
+    visuals, aes_by_visuals = checked_options(plot_hysteresis, visuals, aes_by_visuals, ["path"])
     paths = stacked(
         {
             title: {name: _mean_path(each[name]) for name in directions(each)}
@@ -100,7 +96,7 @@ def plot_hysteresis(
     if not np.isnan(critical).all():
         lines = xr.DataArray(critical, {"model": paths["model"]})
         canvas.draw("critical", vline, _named(lines), color="gray", linestyle="C1")
-    canvas.draw("ylim", _set_ylim, _named(_shown_range(paths)))
+    canvas.draw("ylim", limit_y, _named(_shown_range(paths)))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="mean log likelihood (nats)")
     return canvas.finish()
@@ -125,7 +121,3 @@ def _shown_range(paths: xr.DataArray) -> xr.DataArray:
     )
     margin = 0.1 * (high - low)
     return along("limit", low=low - margin, high=high + margin)
-
-
-def _set_ylim(da, target, **kwargs):
-    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})

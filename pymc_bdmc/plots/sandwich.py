@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
     fill_between_y,
@@ -18,7 +17,14 @@ from arviz_plots.visuals import (
 )
 
 from pymc_bdmc.estimators import clustered_mean
-from pymc_bdmc.plots.common import Canvas, along, draw_distributions, panels, stacked
+from pymc_bdmc.plots.common import (
+    Canvas,
+    along,
+    checked_options,
+    draw_distributions,
+    panels,
+    stacked,
+)
 from pymc_bdmc.results.groups import directions, log_ml_weights
 
 __all__ = ["plot_sandwich"]
@@ -100,10 +106,9 @@ def plot_sandwich(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_sandwich(dt)
     """
-    visuals = validate_dict_argument(visuals, (plot_sandwich, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_sandwich, "aes_by_visuals"))
-    for visual in ("dist", "face", "bound", "band", "point"):
-        aes_by_visuals.setdefault(visual, ["color"])
+    visuals, aes_by_visuals = checked_options(
+        plot_sandwich, visuals, aes_by_visuals, ["dist", "face", "bound", "band", "point"]
+    )
     by_panel = panels(dt)
     results = [r for each in by_panel.values() for r in _sequence(each)]
     relative = any(r[name].sizes.get("dataset", 1) > 1 for r in results for name in directions(r))

@@ -5,12 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
-from pymc_bdmc.plots.common import Canvas, along, panels
+from pymc_bdmc.plots.common import Canvas, along, checked_options, panels
 from pymc_bdmc.results.tempered import tempering_group
 
 __all__ = ["plot_tempering"]
@@ -72,9 +71,7 @@ def plot_tempering(
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """
-    visuals = validate_dict_argument(visuals, (plot_tempering, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_tempering, "aes_by_visuals"))
-    aes_by_visuals.setdefault("path", ["color"])
+    visuals, aes_by_visuals = checked_options(plot_tempering, visuals, aes_by_visuals, ["path"])
     runs = {title: tempering_group(each) for title, each in panels(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")

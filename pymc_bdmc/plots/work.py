@@ -5,12 +5,18 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from arviz_base.validate import validate_dict_argument
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import labelled_x, vline
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.plots.common import Canvas, draw_distributions, log_ml_runs, panels, stacked
+from pymc_bdmc.plots.common import (
+    Canvas,
+    checked_options,
+    draw_distributions,
+    log_ml_runs,
+    panels,
+    stacked,
+)
 
 __all__ = ["plot_work"]
 
@@ -76,10 +82,9 @@ def plot_work(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_work(xr.DataTree.from_dict(groups))
     """
-    visuals = validate_dict_argument(visuals, (plot_work, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot_work, "aes_by_visuals"))
-    for visual in ("dist", "face", "estimate"):
-        aes_by_visuals.setdefault(visual, ["color"])
+    visuals, aes_by_visuals = checked_options(
+        plot_work, visuals, aes_by_visuals, ["dist", "face", "estimate"]
+    )
     found = {title: _both_ways(log_ml_runs(each)) for title, each in panels(dt).items()}
     relative = any(len(runs) > 1 for runs in found.values())
     pooled = {title: _pooled(runs, relative) for title, runs in found.items()}

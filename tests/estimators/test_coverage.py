@@ -10,9 +10,11 @@ from pymc_bdmc.estimators import (
     cumulant_combined,
     cumulant_forward,
     cumulant_reverse,
+    effective_sample_size,
     histogram_posterior,
     jarzynski_forward,
     jarzynski_reverse,
+    pareto_shape,
 )
 
 REPLICATES, CHAINS = 1000, 100
@@ -25,8 +27,6 @@ SYSTEMS = {
     "spike": testsystems.SpikeAndSlab(),
 }
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module", params=SYSTEMS)
 def replicates(request):
@@ -36,12 +36,14 @@ def replicates(request):
     return request.param, list(zip(*rows, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mean", "order statistics", ("order statistics", "mean")])
 def test_certified_interval(replicates, kind):
     bounds = [certified_bounds(*pair, 0.95, kind=kind) for pair in replicates[1]]
     assert np.mean([b.lower <= 0 <= b.upper for b in bounds]) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -71,12 +73,61 @@ def test_asymptotic_interval_where_valid(replicates, estimator, request):
     covers = np.array([abs(e.value) < 1.96 * e.error for e in found])
     if covers.mean() < 0.9:
         assert valid.mean() < FEWEST_VALID / REPLICATES
+    elif covers.mean() > 0.93 and name != "spike" and "cumulant" not in request.node.name:
+        assert valid.mean() > 0.9
     if valid.sum() >= FEWEST_VALID:
         slack = 3 * np.sqrt(0.05 * 0.95 / valid.sum())
         assert 0.95 - 0.02 - slack < covers[valid].mean() < 0.95 + 0.02 + slack
         # Broken twin: half the error
         halved = np.array([abs(e.value) < 1.96 * e.error / 2 for e in found])
         assert halved[valid].mean() < 0.95 - 0.02 - slack
+
+
+def _one_sided(system, chains=100, replicates=300):
+    """Averages of either direction, and the exponents that they average."""
+    rng = np.random.default_rng(11)
+    for estimator, draw, sign in (
+        (jarzynski_forward, system.forward, 1),
+        (jarzynski_reverse, system.reverse, -1),
+    ):
+        rows = draw(replicates * chains, rng).reshape(replicates, chains) - system.log_z
+        yield [estimator(row) for row in rows], sign * rows
+
+
+@pytest.mark.parametrize("name", ["bridge", "regression", "ising"])
+def test_averages_are_called_valid_where_they_cover(name):
+    """At least 90 % of 300 replicates of which 95-100 % are: α = 1e-4 for each of six."""
+    for runs, exponents in _one_sided(SYSTEMS[name]):
+        valid = np.array([run.valid for run in runs])
+        covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
+        assert valid.mean() >= 0.9
+        assert covers[valid].mean() > 0.89  # 95 % less 0.02 and 3.2 standard deviations
+        # Broken twin: Pareto k below its limit for 100 chains
+        if name == "regression" and "reverse" in runs[0].method:
+            assert np.mean([pareto_shape(np.exp(row)) < 0.5 for row in exponents]) < 0.9
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        testsystems.BimodalGaussian(),
+        testsystems.GaussianBridge.linear(20, correlation=0.5),
+        testsystems.GammaWork(shape=5.0, rate=0.5),
+    ],
+    ids=["bimodal", "bridge", "gamma"],
+)
+def test_averages_are_not_called_valid_where_they_do_not_cover(system):
+    """At most 5 % of 300 replicates of which 0-1 % are: α = 1e-6; the reverse ones cover 55-75 %.
+
+    Broken twin: an effective sample size of 10 alone, which a third or more of them have.
+    """
+    for runs, exponents in _one_sided(system):
+        assert np.mean([run.valid for run in runs]) <= 0.05
+        sizes = np.array([effective_sample_size(row) for row in exponents])
+        assert np.mean(sizes >= 10) > 0.2
+        if "reverse" in runs[0].method:
+            covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
+            assert covers[sizes >= 10].mean() < 0.5
 
 
 HELD_OUT = {
@@ -91,6 +142,7 @@ HELD_OUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_systems_that_no_threshold_was_chosen_by(name):
     """Where most replicates are valid, 92 to 98 %: for 1000 of 95 % α = 3e-5 an interval."""
@@ -121,6 +173,7 @@ def test_systems_that_no_threshold_was_chosen_by(name):
     assert judged > 0
 
 
+@pytest.mark.slow
 def test_posterior_interval(replicates):
     pairs = replicates[1][:300]
     draws = [histogram_posterior(*pair, draws=200, random_seed=i) for i, pair in enumerate(pairs)]

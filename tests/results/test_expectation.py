@@ -13,20 +13,21 @@ Y = np.array([4.0, -3.0, 1.0])
 
 @pytest.fixture(scope="module")
 def result():
-    """A few steps only, so that the last states are far from the posterior."""
+    """Three steps only, so that the last states are far from the posterior."""
     with pm.Model(coords={"place": ["north", "south", "east"]}):
         x = pm.Normal("x", 0, 3, dims="place")
         pm.Deterministic("total", x.sum())
         pm.Normal("y", x, 1.0, observed=Y, dims="place")
         return pm.sample_bdmc(
-            chains=1000, temperatures=[0, 0.02, 0.05, 0.1, 0.2, 0.4, 1], simulate=None, step="metropolis",
+            chains=1000, temperatures=[0, 0.1, 0.3, 1], simulate=None, step="metropolis",
             random_seed=1, cores=2, progressbar=False,
         )  # fmt: skip
 
 
 def test_means_of_a_conjugate_model(result):
     found = bdmc.expectation(result, "x")
-    assert found.attrs["valid"]
+    assert found.attrs["effective_sample_size"] > 10
+    assert "skewness" in found.attrs["reason"]
     assert found["mean"].dims == ("place",)
     assert found["place"].values.tolist() == ["north", "south", "east"]
     deviations = np.abs(found["mean"] - 0.9 * Y) / found["error"]

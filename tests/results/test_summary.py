@@ -6,6 +6,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
+from pymc_bdmc.results.diagnose import warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
@@ -169,3 +170,175 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
 def test_ideal_gap_is_the_squared_length_per_temperature():
     row = bdmc.summary(with_paths(np.zeros_like)).loc[("simulated", "ideal gap")]
     assert row["value"] == pytest.approx(9 / 100)
+
+
+def with_tail(real, log_likelihood):
+    dt = tree(FORWARD[:1] / 2, REVERSE[:1] / 2, real)
+    for group in ("forward", "real"):
+        run = dt[group].dataset
+        dims = ("dataset", "prior_draw")[2 - run["log_weight"].ndim :]
+        values = np.broadcast_to(log_likelihood, (1, log_likelihood.size)[-len(dims) :])
+        dt[group] = xr.DataTree(run.assign(prior_log_likelihood=(dims, values)))
+    return dt
+
+
+NORMAL_TAIL = -(np.random.default_rng(6).normal(size=512) ** 2)
+RANKS = (np.arange(512) + 0.5) / 512
+
+
+@pytest.mark.parametrize(
+    ("tail", "told"),
+    [
+        (-1 / RANKS**2, "the mean is −∞: ℓ of prior draws has no mean"),
+        (-1 / RANKS**0.75, "not resolved: ℓ of prior draws has no variance"),
+        (NORMAL_TAIL[:99], "not resolved: 99 prior draws are too few"),
+    ],
+    ids=["no mean", "no variance", "few draws"],
+)
+def test_medians_lead_where_the_mean_of_logs_does_not_exist(tail, told):
+    """Without the check one far draw prints as a Jeffreys bound of 1e4 nats."""
+    real = np.random.default_rng(5).normal(-5, 0.3, 50)
+    real[7] = -1e6
+    dt = with_tail(real, tail)
+    table = bdmc.summary(dt)
+    row = table.loc[("real", "lower bound")]
+    assert row["value"] == pytest.approx(np.median(real))
+    assert row["error"] < 0.2
+    assert told in row["kind"]
+    gap = table.loc[("simulated", "jeffreys bound")]
+    medians = [np.median(each[:1] / 2) for each in (FORWARD, REVERSE)]
+    assert gap["value"] == pytest.approx(medians[1] - medians[0])
+    assert "no bound" in gap["kind"]
+    assert not row["valid"]
+    assert not gap["valid"]
+    assert table.loc[("simulated", "upper bound"), "valid"]
+    assert next(quantity for data, quantity in table.index if data == "real") == "certified lower"
+    assert any("rely on medians" in text for text in table.attrs["warnings"])
+
+
+def test_means_stay_where_they_exist():
+    real = np.random.default_rng(5).normal(-5, 0.3, 50)
+    table = bdmc.summary(with_tail(real, NORMAL_TAIL))
+    assert table.loc[("real", "lower bound"), "value"] == pytest.approx(real.mean())
+    assert table.loc[("real", "lower bound"), "valid"]
+    gap = table.loc[("simulated", "jeffreys bound")]
+    assert gap["value"] == pytest.approx((REVERSE[0].mean() - FORWARD[0].mean()) / 2)
+    # Next to the gap that of the medians
+    medians = [np.quantile(each[0] / 2, 0.5) for each in (FORWARD, REVERSE)]
+    assert gap["median"] == pytest.approx(medians[1] - medians[0])
+
+
+def test_a_few_weights_that_rule_get_no_error():
+    """64 chains of a spread of 5 nats, of which one or two decide the average."""
+    rows = np.random.default_rng(7).normal(-12.5, 5, (50, 64))
+    tables = [bdmc.summary(tree(real=row)).loc[("real", "evidence")] for row in rows]
+    assert not any(row["valid"] for row in tables)
+    assert np.isnan([row["error"] for row in tables]).all()
+    assert "effective sample size" in tables[0]["kind"]
+    # Twin: narrow weights keep theirs
+    good = bdmc.summary(tree(real=rows[0] / 10)).loc[("real", "evidence")]
+    assert good["valid"]
+    assert good["error"] < 0.2
+
+
+@pytest.mark.parametrize("noise", [0.0, 4e-9])
+def test_equal_weights_tell_nothing_of_what_was_missed(noise):
+    weights = -2.302585 + noise * np.random.default_rng(8).normal(size=64)
+    row = bdmc.summary(tree(real=weights)).loc[("real", "evidence")]
+    assert not row["valid"]
+    assert np.isnan(row["error"])
+    assert "tells nothing of what no chain has found" in row["kind"]
+    assert "tells nothing" in doubts(real=weights)
+
+
+@pytest.fixture(scope="module")
+def tempered():
+    rng = np.random.default_rng(1)
+    rbm = bdmc.rbm.RBM(np.zeros(6), np.zeros(4), rng.normal(size=(6, 4)))
+    return bdmc.temper(rbm, temperatures=5, draws=200, random_seed=1, progressbar=False)
+
+
+def test_results_of_temper_have_the_same_readers(tempered):
+    table = bdmc.evidence(tempered)
+    annealed = bdmc.evidence(tree(FORWARD, REVERSE))
+    assert list(table.columns) == list(annealed.columns)
+    assert table.index.names == annealed.index.names
+    (best,) = table.index[table["recommended"]]
+    assert best == ("tempering", 0, "RTS")
+    row = bdmc.summary(tempered).loc[("tempering", "evidence")]
+    assert (row["value"], row["error"]) == tuple(table.loc[best, ["value", "error"]])
+    assert bdmc.diagnose(tempered) == []
+    stuck = tempered.copy()
+    group = stuck["tempering"].dataset.copy()
+    group["place"] = 0 * group["place"]
+    stuck["tempering"] = xr.DataTree(group)
+    assert not bdmc.summary(stuck)["valid"].any()
+    assert "0 passages" in bdmc.diagnose(stuck)[0]
+
+
+@pytest.mark.parametrize("use", [bdmc.summary, bdmc.evidence, bdmc.certified])
+def test_missing_parts_are_named(use):
+    dt = tree(FORWARD, REVERSE)
+    del dt["reverse"]
+    with pytest.raises(ValueError, match="no group 'reverse', which sample_bdmc"):
+        use(dt)
+    dt = tree(FORWARD, REVERSE)
+    dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("prior_draws"))
+    with pytest.raises(ValueError, match="group 'forward' has no variable 'prior_draws'"):
+        use(dt)
+
+
+def test_a_missing_attribute_is_named():
+    dt = tree(FORWARD, REVERSE)
+    del dt.attrs["upper_bound"]
+    with pytest.raises(ValueError, match="no attribute 'upper_bound'"):
+        bdmc.summary(dt)
+
+
+def test_a_failing_diagnosis_loses_nothing(caplog):
+    dt = tree(FORWARD, REVERSE)
+    dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("log_weight"))
+    warn(dt)
+    assert "could not be diagnosed" in caplog.text
+    with pytest.raises(ValueError, match="log_weight"):  # which is what it does if asked
+        bdmc.diagnose(dt)
+
+
+def test_three_warnings_at_most_and_the_gravest_first(caplog):
+    weights = np.r_[RNG.normal(0, 0.2, 60), -500.0, -np.inf, 8, 9]
+    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
+    acceptance = {"lowest_acceptance": (("chain",), np.r_[0.001, np.full(63, 0.7)])}
+    dt = tree(real=weights, **diverged, **acceptance)
+    assert len(bdmc.diagnose(dt)) > 3
+    warn(dt)
+    assert [record.message for record in caplog.records] == bdmc.diagnose(dt)[:3]
+    assert "infinite" in caplog.records[0].message
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("compiled HMC(x)", 'step="nuts"'),
+        ("compiled NUTS(x)", "a reparametrised model"),
+        ("NUTS(x)", "a reparametrised model"),
+        ("Metropolis(x)", "another step method"),
+    ],
+)
+def test_the_remedy_is_one_that_is_left(step, told):
+    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
+    dt = tree(real=RNG.normal(0, 0.2, 33), **diverged)
+    dt.attrs["step"] = step
+    (message,) = bdmc.diagnose(dt)
+    assert told in message
+    assert (told == 'step="nuts"') == ('"nuts"' in message)
+
+
+@pytest.mark.parametrize("schedule", ["adaptive", "sigmoid"])
+def test_a_far_start_is_no_knot(schedule):
+    dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
+    dt.attrs["schedule"] = schedule
+    messages = [text for text in bdmc.diagnose(dt) if "open at beta = 0 " in text]
+    (message,) = messages
+    assert "far tail" in message
+    assert "kernel" not in message
+    assert ("adaptive" in message) == (schedule != "adaptive")
