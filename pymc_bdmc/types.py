@@ -76,8 +76,9 @@ class Chain:
         Gradients computed along the chain.
     end : Point
         The last state.
-    prior_draws : int
-        Draws from the prior until one had ℓ > −∞; 0 for a chain that did not start there.
+    prior_draws : int or ndarray of shape (A,)
+        Draws from the prior until one had ℓ > −∞, A times in a row where some have not; the first
+        such draw was the start. 0 for a chain that did not start there.
     """
 
     log_weight: float
@@ -86,7 +87,7 @@ class Chain:
     diverging: np.ndarray
     gradient_evaluations: int
     end: Point
-    prior_draws: int = 0
+    prior_draws: int | np.ndarray = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +98,9 @@ class AnnealingRun:
     ----------
     log_weight : ndarray of shape (C,)
         log w in nats; NaN for a chain that was not finished.
-    prior_draws : ndarray of shape (C,)
-        Draws from the prior until one had ℓ > −∞; 0 for a chain that did not start there.
+    prior_draws : ndarray of shape (C,) or (C, A)
+        Draws from the prior until one had ℓ > −∞, by chain, A times in a row where some have not;
+        0 for a chain that did not start there.
     lowest_acceptance : ndarray of shape (C,)
         Smallest mean acceptance over stretches of a chain.
     log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)

@@ -29,7 +29,7 @@ class Recorder:
 
     def __init__(self, n_chains: int, betas: np.ndarray):
         self._log_weight = np.full(n_chains, np.nan)
-        self._prior_draws = np.full(n_chains, np.nan)
+        self._prior_draws: dict[int, np.ndarray] = {}
         self._lowest_acceptance = np.full(n_chains, np.nan)
         self._mean, self._squares, self._acceptance = np.zeros((3, len(betas)))
         self._divergences = np.zeros(len(betas), dtype=int)
@@ -40,7 +40,7 @@ class Recorder:
     def add(self, place: int, chain: Chain) -> None:
         """Record the chain of that number."""
         self._log_weight[place] = chain.log_weight
-        self._prior_draws[place] = chain.prior_draws
+        self._prior_draws[place] = np.atleast_1d(chain.prior_draws)
         self._lowest_acceptance[place] = _lowest_acceptance(chain)
         self._divergences += chain.diverging
         self._gradients += chain.gradient_evaluations
@@ -72,7 +72,7 @@ class Recorder:
         blank = np.full(len(self._mean), np.nan)
         return AnnealingRun(
             self._log_weight,
-            self._prior_draws,
+            self._prior_draws_by_chain(),
             self._lowest_acceptance,
             self._mean if n else blank,
             np.sqrt(self._squares / n) if n else blank,
@@ -81,6 +81,14 @@ class Recorder:
             self._divergences,
             self._gradients,
         )
+
+    def _prior_draws_by_chain(self) -> np.ndarray:
+        """Shape (C,), or (C, A) where several starts were counted; NaN for what never came."""
+        n_counted = max(map(len, self._prior_draws.values()), default=1)
+        draws = np.full((len(self._log_weight), n_counted), np.nan)
+        for place, counted in self._prior_draws.items():
+            draws[place] = counted
+        return draws if n_counted > 1 else draws[:, 0]
 
 
 def _lowest_acceptance(chain: Chain) -> float:

@@ -17,6 +17,8 @@ LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
 LEARNING = 128
 """Draws that choose the scale of the moves and of the functions, and are not tested."""
+IMPOSSIBLE = 0.01
+"""Share of draws that may have no density, by rounding at an edge."""
 LEAPFROG_STEPS = 6
 STEP_SIZES = (0.1, 0.5)
 """Of the leapfrog, in units of m^(−1/4) times the scale of m elements; log-uniform between, so that
@@ -56,7 +58,7 @@ def exchangeability(
     dict of str to float
         p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number
         of comparisons, so that with right draws any of them is below α with a probability of at
-        most α. The key ``""`` is for log p. Empty if fewer than twice `LEARNING` draws have a
+        most α. The key ``""`` is for log p, and alone with 0 where draws are impossible. Empty if fewer than twice `LEARNING` draws have a
         finite log p and gradient.
 
     Examples
@@ -72,6 +74,8 @@ def exchangeability(
     True
     """
     values, gradients = log_density(thetas)
+    if np.mean(values == -np.inf) > IMPOSSIBLE:
+        return {"": 0.0}
     usable = np.isfinite(values)
     if gradients is not None:
         usable &= np.isfinite(gradients).all(axis=1)

@@ -155,8 +155,9 @@ def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
 
     Parameters
     ----------
-    n_draws : array_like of shape (n_chains,)
-        Draws until one was accepted; NaN or 0 where there was none.
+    n_draws : array_like of any shape
+        Draws until one was accepted, for every start or further acceptance that was waited for; NaN
+        or 0 where there was none.
 
     Returns
     -------

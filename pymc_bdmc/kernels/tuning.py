@@ -23,11 +23,14 @@ class Tuning:
         ``values[g][i]`` maps parameter names of step method i to values, as `Adaptation` reads.
     mean_log_likelihood : ndarray of shape (G + 1,)
         Mean of ℓ along the pilot, nats, at β = 0 (its start) and at ``betas``.
+    starts : int
+        Accepted prior draws of which a forward chain counts the trials.
     """
 
     betas: np.ndarray
     values: list[list[Values]]
     mean_log_likelihood: np.ndarray
+    starts: int = 1
 
     @property
     def path_betas(self) -> np.ndarray:

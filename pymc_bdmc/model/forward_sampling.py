@@ -20,14 +20,33 @@ from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point
 
-__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "ForwardSampler"]
+__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "starts_to_count"]
 
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
 
+MOST_STARTS, MOST_TRIALS = 64, 256
+"""Accepted prior draws, and about how many in all, by which a forward chain measures P(S)."""
+
 INTERPRETED = Mode("py", "fast_run").excluding("fusion")
 """For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
 operations would go element by element through Python."""
+
+
+def starts_to_count(accepted: int, drawn: int) -> int:
+    """Of how many accepted prior draws a forward chain should count the trials.
+
+    The more the smaller the error of log P(S), but in about `MOST_TRIALS` trials a chain. One where
+    no draw is rejected. Decided on other draws than those that are counted.
+
+    Parameters
+    ----------
+    accepted, drawn : int
+        Prior draws with ℓ > −∞, and all, that the pilot saw.
+    """
+    if accepted == drawn:
+        return 1
+    return max(1, min(MOST_STARTS, MOST_TRIALS * accepted // drawn))
 
 
 def _undefined(name: str) -> str:

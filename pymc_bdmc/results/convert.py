@@ -85,7 +85,8 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
     Returns
     -------
     Dataset
-        ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain);
+        ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain), the second
+        by ``start`` too where several were counted;
         ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
         ``divergences`` and ``step_size`` by (dataset, beta).
     """
@@ -98,11 +99,13 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
         "step_size": "step_size",
     }
     fields = {name: name for name in by_chain} | by_beta
-    data = {name: np.array([getattr(run, field) for run in runs]) for name, field in fields.items()}
+    data = {name: _stacked([getattr(run, field) for run in runs]) for name, field in fields.items()}
+    dims = {name: ["chain" if name in by_chain else "beta"] for name in fields}
+    dims["prior_draws"] += ["start"] * (data["prior_draws"].ndim - 2)
     return dict_to_dataset(
         data,
         sample_dims=["dataset"],
-        dims={name: ["chain" if name in by_chain else "beta"] for name in fields},
+        dims=dims,
         coords={"beta": betas},
         inference_library=pm,
         attrs={
@@ -110,6 +113,18 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
             "divergences": int(data["divergences"].sum()),
             "gradient_evaluations": sum(run.gradient_evaluations for run in runs),
         },
+    )
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """One array a row; where rows differ in their last axis, the shorter ones end in NaN."""
+    if len({array.shape for array in arrays}) == 1:
+        return np.array(arrays)
+    arrays = [array.reshape(len(array), -1) for array in arrays]
+    longest = max(array.shape[1] for array in arrays)
+    ends = [((0, 0), (0, longest - array.shape[1])) for array in arrays]
+    return np.array(
+        [np.pad(a, end, constant_values=np.nan) for a, end in zip(arrays, ends, strict=True)]
     )
 
 

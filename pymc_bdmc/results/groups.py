@@ -99,7 +99,7 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
     masses = xr.apply_ufunc(
         lambda row: tuple(log_prior_mass(row)),
         draws,
-        input_core_dims=[["chain"]],
+        input_core_dims=[[dim for dim in draws.dims if dim != "dataset"]],
         output_core_dims=[[], [], []],
         vectorize=True,
     )

@@ -8,6 +8,7 @@ import xarray as xr
 from scipy.special import softmax
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.results import convert
 from tests.models import Y_SCHOOLS
 
 
@@ -94,3 +95,9 @@ def test_models_with_masked_discrete_and_matrix_variables():
     assert dt["posterior"]["w"].shape == (1, 3, 2, 2)
     assert dt["posterior"]["y"].dims == ("chain", "draw", "k")
     assert set(dt["simulated"].data_vars) == {"z", "w", "y_unobserved", "y_observed"}
+
+
+def test_counts_of_different_lengths_end_in_nan():
+    stacked = convert._stacked([np.ones(2), np.ones((2, 3))])
+    np.testing.assert_array_equal(stacked[0], [[1, np.nan, np.nan]] * 2)
+    np.testing.assert_array_equal(stacked[1], np.ones((2, 3)))

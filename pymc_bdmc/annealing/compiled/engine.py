@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.compiled import HMC, METROPOLIS, NUTS
 from pymc_bdmc.kernels.state import MAX_TREE_DEPTH
-from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS
+from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, starts_to_count
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction
@@ -106,6 +107,7 @@ class CompiledEngine:
                     ells.append(ell)
                 if not thetas and spent > MAX_PRIOR_DRAWS:
                     raise self._impossible(draws, spent)
+        starts = starts_to_count(len(thetas), spent)
         thetas, ells = np.array(thetas[:PRIOR_DRAWS]), np.array(ells[:PRIOR_DRAWS])
         n = self.jitted.n_continuous
 
@@ -116,7 +118,7 @@ class CompiledEngine:
                 _TARGET_ACCEPTANCE[self._kind], rng, self._stop, ells, trace, gradients,
             )  # fmt: skip
 
-        return run_pilot(thetas, ells, move, n, rng)
+        return replace(run_pilot(thetas, ells, move, n, rng), starts=starts)
 
     def _draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of θ, one a row."""
@@ -135,8 +137,10 @@ class CompiledEngine:
     def _impossible(self, thetas: np.ndarray, n_draws: int) -> ValueError:
         return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
-    def _start(self, task: AnnealTask, n_fresh: int, rng) -> tuple[np.ndarray, np.ndarray, int]:
-        """θ where a chain starts, so many other prior draws, and the draws that the start took."""
+    def _start(
+        self, task: AnnealTask, n_fresh: int, rng
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
+        """θ where a chain starts, so many other prior draws, and the draws that starts took."""
         prior_draws = 0
         with self._lock:
             self.density.set_data(task.data)
@@ -152,7 +156,20 @@ class CompiledEngine:
             fresh = draws[place + 1 :]
             if place:
                 fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
-            return draws[place], fresh, prior_draws + place + 1
+            prior_draws += place + 1
+            if task.tuning.starts > 1:
+                prior_draws = np.array([prior_draws, *self._trials(task.tuning.starts - 1, rng)])
+            return draws[place], fresh, prior_draws
+
+    def _trials(self, n: int, rng: np.random.Generator) -> list[int]:
+        """Numbers of prior draws until one lies in S, n times in a row."""
+        trials, waited = [], 0
+        while len(trials) < n:
+            draws = self._draw_prior(MOST_TRIALS, rng)
+            places = [place for place, _ in self._supported(draws)]
+            trials += np.diff([-1 - waited, *places]).tolist()
+            waited = len(draws) - 1 - places[-1] if places else waited + len(draws)
+        return trials[:n]
 
     def run_chain(self, task: AnnealTask) -> Chain | None:
         """One annealing chain from its own start; None if it was stopped.

@@ -45,6 +45,8 @@ class PathTuning:
         β from 0 to 1 and E_β[ℓ] there, nats.
     gradient_evaluations : int
         Cost of the pilot.
+    starts : int
+        Accepted prior draws of which a forward chain counts the trials.
     """
 
     betas: np.ndarray
@@ -57,6 +59,7 @@ class PathTuning:
     path_betas: np.ndarray
     mean_log_likelihood: np.ndarray
     gradient_evaluations: int
+    starts: int = 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row below each β, and how far β is on the way to the next row, in log β."""

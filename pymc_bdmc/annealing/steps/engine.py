@@ -11,10 +11,14 @@ from pymc_bdmc.annealing.steps.pilot import PILOT_CHAINS, combine, pilot_betas, 
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.model.forward_sampling import starts_to_count
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction, Point
 
 __all__ = ["StepEngine"]
+
+COUNTED_STARTS = 20
+"""Starts by which a pilot judges how often the data or a transform reject a prior draw."""
 
 
 class StepEngine:
@@ -81,7 +85,9 @@ class StepEngine:
         start, _ = self.density.draw_prior(rng)
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
-        return pilot_run(self.density, self.steps, pilot_betas(self.betas), start, rng)
+        tuning = pilot_run(self.density, self.steps, pilot_betas(self.betas), start, rng)
+        n_drawn = sum(self.density.draw_prior(rng)[1] for _ in range(COUNTED_STARTS))
+        return replace(tuning, starts=starts_to_count(COUNTED_STARTS, n_drawn))
 
     def kernel(
         self, tuning: Tuning, direction: Direction, betas: np.ndarray | None = None
@@ -109,11 +115,13 @@ class StepEngine:
         rng = np.random.default_rng(task.seed)
         kernel = self.kernel(task.tuning, task.direction, task.betas)
         if task.direction is Direction.FORWARD:
-            start, prior_draws = self.density.draw_prior(rng)
+            start, *prior_draws = self.density.draw_prior(rng)
+            for _ in range(task.tuning.starts - 1):
+                prior_draws.append(self.density.draw_prior(rng)[1])
         else:
-            start, prior_draws = task.start, 0
+            start, prior_draws = task.start, [0]
         kernel.reset(rng)
         for _ in range(task.burn_in):
             start, _ = kernel.step(len(task.betas) - 1, start)
         chain = anneal(kernel, self.log_likelihood, task.betas, start, task.direction)
-        return replace(chain, prior_draws=prior_draws)
+        return replace(chain, prior_draws=np.array(prior_draws))

@@ -79,4 +79,5 @@ def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
         for stage in zip(*(tuning.values for tuning in tunings), strict=True)
     ]
     means = np.mean([tuning.mean_log_likelihood for tuning in tunings], axis=0)
-    return Tuning(tunings[0].betas, values, means)
+    starts = min(tuning.starts for tuning in tunings)
+    return Tuning(tunings[0].betas, values, means, starts)

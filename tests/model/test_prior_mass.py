@@ -1,0 +1,62 @@
+"""P(S) of a cut prior is measured by many more prior draws than there are chains."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.distributions import transforms
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.model.forward_sampling import starts_to_count
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.groups import data_sets
+
+
+@pytest.fixture(scope="module")
+def cut():
+    """Three ordered normal variables: P(S) = 1/6."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=3, transform=transforms.ordered)
+        pm.Normal("y", x, 1.0, observed=[-1.0, 0.0, 1.0])
+    return model
+
+
+def test_how_many_starts_are_counted():
+    assert starts_to_count(512, 512) == 1  # nothing is rejected
+    assert starts_to_count(500, 512) == 64
+    assert starts_to_count(100, 600) == 42
+    assert starts_to_count(3, 5000) == 1
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+def test_the_prior_mass_is_known_well(cut, step):
+    """Within 4 standard errors of log(1/6) (α = 6e-5), which are 0.04: 16 starts give 0.23."""
+    dt = bdmc.sample_bdmc(
+        cut, chains=16, temperatures=5, simulate=None, step=step, random_seed=1, cores=1,
+        progressbar=False,
+    )  # fmt: skip
+    draws = dt["real"]["prior_draws"]
+    assert draws.dims == ("chain", "start")
+    mass = log_prior_mass(draws.values)
+    assert mass.error < 0.05
+    assert abs(mass.estimate - np.log(1 / 6)) < 4 * mass.error
+    (found,) = data_sets(dt)
+    assert found[-1].size == draws.size
+    assert np.isfinite(bdmc.certified(dt)["lower"]).all()
+
+
+@pytest.mark.parametrize("batch", [4, 256])
+def test_trials_go_on_from_batch_to_batch(cut, batch, monkeypatch):
+    """Geometric with P = 1/6: mean and P(1), α = 6e-5 each; a count anew in each batch fails."""
+    monkeypatch.setattr("pymc_bdmc.annealing.compiled.engine.MOST_TRIALS", batch)
+    engine = CompiledEngine(TemperedDensity(cut), "metropolis")
+    trials = np.array(engine._trials(3000, np.random.default_rng(1)))
+
+    def z(trials):
+        mean = (trials.mean() - 6) / np.sqrt(30 / len(trials))
+        ones = (np.mean(trials == 1) - 1 / 6) / np.sqrt(5 / 36 / len(trials))
+        return max(abs(mean), abs(ones))
+
+    assert z(trials) < 4
+    assert z((trials - 1) % 4 + 1) > 4
