@@ -127,7 +127,9 @@ def sample_bdmc(
         Only with ``target_gap``. Seconds; a round that would not fit, together with the one that
         confirms it, is not begun. The first round is, and so is one that confirms.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        One seed gives one result, for any ``cores``.
+        One seed gives one result for any ``cores`` on one machine; to rounding, where the model
+        is compiled for the first time: PyTensor's arithmetic is optimised anew around what its
+        cache holds.
     cores : int, optional
         Threads, or processes for PyMC's step methods; never more than there are chains. Default:
         as many as the machine has, at most 4.

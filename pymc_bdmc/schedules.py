@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -305,7 +306,7 @@ def make_schedule(
             f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
     if not np.ndim(temperatures):
-        return SCHEDULES[schedule](temperatures)
+        return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:
         raise ValueError(
             f"schedule: {schedule!r} says nothing where the temperatures are given one by one; "

@@ -10,6 +10,7 @@ __all__ = [
     "HISTORY",
     "competence",
     "deviations_of",
+    "has_draws",
     "history_of",
     "jitted_function",
     "log_step_size_of",
@@ -37,6 +38,11 @@ def jitted_function(function) -> Callable:
 def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
     """What a step method class says of a variable, whether or not it asks for a gradient."""
     return cls._competence(rv, has_gradient)
+
+
+def has_draws(op) -> bool:
+    """Whether a CustomDist was given a `random`; PyMC puts a function that raises in its place."""
+    return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
 
 
 def log_step_size_of(step) -> float:

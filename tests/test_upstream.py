@@ -29,6 +29,18 @@ def test_jitted_function_computes_what_the_function_does():
         np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
+def test_has_draws():
+    def random(mu, rng=None, size=None):
+        return rng.normal(mu, size=size)
+
+    def logp(value, mu):
+        return -((value - mu) ** 2)
+
+    for given in (random, None):
+        rv = pm.CustomDist.dist(0.0, logp=logp, random=given)
+        assert upstream.has_draws(rv.owner.op) == (given is not None)
+
+
 def test_log_step_size(model):
     step = pm.NUTS(model=model)
     upstream.set_log_step_size(step, np.log(0.25))
@@ -72,7 +84,7 @@ def test_no_other_file_touches_private_attributes():
     """Ours may be written as `self._x`, or on an object of a class of the same file."""
     root = Path(pymc_bdmc.__file__).parent
     allowed = {"_asdict", "_fields", "_replace"}  # public, in a NamedTuple
-    allowed |= {"_processes"}  # of the standard library's executor
+    allowed |= {"_exit", "_processes"}  # of the standard library
     for path in root.rglob("*.py"):
         text = path.read_text()
         for node in ast.walk(ast.parse(text)):

@@ -22,6 +22,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 
+from pymc_bdmc.upstream import has_draws
+
 __all__ = [
     "check_model",
     "check_simulable",
@@ -83,7 +85,7 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
             )
         if rv in model.observed_RVs:
             continue
-        if isinstance(op, CustomDistRV) and not _has_draws(op):
+        if isinstance(op, CustomDistRV) and not has_draws(op):
             raise ValueError(
                 f"{rv.name}: its prior has a log density but no random draws. If it is a proper "
                 "prior, pass random=... or dist=... to pm.CustomDist; with an improper prior the "
@@ -116,11 +118,6 @@ def explain_atoms(name: str, reason: str) -> str:
         "a discrete variable choose between them; of data such as censored ones, drop the "
         "missing values."
     )
-
-
-def _has_draws(op: CustomDistRV) -> bool:
-    """Whether a `random` was given; PyMC puts a function that raises in its place."""
-    return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
 
 
 _WRONG_CAR = (
