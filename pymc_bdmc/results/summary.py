@@ -83,7 +83,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     rows = _tempered_rows(dt) if is_tempered(dt) else _annealed_rows(dt)
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
-    table = table.sort_index(level="data", ascending=False, sort_remaining=False)
+    table = table.sort_index(level="data", sort_remaining=False)
     table.attrs["warnings"] = diagnose(dt)
     return table
 
