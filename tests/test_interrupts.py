@@ -215,7 +215,7 @@ for phase, step in [*((name, None) for name in longest), *in_processes]:
         dt = pm.sample_bdmc(
             model, chains=20, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
             simulate="hyperparameters" if phase == "_fit" else "prior", step=step, random_seed=1,
-            max_temperatures=10**7, progressbar=False,
+            progressbar=False,
         )
         timer.cancel()
         assert len(bdmc.summary(dt)) > 0

@@ -14,9 +14,6 @@ import pytest
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.interrupts import interruptible
 
-MANY = 10**5
-"""More threads or processes than a machine can start."""
-
 
 class Sleep:
     def __init__(self, seconds):
@@ -63,7 +60,7 @@ def test_no_more_threads_than_tasks():
             return 0
 
     before = threading.active_count()
-    with interruptible() as stop, ThreadPool(None, MANY, stop) as pool:
+    with interruptible() as stop, ThreadPool(None, 1000, stop) as pool:
         assert len(list(pool.run([Count() for _ in range(3)]))) == 3
     assert max(seen) <= before + 3
 
@@ -78,7 +75,7 @@ def test_no_more_processes_than_chains(monkeypatch):
     monkeypatch.setattr(WorkerPool, "__init__", noted)
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=0.5)
-    pm.sample_bdmc(model, chains=3, temperatures=5, step=pm.Metropolis, simulate=None, cores=MANY,
+    pm.sample_bdmc(model, chains=3, temperatures=5, step=pm.Metropolis, simulate=None, cores=50,
                    progressbar=False)  # fmt: skip
     assert asked == [3]
 
