@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeGuard, cast
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def entropy_of(random_seed: RandomSeed) -> Entropy:
     [7, 8]
     """
     if random_seed is None:
-        return np.random.SeedSequence().entropy
+        return cast(int, np.random.SeedSequence().entropy)
     if isinstance(random_seed, np.random.Generator):
         return int(random_seed.integers(2**63))
     if isinstance(random_seed, np.random.SeedSequence):
@@ -60,8 +61,8 @@ def entropy_of(random_seed: RandomSeed) -> Entropy:
     )
 
 
-def _is_whole(seed: object) -> bool:
-    return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0
+def _is_whole(seed: object) -> TypeGuard[int]:
+    return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and bool(seed >= 0)
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
