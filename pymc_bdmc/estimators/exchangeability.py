@@ -58,8 +58,8 @@ def exchangeability(
     dict of str to float
         p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number
         of comparisons, so that with right draws any of them is below α with a probability of at
-        most α. The key ``""`` is for log p, and alone with 0 where draws are impossible. Empty if fewer than twice `LEARNING` draws have a
-        finite log p and gradient.
+        most α. The key ``""`` is for log p; it alone, with 0, where draws lie outside
+        the support. Empty if fewer than twice `LEARNING` draws have a finite log p and gradient.
 
     Examples
     --------
