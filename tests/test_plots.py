@@ -194,6 +194,8 @@ def test_plots_of_an_interrupted_run(works, parts):
     real = dt["real"]["log_weight"].values
     drawn = line.get_ydata()[~np.isnan(line.get_ydata())]
     assert drawn[-1] == pytest.approx(jarzynski_forward(real[~np.isnan(real)]).value)
+    last = line.get_xdata()[~np.isnan(line.get_ydata())][-1]
+    assert last <= np.log10(20.01)  # no chain beyond those that were finished
 
 
 def test_nothing_finished_is_nothing_to_draw(works):

@@ -97,8 +97,14 @@ def estimates(
     packed = {title: finished_first(each) for title, each in panels(dt).items()}
     for size in sizes:
         for title, each in packed.items():
+            finished = {
+                (data, dataset): max(map(np.size, rows))
+                for data, dataset, *rows, _ in data_sets(each)
+            }
             table = evidence(each.isel(chain=slice(size)), "all")
             for (data, dataset), rows in table.groupby(level=["data", "dataset"], sort=False):
+                if size is not None and size > finished[data, dataset]:
+                    continue
                 several = data == "simulated" and each["forward"].sizes["dataset"] > 1
                 name = f"{data} {dataset}" if several else data
                 key = f"{title}, {name}" if title else name
