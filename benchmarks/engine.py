@@ -38,7 +38,7 @@ def overhead(name: str) -> tuple:
     for task in annealer.tasks(1000, BLOCKS):
         seconds, chain = timed(task.run, engine)
         n, end = chain.gradient_evaluations, jitted.ravel(chain.end)
-        scales = task.tuning.between(task.tuning.scales, task.betas)
+        scales = task.tuning.at(task.betas).scales
         thetas = end + scales * rng.normal(size=scales.shape)
         bare(jitted.with_gradient, thetas, data, *gradients, 1)
         plain, _ = timed(bare, jitted.with_gradient, thetas, data, *gradients, n)

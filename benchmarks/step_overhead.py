@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.annealing import StepEngine, anneal
+from pymc_bdmc.annealing import PilotTask, StepEngine, anneal
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction
 
@@ -35,7 +35,7 @@ def measure(build, step, blocks: int, length: int) -> tuple[float, float]:
     betas = np.r_[0.0, np.full(length, 0.5)]  # one β throughout: both do exactly the same work
     density = TemperedDensity(build())
     engine = StepEngine(density, np.array([0.0, 0.5, 1.0]), step)
-    tuning = engine.pilot(np.random.default_rng(1))
+    tuning = engine.pilot(PilotTask(density.data, np.random.SeedSequence(1)))
     engine.betas = betas
     kernel = engine.kernel(tuning, Direction.FORWARD)
     bare, ratios = [], []

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import signature
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, run_pilots
+from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, pilot_all
 from pymc_bdmc.arguments import (
     check_choice,
     check_counts,
@@ -222,7 +223,7 @@ def sample_bdmc(
     compiled = time.perf_counter()
     with interruptible() as stop:
         with engine.pool(min(n_cores, chains * len(runs)), stop) as pool:
-            run_pilots(pool, engine, runs, plan)
+            pilot_all(pool, engine, runs, plan)
             rounds = anneal_in_rounds(pool, runs, first, is_adaptive, plan)
 
         last = rounds[-1]
@@ -323,12 +324,17 @@ def _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs) -> 
     for group, annealed in last.runs.items():
         tunings = [run.tuning for run in runs if run.group == group]
         pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+        drawn = [tuning.prior_log_likelihood for tuning in tunings]
         groups[group] = annealing_dataset(annealed, betas).assign(
             pilot_log_likelihood=(
                 ("dataset", "beta"), np.array([mean_between(betas, *pilot) for pilot in pilots])
             ),
             thermodynamic_length=(
                 "dataset", np.array([thermodynamic_length(*pilot) for pilot in pilots])
+            ),
+            prior_log_likelihood=(
+                ("dataset", "prior_draw"),
+                np.array(list(zip_longest(*drawn, fillvalue=np.nan))).T,
             ),
         )  # fmt: skip
     if "real" in groups:

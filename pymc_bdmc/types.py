@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["AnnealingRun", "Chain", "Direction", "Kernel", "Move", "Point"]
+__all__ = ["AnnealingRun", "Chain", "Direction", "Kernel", "Move", "Point", "Tuning"]
 
 Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
@@ -37,8 +37,8 @@ class Direction(StrEnum):
 class Move(NamedTuple):
     """What one kernel application reports besides the new point."""
 
-    acceptance: float
-    """Acceptance statistic in [0, 1]; NaN where the kernel has none."""
+    acceptance: float | tuple[float, ...]
+    """Acceptance statistic in [0, 1], or one of every part of a composition; NaN without any."""
     diverging: bool
     """Whether a Hamiltonian trajectory diverged."""
     gradient_evaluations: int
@@ -58,6 +58,23 @@ class Kernel(Protocol):
         """Return the kernel with K_t† in the place of every K_t."""
 
 
+class Tuning(Protocol):
+    """What pilots find on one data set: how to tune the kernels, and what the path is like."""
+
+    path_betas: np.ndarray
+    """From 0 to 1, shape (F,)."""
+    mean_log_likelihood: np.ndarray
+    """E_β[ℓ] at ``path_betas``, nats."""
+    prior_log_likelihood: np.ndarray
+    """ℓ of draws from the prior restricted to ℓ > −∞, nats, shape (N,)."""
+
+    starts: int
+    """Accepted prior draws of which a forward chain counts the trials."""
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """One finished annealing run.
@@ -68,8 +85,8 @@ class Chain:
         log w in nats, in both directions the estimate of log Z − log P(S).
     log_likelihood : ndarray of shape (T + 1,)
         ℓ of the state at each temperature, nats.
-    acceptance : ndarray of shape (T + 1,)
-        Acceptance statistic of K_t, NaN at t = 0 and where the kernel has none.
+    acceptance : ndarray of shape (T + 1, P)
+        Acceptance statistic of the P parts of K_t; NaN at t = 0 and where a part has none.
     diverging : ndarray of shape (T + 1,)
         Whether K_t diverged.
     gradient_evaluations : int
@@ -102,11 +119,13 @@ class AnnealingRun:
         Draws from the prior until one had ℓ > −∞, by chain, A times in a row where some have not;
         0 for a chain that did not start there.
     lowest_acceptance : ndarray of shape (C,)
-        Smallest mean acceptance over stretches of a chain.
+        Smallest mean acceptance over stretches of a chain, of the part of the kernel where it is
+        the smallest.
     log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
         Mean and standard deviation of ℓ over chains at each temperature, nats.
     acceptance, step_size : ndarray of shape (T + 1,)
-        Mean acceptance statistic and step size of K_t; NaN where there is none.
+        Acceptance statistic, mean over chains and parts, and step size of K_t; NaN where there is
+        none.
     divergences : ndarray of int, shape (T + 1,)
         Number of chains in which K_t diverged.
     gradient_evaluations : int

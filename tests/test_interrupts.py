@@ -184,7 +184,7 @@ with pm.Model() as model:
     x = pm.Normal("x", shape=3)
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
-longest = dict(make_engine=1.0, _fit=1.5, run_pilots=0.02, anneal_in_rounds=1.5, _to_datatree=0.03)
+longest = dict(make_engine=1.0, _fit=1.5, pilot_all=0.02, anneal_in_rounds=1.5, _to_datatree=0.03)
 functions = {name: getattr(sampling, name) for name in longest}
 finished = ChainProgress.finished
 
@@ -194,7 +194,7 @@ def count(self, *args):
     finished(self, *args)
 
 ChainProgress.finished = count
-in_processes = [("run_pilots", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
+in_processes = [("pilot_all", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
 for phase, step in [*((name, None) for name in longest), *in_processes]:
     pressed, n_finished = [], 0
 

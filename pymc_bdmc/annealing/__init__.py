@@ -3,11 +3,11 @@
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.driver import anneal
-from pymc_bdmc.annealing.engines import Engine, make_engine
+from pymc_bdmc.annealing.engines import make_engine
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.annealing.record import Recorder
 from pymc_bdmc.annealing.steps.engine import StepEngine
-from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
 
 __all__ = [
     "AnnealTask",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_bdmc.types import Chain, Direction, Kernel, Point
+from pymc_bdmc.types import Chain, Direction, Kernel, Move, Point
 
 __all__ = ["anneal"]
 
@@ -60,15 +60,19 @@ def anneal(
     """
     n_temperatures = len(betas) - 1
     path = np.empty(n_temperatures + 1)
-    acceptance = np.full(n_temperatures + 1, np.nan)
-    diverging = np.zeros(n_temperatures + 1, dtype=bool)
-    gradient_evaluations = 0
+    moves: dict[int, Move] = {}
     point = start
     path[direction.start(n_temperatures)] = log_likelihood(point)
     for t, arrival in direction.moves(n_temperatures):
-        point, move = kernel.step(t, point)
+        point, moves[t] = kernel.step(t, point)
         path[arrival] = log_likelihood(point)
-        acceptance[t], diverging[t] = move.acceptance, move.diverging
-        gradient_evaluations += move.gradient_evaluations
-    log_weight = float(np.diff(betas) @ path[:-1])
-    return Chain(log_weight, path, acceptance, diverging, gradient_evaluations, point)
+    reports = [moves[t] for t in range(1, n_temperatures + 1)]
+    acceptance = np.array([np.atleast_1d(move.acceptance) for move in reports])
+    return Chain(
+        float(np.diff(betas) @ path[:-1]),
+        path,
+        np.pad(acceptance, ((1, 0), (0, 0)), constant_values=np.nan),
+        np.array([False, *(move.diverging for move in reports)]),
+        sum(move.gradient_evaluations for move in reports),
+        point,
+    )

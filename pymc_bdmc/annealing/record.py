@@ -41,7 +41,7 @@ class Recorder:
         """Record the chain of that number."""
         self._log_weight[place] = chain.log_weight
         self._prior_draws[place] = np.atleast_1d(chain.prior_draws)
-        self._lowest_acceptance[place] = _lowest_acceptance(chain)
+        self._lowest_acceptance[place] = _lowest_acceptance(_known_parts(chain))
         self._divergences += chain.diverging
         self._gradients += chain.gradient_evaluations
         self.ends[place] = chain.end
@@ -57,7 +57,8 @@ class Recorder:
             deviation = chain.log_likelihood - self._mean
             self._mean += deviation / self._n_added
             self._squares += deviation * (chain.log_likelihood - self._mean)
-        self._acceptance += chain.acceptance
+        known = _known_parts(chain)
+        self._acceptance += known.mean(axis=1) if known.size else np.nan
 
     @property
     def n_finished(self) -> int:
@@ -91,12 +92,19 @@ class Recorder:
         return draws if n_counted > 1 else draws[:, 0]
 
 
-def _lowest_acceptance(chain: Chain) -> float:
-    """Smallest mean acceptance over stretches of a chain; NaN where the kernel has none.
+def _known_parts(chain: Chain) -> np.ndarray:
+    """Acceptance of those parts of the kernel that have one, shape (T + 1, number of them)."""
+    return chain.acceptance[:, ~np.isnan(chain.acceptance[1:]).all(axis=0)]
+
+
+def _lowest_acceptance(acceptance: np.ndarray) -> float:
+    """Smallest mean acceptance over stretches of a chain and parts of the kernel; NaN without any.
 
     A stretch is a quarter of the chain but long enough that a kernel that accepts every tenth
     proposal practically never rejects all of it.
     """
-    n_stretches = max(1, min(4, (len(chain.acceptance) - 1) // _MIN_STRETCH))
-    stretches = np.array_split(chain.acceptance[1:], n_stretches)
-    return float(np.min([np.mean(stretch) for stretch in stretches]))
+    if not acceptance.size:
+        return np.nan
+    n_stretches = max(1, min(4, (len(acceptance) - 1) // _MIN_STRETCH))
+    stretches = np.array_split(acceptance[1:], n_stretches)
+    return float(np.min([stretch.mean(axis=0) for stretch in stretches]))

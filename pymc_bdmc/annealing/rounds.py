@@ -12,19 +12,17 @@ import numpy as np
 from pymc_bdmc.annealing import (
     AnnealTask,
     Engine,
-    PathTuning,
     PilotTask,
     Recorder,
 )
 from pymc_bdmc.estimators import jeffreys_bound
-from pymc_bdmc.kernels import Tuning
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.streams import Entropy, Purpose, stream
-from pymc_bdmc.types import AnnealingRun, Direction, Point
+from pymc_bdmc.types import AnnealingRun, Direction, Point, Tuning
 
-__all__ = ["Plan", "Round", "Run", "anneal_in_rounds", "run_pilots"]
+__all__ = ["Plan", "Round", "Run", "anneal_in_rounds", "pilot_all"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -53,7 +51,7 @@ class Run:
     data: Mapping[str, np.ndarray]
     source: Simulated | None = None
     """Where reverse chains start."""
-    tuning: Tuning | PathTuning | None = None
+    tuning: Tuning | None = None
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
@@ -96,7 +94,7 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
-def run_pilots(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
+def pilot_all(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses.
 
     Raises

@@ -1,15 +1,16 @@
 """Transition kernels along the path, their reversal, and their tuning per temperature."""
 
 from pymc_bdmc.kernels.adaptations import Adaptation, adaptation
-from pymc_bdmc.kernels.steps import STEP_NAMES, StepFactory, StepKernel, build_steps
-from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.kernels.registry import KERNELS
+from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps
+from pymc_bdmc.kernels.tuning import StepTuning
 
 __all__ = [
-    "STEP_NAMES",
+    "KERNELS",
     "Adaptation",
     "StepFactory",
     "StepKernel",
-    "Tuning",
+    "StepTuning",
     "adaptation",
     "build_steps",
 ]

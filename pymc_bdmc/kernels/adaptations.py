@@ -13,6 +13,7 @@ from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
 from pymc.step_methods.metropolis import (
     BinaryGibbsMetropolis,
+    BinaryMetropolis,
     CategoricalGibbsMetropolis,
     DEMetropolisZ,
     Metropolis,
@@ -43,19 +44,19 @@ class Adaptation:
     def restart(self, step) -> None:
         """Begin a new stage of adaptation from the present values."""
 
-    def merge(self, found: Sequence[Values]) -> Values:
+    def merge(self, chains: Sequence[Values]) -> Values:
         """Join what independent pilot chains found at one temperature."""
-        return {name: np.mean([values[name] for values in found], axis=0) for name in found[0]}
+        return {name: np.mean([values[name] for values in chains], axis=0) for name in chains[0]}
 
 
 class _Hamiltonian(Adaptation):
     """Log step size, and the standard deviations that make the diagonal metric."""
 
     def read(self, step):
-        found = {"step_size": upstream.log_step_size_of(step)}
+        values = {"step_size": upstream.log_step_size_of(step)}
         if isinstance(step.potential, QuadPotentialDiagAdapt):  # else the metric is the user's
-            found["stds"] = upstream.deviations_of(step.potential)
-        return found
+            values["stds"] = upstream.deviations_of(step.potential)
+        return values
 
     def write(self, step, values):
         upstream.set_log_step_size(step, values["step_size"])
@@ -108,9 +109,9 @@ class _DifferentialEvolution(_MetropolisScale):
         super().write(step, values)
         upstream.set_history(step, _FixedHistory(values["history"]))
 
-    def merge(self, found):
+    def merge(self, chains):
         # Differences of averaged states would be too short: keep one chain's.
-        return super().merge(found) | {"history": found[0]["history"]}
+        return super().merge(chains) | {"history": chains[0]["history"]}
 
 
 class _FixedHistory:
@@ -140,12 +141,20 @@ def adaptation(step) -> Adaptation:
 
 
 for _class, _access in {
-    BaseHMC: _Hamiltonian("step_size"),
+    BaseHMC: _Hamiltonian("step_size", "iter_count"),
     Metropolis: _MetropolisScale(
-        "scaling", "accept_rate_iter", "accepted_iter", "accepted_sum", "enum_dims"
+        "scaling",
+        "accept_rate_iter",
+        "accepted_iter",
+        "accepted_sum",
+        "enum_dims",
+        "steps_until_tune",
     ),
     Slice: _SliceWidth("w"),
-    DEMetropolisZ: _DifferentialEvolution("scaling", upstream.HISTORY),
+    DEMetropolisZ: _DifferentialEvolution(
+        "scaling", "accepted", "steps_until_tune", upstream.HISTORY
+    ),
+    BinaryMetropolis: Adaptation("accepted"),
     BinaryGibbsMetropolis: Adaptation("order"),
     CategoricalGibbsMetropolis: Adaptation("dimcats"),
 }.items():

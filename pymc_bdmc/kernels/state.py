@@ -1,14 +1,18 @@
-"""States of the compiled chains, and the memory that their transitions need."""
+"""What the compiled kernels take: a target, parameters, a state, and memory to work in."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.metric import Metric
 
 __all__ = [
     "MAX_TREE_DEPTH",
+    "Parameters",
     "State",
+    "Target",
     "Workspace",
     "copy",
     "evaluate",
@@ -19,6 +23,29 @@ __all__ = [
 ]
 
 MAX_TREE_DEPTH = 10
+
+
+class Target(NamedTuple):
+    """The path of densities on some data; f_β is made of its two terms."""
+
+    with_gradient: Callable
+    """Function of `JittedDensity`; the one without gradients where none are needed."""
+    without_gradient: Callable
+    data: np.ndarray
+    """Flat."""
+    categories: np.ndarray
+    """Number of values of every discrete element, 0 where it is unlimited. In θ they come last."""
+
+
+class Parameters(NamedTuple):
+    """What a kernel uses at one β, chosen before the chain starts."""
+
+    metric: Metric
+    """Of the continuous elements."""
+    step_size: float
+    """In units of the metric."""
+    widths: np.ndarray
+    """Standard deviations of the discrete elements."""
 
 
 class State(NamedTuple):

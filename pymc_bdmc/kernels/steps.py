@@ -14,29 +14,24 @@ from pymc.step_methods import (
     CategoricalGibbsMetropolis,
     CompoundStep,
     DEMetropolis,
-    HamiltonianMC,
     Metropolis,
     Slice,
 )
 from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
-from pymc.step_methods.hmc import NUTS
 from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
 from pymc_bdmc.kernels.adaptations import adaptation
-from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.kernels.registry import KERNELS
+from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Move, Point
 from pymc_bdmc.upstream import competence
 
-__all__ = ["STEP_NAMES", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
+__all__ = ["StepFactory", "StepKernel", "build_steps", "check_frozen"]
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """A step method class, or a `functools.partial` of one with some of its options set."""
-
-
-STEP_NAMES = {"nuts": NUTS, "hmc": HamiltonianMC, "metropolis": Metropolis}
-"""What a name stands for where no compiled kernel can run."""
 
 
 def build_steps(
@@ -65,13 +60,7 @@ def build_steps(
         is known not to leave its target invariant.
     """
     model = density.model
-    if isinstance(step, str):
-        if step not in STEP_NAMES:
-            raise ValueError(f"step: unknown name {step!r}; choose one of {list(STEP_NAMES)}.")
-        step = STEP_NAMES[step]
-    if isinstance(step, Sequence) and not step:
-        raise ValueError("step: an empty sequence; None lets the library choose.")
-    factories = () if step is None else step if isinstance(step, Sequence) else (step,)
+    factories = _factories(step)
     for factory in factories:
         _refuse_instance(factory)
     by_class = {_step_class(factory): factory for factory in factories}
@@ -95,6 +84,21 @@ def build_steps(
     for part in steps:
         _refuse_invalid(part)
     return steps
+
+
+def _factories(step: str | StepFactory | Sequence[StepFactory] | None) -> Sequence[StepFactory]:
+    """What is asked for, by name or not; nothing for PyMC's own choice."""
+    if step is None:
+        return ()
+    if isinstance(step, str):
+        if step not in KERNELS:
+            raise ValueError(f"step: unknown name {step!r}; choose one of {list(KERNELS)}.")
+        return (KERNELS[step].step_method,)
+    if not isinstance(step, Sequence):
+        return (step,)
+    if not step:
+        raise ValueError("step: an empty sequence; None lets the library choose.")
+    return step
 
 
 def _step_class(factory: StepFactory) -> type:
@@ -166,7 +170,7 @@ class StepKernel:
         In the order of application.
     betas : ndarray of shape (T + 1,)
         Inverse temperature of every K_t; entry 0 is not used.
-    tuning : Tuning
+    tuning : StepTuning
         Parameters of the step methods at every t.
     """
 
@@ -175,7 +179,7 @@ class StepKernel:
         density: TemperedDensity,
         steps: Sequence[BlockedStep],
         betas: np.ndarray,
-        tuning: Tuning,
+        tuning: StepTuning,
     ):
         self._density = density
         self._betas = betas.tolist()
@@ -201,11 +205,12 @@ class StepKernel:
     def step(self, t: int, point: Point) -> tuple[Point, Move]:
         """Apply K_t to a point."""
         self.tune(self._betas[t])
-        stats = []
+        present, moves = point, []
         for step in self.steps:
-            point, reported = step.step(point)
-            stats.extend(reported)
-        return point, _summarize(stats)
+            present, stats = step.step(present)
+            moves.append(_summarize(stats))
+        acceptance, diverging, gradients = zip(*moves, strict=True)
+        return present, Move(acceptance, any(diverging), sum(gradients))
 
     def tune(self, beta: float) -> None:
         """Aim the step methods at f_β, with the parameters that the pilot found for it."""
@@ -263,7 +268,7 @@ def _reversed_scan(step: Slice) -> Slice:
 
 
 def _summarize(stats: Sequence[Mapping]) -> Move:
-    """Merge the statistics of the step methods that made one move."""
+    """What the statistics of one step method say."""
     rates, diverging, gradients = [], False, 0
     for stat in stats:
         for key in ("mean_tree_accept", "accepted", "accept"):
@@ -283,14 +288,15 @@ def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Gene
     ValueError
         Names the step method and the attribute that changed.
     """
+    present = point
     for step in steps:
         # PyMC's own are known; others may adapt once in a while only, commonly in 100 steps.
         n_steps = 5 if type(step).__module__.startswith("pymc.") else 120
         step.setup_chain(rng.spawn(1)[0], tune=0, draws=n_steps)
-        point, _ = step.step(point)  # the first step may give the attributes their shapes
+        present, _ = step.step(present)  # the first step may give the attributes their shapes
         before = _numbers(step)
         for _ in range(n_steps):
-            point, _ = step.step(point)
+            present, _ = step.step(present)
         after = _numbers(step)
         ignored = adaptation(step).bookkeeping | set(getattr(step, "bookkeeping", ()))
         for name in sorted((before.keys() | after.keys()) - ignored):
@@ -310,7 +316,7 @@ def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
     """Copies of attributes that could hold adapted parameters, also of users' nested objects."""
     numbers = {}
     for name, value in vars(thing).items():
-        if isinstance(value, float | np.floating | np.ndarray | list):
+        if isinstance(value, int | float | np.number | np.ndarray | list):
             with suppress(TypeError, ValueError):  # a list of something else
                 numbers[prefix + name] = np.array(value, dtype=float)
         elif (

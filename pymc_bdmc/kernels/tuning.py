@@ -8,11 +8,11 @@ import numpy as np
 
 from pymc_bdmc.kernels.adaptations import Values
 
-__all__ = ["Tuning"]
+__all__ = ["StepTuning"]
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning:
+class StepTuning:
     """Parameters of every step method as piecewise linear functions of β.
 
     Attributes
@@ -21,21 +21,20 @@ class Tuning:
         Temperatures of the pilot, increasing.
     values : list of list of dict
         ``values[g][i]`` maps parameter names of step method i to values, as `Adaptation` reads.
-    mean_log_likelihood : ndarray of shape (G + 1,)
-        Mean of ℓ along the pilot, nats, at β = 0 (its start) and at ``betas``.
+    path_betas, mean_log_likelihood : ndarray of shape (F,)
+        β from 0 to 1 and E_β[ℓ] there, nats.
+    prior_log_likelihood : ndarray of shape (N,)
+        ℓ of the pilot's draws from the prior, nats.
     starts : int
         Accepted prior draws of which a forward chain counts the trials.
     """
 
     betas: np.ndarray
     values: list[list[Values]]
+    path_betas: np.ndarray
     mean_log_likelihood: np.ndarray
+    prior_log_likelihood: np.ndarray
     starts: int = 1
-
-    @property
-    def path_betas(self) -> np.ndarray:
-        """Where ``mean_log_likelihood`` was taken, from 0 to 1."""
-        return np.concatenate([[0.0], self.betas])
 
     @cached_property
     def _knots(self) -> list[float]:

@@ -155,10 +155,10 @@ class TemperedDensity:
                     f"got {np.shape(value)}."
                 )
             with np.errstate(invalid="ignore"):  # NaN as an integer
-                data = np.asarray(value).astype(real.dtype)
-            if not np.allclose(data, value, rtol=1e-6, atol=0):
+                cast = np.asarray(value).astype(real.dtype)
+            if not np.allclose(cast, value, rtol=1e-6, atol=0):
                 raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {value}.")
-            self.model.observed[name].set_value(data)
+            self.model.observed[name].set_value(cast)
 
     def __call__(self, point: Point) -> tuple[float, float]:
         """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.

@@ -70,7 +70,7 @@ class CompiledSystem(_ModelSystem):
     def __init__(self, engine: CompiledEngine, rng: np.random.Generator):
         super().__init__(engine)
         seed = np.random.SeedSequence(rng.integers(2**63))
-        self._tuning = engine.run_pilot(PilotTask(engine.density.data, seed))
+        self._tuning = engine.pilot(PilotTask(engine.density.data, seed))
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> CompiledState:
         """Exact draws from the prior where ℓ > −∞."""
@@ -99,7 +99,9 @@ class StepSystem(_ModelSystem):
 
     def __init__(self, engine: StepEngine, rng: np.random.Generator):
         super().__init__(engine)
-        tuning = engine.combine([engine.pilot(each) for each in rng.spawn(engine.pilots)])
+        seeds = rng.bit_generator.seed_seq.spawn(engine.pilots)
+        tasks = [PilotTask(engine.density.data, seed) for seed in seeds]
+        tuning = engine.combine([engine.pilot(task) for task in tasks])
         self._kernel = engine.kernel(tuning, Direction.FORWARD)
         self._kernel.reset(rng.spawn(1)[0])
         self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}

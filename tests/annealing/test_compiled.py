@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from functools import cache
 from types import SimpleNamespace
 
 import numba
@@ -14,10 +15,12 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import CompiledEngine, PathTuning
+from pymc_bdmc.annealing import CompiledEngine, PilotTask
 from pymc_bdmc.annealing.compiled import engine as compiled
-from pymc_bdmc.annealing.compiled.loops import FINISHED, anneal_chain
-from pymc_bdmc.annealing.compiled.pilot import next_beta
+from pymc_bdmc.annealing.compiled import loops
+from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
+from pymc_bdmc.annealing.path import next_beta
+from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.progress import ChainProgress
@@ -30,93 +33,126 @@ from tests.annealing.test_identities import (
     reverse_score,
 )
 from tests.models import eight_schools
+from tests.mutants import compile_kernels
 
 FORWARD, REVERSE = Direction
 N = 100_000
-Y, NOISE, P, JUMP = 1.2, 0.6, 0.4, 2.0
-BETAS = np.array([0.0, 0.2, 1.0])
+Y, NOISE, P, JUMP = 1.2, 0.7, 0.4, 2.0
+BETAS = np.array([0.0, 0.35, 1.0])
 
 
-def mixed_model():
-    """A jump of 2 with probability 0.4 and a standard normal x, both seen in one observation."""
+def mixed_model(n=1):
+    """A jump of 2 with probability 0.4 and n normals, seen in the sum of them all."""
     with pm.Model() as model:
         b = pm.Bernoulli("b", P)
-        x = pm.Normal("x")
-        pm.Normal("y", x + JUMP * b, NOISE, observed=Y)
+        x = pm.Normal("x", sigma=n**-0.5, shape=n)  # the sum has variance 1
+        pm.Normal("y", x.sum() + JUMP * b, NOISE, observed=Y)
     return model
 
 
-@pytest.fixture(scope="module")
-def engine():
-    return CompiledEngine(TemperedDensity(mixed_model()), "hmc")
-
-
-LOG_JOINT = np.log([1 - P, P]) + stats.norm.logpdf(Y, JUMP * np.arange(2), np.hypot(1, NOISE))
+SUM_VARIANCE = 1 + NOISE**2
+LOG_JOINT = np.log([1 - P, P]) + stats.norm.logpdf(Y, JUMP * np.arange(2), SUM_VARIANCE**0.5)
 LOG_Z = logsumexp(LOG_JOINT)
+SYSTEM = SimpleNamespace(log_z=LOG_Z)
 
 
-def exact_starts(direction, rng):
+def exact_starts(direction, n, rng):
     """Rows (x, b) of the prior or of the posterior."""
+    x = rng.normal(size=(N, n)) * n**-0.5
     if direction is FORWARD:
-        return np.stack([rng.normal(size=N), rng.random(N) < P], axis=1).astype(float)
+        return np.column_stack([x, rng.random(N) < P]).astype(float)
     b = rng.random(N) < softmax(LOG_JOINT)[1]
-    precision = 1 + NOISE**-2
-    mean = (Y - JUMP * b) / NOISE**2 / precision
-    return np.stack([mean + rng.normal(size=N) / np.sqrt(precision), b], axis=1).astype(float)
+    gain = np.linalg.cholesky(np.eye(n) - 1 / (n * SUM_VARIANCE))
+    mean = (Y - JUMP * b) / (n * SUM_VARIANCE)
+    return np.column_stack([mean[:, None] + x @ gain.T, b]).astype(float)
 
 
-def log_weights(engine, direction, backwards, n_fresh=0):
-    jitted = engine.jitted
-    tuning = PathTuning(
-        BETAS[1:],
-        np.array([0.9, 0.7]),
+STEP_SIZES = np.array([0.9, 0.7])
+TABLES = {
+    1: Table(
+        STEP_SIZES,
         np.array([[0.9], [0.6]]),
         *(np.zeros(shape) for shape in ((2, 0, 1), (2, 0), (2, 1))),
-        *[None] * 3,
-        0,
-    )
+    ),
+    2: Table(  # along directions that are not the sum's
+        STEP_SIZES,
+        np.array([[0.8, 0.6], [0.7, 0.6]]),
+        np.array([[[0.6, 0.8]], [[0.8, 0.6]]]),
+        np.array([[-0.4], [-0.7]]),
+        np.zeros((2, 1)),
+    ),
+}
+
+
+def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_chain=loops.anneal_chain):
+    """Of N chains from exact starts, with a few prior draws to move to on the way."""
+    engine = mixed_engine(step, n)
     rng = np.random.default_rng(5)
-    data = jitted.ravel_data(engine.density.data)
-    arguments = (
-        engine._kind, *engine._functions, data, BETAS, *tuning.places(BETAS), 3, tuning.step_sizes,
-        tuning.scales, tuning.directions, tuning.excesses, tuning.widths, jitted.categories,
+    fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
+    starts = exact_starts(direction, n, rng)
+    tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
+    return drive(anneal_chain)(
+        engine.target(engine.density.data), KERNELS[step].compiled, tuning, starts,
+        direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
-    fresh = np.stack([exact_starts(FORWARD, rng) for _ in range(2)], axis=1)[:, :n_fresh]
-    starts = exact_starts(direction, rng)
-    return anneal_chains(arguments, starts, direction is REVERSE, backwards, fresh, rng)
 
 
-@numba.njit
-def anneal_chains(arguments, starts, descending, backwards, fresh, rng):
-    """Log weights of many short chains."""
-    path, acceptance, diverging = np.empty(3), np.empty(3), np.empty(3, dtype=np.bool_)
-    weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
-    for j in range(len(starts)):
-        status = anneal_chain(
-            *arguments, starts[j], descending, backwards, 0, fresh[j], 1, rng, stop, path,
-            acceptance, diverging,
-        )[2]  # fmt: skip
-        weights[j] = np.sum(np.diff(BETAS) * path[:-1]) if status == FINISHED else np.nan
-    return weights
+@cache
+def mixed_engine(step, n):
+    return CompiledEngine(TemperedDensity(mixed_model(n)), step)
 
 
-@pytest.mark.parametrize("n_fresh", [0, 2])
-def test_weights_and_crooks_relation(engine, n_fresh):
-    """At 10^5 chains, within 3 standard errors, without and with prior draws on the way."""
-    forward = log_weights(engine, FORWARD, False, n_fresh)
-    reverse = log_weights(engine, REVERSE, True, n_fresh)
-    system = SimpleNamespace(log_z=LOG_Z)
-    assert forward_score(system, forward) < STANDARD_ERRORS
-    assert reverse_score(system, reverse) < STANDARD_ERRORS
-    assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
+@cache
+def drive(anneal_chain):
+    """A function that returns the log weights of many short chains."""
+    ChainPlan, ChainRecord = loops.ChainPlan, loops.ChainRecord
+
+    @numba.njit
+    def run(target, kernel, tuning, starts, descending, backwards, fresh, rng):
+        n = len(BETAS)
+        record = ChainRecord(np.empty(n), np.empty((n, 2)), np.empty(n, dtype=np.bool_))
+        weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
+        for j in range(len(starts)):
+            plan = ChainPlan(BETAS, starts[j], 0, descending, backwards, fresh[j], 1)
+            status = anneal_chain(target, kernel, tuning, plan, rng, stop, record)[2]
+            weights[j] = np.sum(np.diff(BETAS) * record.path[:-1])
+            if status != loops.FINISHED:
+                weights[j] = np.nan
+        return weights
+
+    return run
 
 
-def test_a_reverse_kernel_in_the_forward_order_is_exposed(engine):
+@pytest.mark.parametrize(
+    ("step", "n_fresh", "n"),
+    [("hmc", 0, 1), ("hmc", 2, 1), ("hmc", 0, 2), ("nuts", 0, 2), ("metropolis", 0, 2)],
+)
+def test_weights_and_crooks_relation(step, n_fresh, n):
+    """At 10^5 chains, within 3 standard errors; with prior draws on the way, and directions."""
+    forward = log_weights(step, FORWARD, False, n_fresh, n)
+    reverse = log_weights(step, REVERSE, True, n_fresh, n)
+    assert forward_score(SYSTEM, forward) < STANDARD_ERRORS
+    assert reverse_score(SYSTEM, reverse) < STANDARD_ERRORS
+    assert crooks_scores(SYSTEM, forward, reverse).max() < STANDARD_ERRORS
+
+
+def test_a_reverse_kernel_in_the_forward_order_is_exposed():
     """By the Crooks relation alone: unbiasedness does not notice."""
-    forward, twin = log_weights(engine, FORWARD, False), log_weights(engine, REVERSE, False)
-    system = SimpleNamespace(log_z=LOG_Z)
-    assert reverse_score(system, twin) < STANDARD_ERRORS
-    assert crooks_scores(system, forward, twin).max() > STANDARD_ERRORS
+    forward, twin = log_weights("hmc", FORWARD, False), log_weights("hmc", REVERSE, False)
+    assert reverse_score(SYSTEM, twin) < STANDARD_ERRORS
+    assert crooks_scores(SYSTEM, forward, twin).max() > STANDARD_ERRORS
+
+
+def test_faults_of_the_kernels_are_exposed():
+    """Momenta drawn with the metric in the place of its inverse; a lenient random walk."""
+    twin = compile_kernels(
+        ("1.0 / np.sqrt(1.0 + metric.excess", "np.sqrt(1.0 + metric.excess"),
+        ("- tempered(state, beta)))\n    if", "- tempered(state, beta)) ** 0.5)\n    if"),
+    )
+    for step in KERNELS:
+        forward = log_weights(step, FORWARD, False, n=2, anneal_chain=twin.anneal_chain)
+        reverse = log_weights(step, REVERSE, True, n=2, anneal_chain=twin.anneal_chain)
+        assert crooks_scores(SYSTEM, forward, reverse).max() > STANDARD_ERRORS, step
 
 
 def same(a, b):
@@ -213,7 +249,8 @@ def test_a_model_that_numba_cannot_take_runs_with_step_methods(monkeypatch, capl
 
     monkeypatch.setattr(JittedDensity, "_compile", refuse)
     dt = run(simulate=None)
-    assert "no such function" in caplog.text
+    (warning,) = [record for record in caplog.records if "no such function" in record.message]
+    assert warning.levelname == "WARNING"
     assert "compiled" not in dt.attrs["step"]
 
 
@@ -264,10 +301,9 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
         x = pm.Normal("x", 0, 3.0)
         pm.Normal("y", x, 0.5, observed=4.0)
     engine = CompiledEngine(TemperedDensity(model))
-    task = SimpleNamespace(data=engine.density.data, seed=np.random.SeedSequence(1))
-    tuning = engine.run_pilot(task)
+    tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
     precision = 1 / 9 + tuning.betas / 0.25
-    np.testing.assert_allclose(tuning.scales[:, 0], precision**-0.5, rtol=0.2)
+    np.testing.assert_allclose(tuning.table.scales[:, 0], precision**-0.5, rtol=0.2)
     betas = tuning.path_betas
     precision = 1 / 9 + betas / 0.25
     mean = betas * 4.0 / 0.25 / precision
@@ -288,7 +324,42 @@ def test_the_pilot_meets_the_target_acceptance(step, target, stuck):
             pm.Bernoulli("b", 0.01)
         pm.Normal("y", x, 2.0, observed=np.zeros(100))
     engine = CompiledEngine(TemperedDensity(model), step)
-    tuning = engine.run_pilot(
-        SimpleNamespace(data=engine.density.data, seed=np.random.SeedSequence(1))
-    )
+    tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
     assert abs(tuning.acceptance.mean() - target) < 0.03
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+def test_the_pilots_prior_draws_are_kept(step):
+    """Moments of ℓ under the prior, within 4 standard errors; the twin's prior is another."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 1.0, 2.0)
+        pm.Normal("y", x, 1.0, observed=0.0)
+    dt = run(model=model, step=step, chains=2, temperatures=10, cores=1)
+    for group in ("forward", "reverse", "real"):
+        dims = ("prior_draw",) if group == "real" else ("dataset", "prior_draw")
+        assert dt[group]["prior_log_likelihood"].dims == dims
+        assert dt[group].sizes["prior_draw"] == 512
+    ells = dt["real"]["prior_log_likelihood"].values
+    error = ells.std() / np.sqrt(ells.size)
+    exact = -0.5 * np.log(2 * np.pi) - 0.5 * (1 + 4)
+    assert abs(ells.mean() - exact) < 4 * error < abs(ells.mean() - (exact + 1.5))
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_pilot_cut_short_says_so(stopped):
+    engine = CompiledEngine(TemperedDensity(mixed_model()))
+    engine._stop[0] = stopped
+    tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
+    assert (tuning is None) == stopped
+
+
+@pytest.mark.parametrize(("probability", "dead"), [(1e-9, True), (0.4, False)])
+def test_dead_discrete_elements_are_not_masked_by_live_continuous_ones(probability, dead):
+    with pm.Model() as model:
+        b = pm.Bernoulli("b", probability)
+        x = pm.Normal("x")
+        pm.Normal("y", x + b, 1.0, observed=0.3)
+    real = run(model=model, simulate=None, cores=1)["real"]
+    assert float(real["acceptance"][1:].mean()) > 0.4
+    assert bool((real["lowest_acceptance"] < 0.01).all()) == dead
+    assert any("hardly moved" in message for message in bdmc.diagnose(real.parent)) == dead

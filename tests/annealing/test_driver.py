@@ -1,9 +1,18 @@
 """The loop applies kernels and collects ℓ in the order of the definition, in both directions."""
 
+import numba
 import numpy as np
+import pymc as pm
 import pytest
 
-from pymc_bdmc.annealing import anneal
+from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal
+from pymc_bdmc.annealing.compiled import engine as compiled
+from pymc_bdmc.kernels import KERNELS
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
+from pymc_bdmc.kernels.transition import transition
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Move
 
 BETAS = np.array([0.0, 0.2, 0.7, 1.0])
@@ -49,7 +58,7 @@ def test_reverse_moves_before_it_weighs():
 @pytest.mark.parametrize("direction", list(Direction))
 def test_what_the_kernels_report_is_kept_by_temperature(direction):
     chain = anneal(Counting(), log_likelihood, BETAS, {"x": np.array(1.0)}, direction)
-    np.testing.assert_allclose(chain.acceptance, [np.nan, 0.1, 0.2, 0.3])
+    np.testing.assert_allclose(chain.acceptance[:, 0], [np.nan, 0.1, 0.2, 0.3])
     np.testing.assert_array_equal(chain.diverging, [False, False, True, False])
     assert chain.gradient_evaluations == 6
 
@@ -57,3 +66,85 @@ def test_what_the_kernels_report_is_kept_by_temperature(direction):
 def test_an_impossible_state_gives_weight_zero():
     chain = anneal(Counting(), lambda p: -np.inf, BETAS, {"x": np.array(1.0)}, Direction.FORWARD)
     assert chain.log_weight == -np.inf
+
+
+@pytest.mark.parametrize(("parts", "lowest", "mean"), [((0.0, 0.5), 0.0, 0.25), (0.5, 0.5, 0.5)])
+def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
+    """A part without an acceptance counts for nothing."""
+
+    class Stays:
+        def step(self, t, point):
+            return point, Move(np.append(parts, np.nan), False, 0)
+
+    chain = anneal(Stays(), lambda p: 0.0, BETAS, {}, Direction.FORWARD)
+    recorder = Recorder(1, BETAS)
+    recorder.add(0, chain)
+    run = recorder.run(np.zeros(4))
+    assert run.lowest_acceptance[0] == lowest
+    np.testing.assert_allclose(run.acceptance, [np.nan, mean, mean, mean])
+
+
+@numba.njit
+def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
+    """One compiled transition from a state that knows nothing of the one before."""
+    state = make_state(theta.size, parameters.metric.scale.size)
+    work = make_workspace(theta.size, parameters.metric.scale.size)
+    state.theta[:] = theta
+    evaluate(target.with_gradient, target.data, state)
+    return state.theta, transition(
+        target, kernel, parameters, beta, draw, state, work, reverse, rng
+    )
+
+
+class CompiledSteps:
+    """The compiled transitions of a schedule, one at a time for the loop in Python."""
+
+    def __init__(self, engine, step, task, draws, reverse, rng):
+        self.engine, self.task, self.draws = engine, task, draws
+        self.kernel, self.reverse, self.rng = KERNELS[step].compiled, reverse, rng
+        self.table = task.tuning.at(task.betas)
+
+    def step(self, t, point):
+        table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
+        metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
+        theta, move = apply(
+            self.engine.target(self.task.data), self.kernel,
+            Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
+            no_draw() if rest else Draw(True, self.draws[place - 1]),
+            self.engine.jitted.ravel(point), self.reverse, self.rng,
+        )  # fmt: skip
+        return self.engine.jitted.unravel(theta), move
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("step", ["metropolis", "hmc", "nuts"])
+def test_the_loop_in_python_is_the_compiled_loop(step, direction):
+    """Bit for bit on one stream; the twin applies the kernels of the other direction."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=3)
+        # Beside gradients, ℓ has two compiled forms, which may differ in the last bit.
+        b = pm.Bernoulli("b", 0.3, shape=2) if step == "metropolis" else np.zeros(1)
+        pm.Normal("y", x.sum() + b.sum(), 0.5, observed=1.5)
+    engine = CompiledEngine(TemperedDensity(model), step)
+    data, betas = engine.density.data, np.linspace(0, 1, 31) ** 2
+    tuning = engine.pilot(PilotTask(data, np.random.SeedSequence(1)))
+    start = engine.density.draw_prior(np.random.default_rng(2))[0]
+    start = start if direction is Direction.REVERSE else None
+    task = AnnealTask(direction, data, betas, tuning, np.random.SeedSequence(3), start)
+    expected = engine.run(task)
+
+    def in_python(reverse):
+        rng = np.random.default_rng(task.seed)
+        theta, draws, _ = engine._start(task, 30 // compiled.FRESH_STRIDE, rng)
+        kernel = CompiledSteps(engine, step, task, draws, reverse, rng)
+        ell = lambda point: engine.density(point)[1]  # noqa: E731
+        return anneal(kernel, ell, betas, engine.jitted.unravel(theta), direction)
+
+    chain, twin = (
+        in_python(direction is Direction.REVERSE),
+        in_python(direction is Direction.FORWARD),
+    )
+    assert chain.log_weight == expected.log_weight != twin.log_weight
+    np.testing.assert_array_equal(chain.log_likelihood, expected.log_likelihood)
+    np.testing.assert_array_equal(chain.acceptance, expected.acceptance)
+    np.testing.assert_array_equal(chain.end["x"], expected.end["x"])

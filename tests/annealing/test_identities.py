@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
-from pymc_bdmc.annealing import StepEngine, anneal
+from pymc_bdmc.annealing import PilotTask, StepEngine, anneal
 from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
 from pymc_bdmc.types import Direction, Move
 
@@ -31,7 +31,7 @@ class System:
         self.log_z = log_z
         self.starts = {FORWARD: prior, REVERSE: posterior}
         self.engine = StepEngine(self.density, self.betas, step)
-        self.tuning = self.engine.pilot(np.random.default_rng(1))
+        self.tuning = self.engine.pilot(PilotTask(self.density.data, np.random.SeedSequence(1)))
 
     def kernel(self, direction):
         kernel = self.engine.kernel(self.tuning, direction)

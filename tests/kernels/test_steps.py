@@ -1,5 +1,6 @@
 """Every PyMC step method leaves f_β invariant, stays frozen, and can be reversed."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,12 @@ from pymc.step_methods.arraystep import ArrayStepShared
 from scipy import stats
 from scipy.special import softmax
 
-from pymc_bdmc.annealing import StepEngine
-from pymc_bdmc.annealing.steps.pilot import combine, pilot_betas, pilot_run
+from pymc_bdmc.annealing import PilotTask, StepEngine
+from pymc_bdmc.annealing.steps.pilot import combine, pilot, pilot_betas
 from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
-from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.schedules import sigmoid, thermodynamic_length
 from pymc_bdmc.types import Direction
 
 BETAS = np.array([0.0, 0.1, 0.5, 1.0])
@@ -61,9 +63,14 @@ def discrete_probabilities(beta):
     return softmax(log_f)
 
 
+def tuned(engine, seed):
+    """What one pilot on the model's own data finds."""
+    return engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(seed)))
+
+
 def frozen_kernel(density, step, direction=Direction.FORWARD, seed=3):
     engine = StepEngine(density, BETAS, step)
-    tuning = engine.pilot(np.random.default_rng(seed))
+    tuning = tuned(engine, seed)
     kernel = engine.kernel(tuning, direction)
     kernel.reset(np.random.default_rng(seed + 1))
     return kernel
@@ -140,7 +147,7 @@ def test_pymcs_proportional_proposal_is_refused_because_it_is_not_invariant(disc
 
 def test_reversal_applies_the_parts_in_opposite_order(discrete, gaussian):
     engine = StepEngine(discrete, BETAS)
-    kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
+    kernel = engine.kernel(tuned(engine, 0), Direction.FORWARD)
     assert [step.vars[0].name for step in kernel.steps] == ["b", "c"]
     assert [step.vars[0].name for step in kernel.reversal().steps] == ["c", "b"]
     assert [step.vars[0].name for step in kernel.reversal().reversal().steps] == ["b", "c"]
@@ -179,7 +186,7 @@ def test_a_fixed_gibbs_order_is_reversed():
     step = [partial(pm.BinaryGibbsMetropolis, order=[2, 0, 1]),
             partial(pm.CategoricalGibbsMetropolis, order=[1, 0])]  # fmt: skip
     engine = StepEngine(density, BETAS, step)
-    kernel = engine.kernel(engine.pilot(np.random.default_rng(0)), Direction.FORWARD)
+    kernel = engine.kernel(tuned(engine, 0), Direction.FORWARD)
     categorical, binary = kernel.reversal().steps
     assert binary.order == [1, 0, 2]
     assert [dim for dim, _ in categorical.dimcats] == [0, 1]
@@ -210,13 +217,29 @@ class AdaptiveWalk(ArrayStepShared):
 
 class FrozenWalk(AdaptiveWalk):
     name = "frozen_walk"
-    bookkeeping = ("scale",)
+    bookkeeping = ("scale", "count")
 
 
 def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
     with pytest.raises(ValueError, match="AdaptiveWalk changes its attribute 'scale'"):
         StepEngine(gaussian, BETAS, AdaptiveWalk)
     StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
+
+
+class Doubling(FrozenWalk):
+    """Adapts an integer, how often it moves, and nothing else."""
+
+    name = "doubling"
+    repeats = 1
+
+    def astep(self, q0):
+        self.repeats = 2 * self.repeats % 101
+        return super().astep(q0)
+
+
+def test_an_adapted_integer_is_found(gaussian):
+    with pytest.raises(ValueError, match="Doubling changes its attribute 'repeats'"):
+        StepEngine(gaussian, BETAS, Doubling)
 
 
 class TuningWalk(AdaptiveWalk):
@@ -334,19 +357,27 @@ def test_options_of_a_partial_reach_the_step_method(gaussian):
 
 
 def test_tuning_is_interpolated_over_beta_and_held_beyond():
-    tuning = Tuning(
+    tuning = StepTuning(
         np.array([0.2, 1.0]),
         [[{"w": np.array([0.0, 2.0])}, {}], [{"w": np.array([4.0, 0.0])}, {}]],
+        np.array([0.0, 0.2, 1.0]),
         np.array([-9.0, -3.0, -1.0]),
+        np.array([-8.0, -10.0]),
     )
     np.testing.assert_allclose(tuning.at(0.4)[0]["w"], [1.0, 1.5])
     np.testing.assert_allclose(tuning.at(0.05)[0]["w"], [0.0, 2.0])
     np.testing.assert_allclose(tuning.at(1.0)[0]["w"], [4.0, 0.0])
     assert tuning.at(0.4)[1] == {}
-    other = Tuning(tuning.betas, tuning.values[::-1], np.array([-7.0, -3.0, -2.0]))
+    other = replace(
+        tuning,
+        values=tuning.values[::-1],
+        mean_log_likelihood=np.array([-7.0, -3.0, -2.0]),
+        prior_log_likelihood=np.array([-7.0]),
+    )
     twice = combine([tuning, other], [None, None])
     np.testing.assert_allclose(twice.mean_log_likelihood, [-8.0, -3.0, -1.5])
     np.testing.assert_allclose(twice.at(0.4)[0]["w"], [2.0, 1.0])
+    np.testing.assert_array_equal(twice.prior_log_likelihood, [-8.0, -10.0, -7.0])
 
 
 def test_pilot_temperatures_are_the_schedules_own():
@@ -368,9 +399,29 @@ def test_the_pilot_finds_the_scale_of_each_temperature():
         steps = build_steps(density, step)
         betas = np.array([1e-6, 1e-2, 1.0])
         start, _ = density.draw_prior(np.random.default_rng(1))
-        tuning = pilot_run(density, steps, betas, start, np.random.default_rng(2))
+        tuning = pilot(density, steps, betas, [start], np.random.default_rng(2))
         found = [
             float(np.ravel(values[0][name])[0] + np.log(values[0].get("stds", [1.0])[0]))
             for values in tuning.values
         ]
         assert found[0] - found[2] > np.log(5), (step, found)
+
+
+def test_the_pilot_knows_the_path_between_its_temperatures():
+    """Λ², the ideal gap times T, of 50 normals within a quarter of what it is."""
+    d, noise, y = 50, 0.5, 1.5
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=d)
+        pm.Normal("y", x, noise, observed=np.full(d, y))
+
+    def squared_length(betas):
+        precision = 1 + betas / noise**2
+        mean = betas * y / noise**2 / precision
+        ells = d * (stats.norm.logpdf(y, mean, noise) - 0.5 / precision / noise**2)
+        return thermodynamic_length(betas, ells) ** 2
+
+    exact = squared_length(np.r_[0, np.geomspace(1e-6, 1, 1000)])
+    betas = sigmoid(1000).betas
+    tuning = tuned(StepEngine(TemperedDensity(model), betas, pm.HamiltonianMC), 1)
+    pilots = thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood) ** 2
+    assert abs(pilots / exact - 1) < 0.25

@@ -1,7 +1,7 @@
 """Chains that run inside numba, without the GIL: what one thread holds and runs."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,24 +9,24 @@ import numpy as np
 from pymc_bdmc.annealing.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
+    ChainPlan,
+    ChainRecord,
+    Trace,
     anneal_chain,
     move_chains,
     pilot_stage,
 )
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PRIOR_DRAWS, PathTuning, run_pilot
+from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PRIOR_DRAWS, PathTuning, pilot
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
-from pymc_bdmc.kernels.compiled import HMC, METROPOLIS, NUTS
-from pymc_bdmc.kernels.state import MAX_TREE_DEPTH
+from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, starts_to_count
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction
 
 __all__ = ["CompiledEngine"]
-
-HMC_STEPS = 16
-"""Most steps of a trajectory: several short ones at rising β beat a long one."""
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
@@ -35,11 +35,6 @@ often where draws cannot be had at once."""
 
 MAX_SPENT = 10 * PRIOR_DRAWS
 """Draws after which a pilot makes do with fewer starts, where the data rule out most of them."""
-
-_KINDS = {"hmc": HMC, "nuts": NUTS, "metropolis": METROPOLIS}
-_TITLES = {HMC: "HMC", NUTS: "NUTS", METROPOLIS: "Metropolis"}
-_LENGTHS = {HMC: HMC_STEPS, NUTS: MAX_TREE_DEPTH, METROPOLIS: 0}
-_TARGET_ACCEPTANCE = {HMC: 0.9, NUTS: 0.8, METROPOLIS: 0.3}
 
 
 class CompiledEngine:
@@ -64,10 +59,10 @@ class CompiledEngine:
     def __init__(self, density: TemperedDensity, step: str | None = None):
         self.density = density
         jitted = self.jitted = JittedDensity(density)
-        self._kind = _KINDS["hmc" if step is None else step]
+        self._kernel = KERNELS[step or DEFAULT_KERNEL]
         self._stop = np.zeros(1, dtype=np.uint8)
         self._lock = threading.Lock()
-        gradient = bool(jitted.n_continuous) and self._kind != METROPOLIS
+        gradient = bool(jitted.n_continuous) and self._kernel.compiled.needs_gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
@@ -79,7 +74,7 @@ class CompiledEngine:
         continuous, discrete = self.jitted.names
         parts = [f"Metropolis({', '.join(discrete)})"] if discrete else []
         if continuous:
-            parts.append(f"{_TITLES[self._kind]}({', '.join(continuous)})")
+            parts.append(f"{self._kernel.title}({', '.join(continuous)})")
         return "compiled " + " > ".join(parts)
 
     def pool(self, cores: int, stop: np.ndarray) -> ThreadPool:
@@ -92,10 +87,14 @@ class CompiledEngine:
         (tuning,) = tunings
         return tuning
 
-    def run_pilot(self, task: PilotTask) -> PathTuning:
-        """One pilot population on the data of the task."""
+    def target(self, data: Mapping[str, np.ndarray]) -> Target:
+        """The path of densities on some data, for the compiled loops."""
+        return Target(*self._functions, self.jitted.ravel_data(data), self.jitted.categories)
+
+    def pilot(self, task: PilotTask) -> PathTuning | None:
+        """One pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
-        data = self.jitted.ravel_data(task.data)
+        target = self.target(task.data)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             thetas, ells, spent = [], [], 0
@@ -109,16 +108,16 @@ class CompiledEngine:
                     raise self._impossible(draws, spent)
         starts = starts_to_count(len(thetas), spent)
         thetas, ells = np.array(thetas[:PRIOR_DRAWS]), np.array(ells[:PRIOR_DRAWS])
-        n = self.jitted.n_continuous
 
-        def move(beta, population, metric, widths, step_size, ells, trace, gradients):
-            return pilot_stage(
-                self._kind, *self._functions, data, beta, population, _LENGTHS[self._kind],
-                step_size, metric, widths, self.jitted.categories,
-                _TARGET_ACCEPTANCE[self._kind], rng, self._stop, ells, trace, gradients,
-            )  # fmt: skip
+        def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
+            kernel = self._kernel.compiled
+            stage = pilot_stage(
+                target, kernel, parameters, beta, population, rng, self._stop, trace
+            )
+            return None if self._stop[0] else stage
 
-        return replace(run_pilot(thetas, ells, move, n, rng), starts=starts)
+        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng)
+        return replace(tuning, starts=starts) if tuning else None
 
     def _draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of θ, one a row."""
@@ -147,12 +146,12 @@ class CompiledEngine:
             draws = self._draw_prior(n_fresh + 1, rng)
             if task.start is not None:
                 return self.jitted.ravel(task.start), draws[1:], prior_draws
-            while (found := next(self._supported(draws), None)) is None:
+            while (supported := next(self._supported(draws), None)) is None:
                 prior_draws += len(draws)
                 if prior_draws > MAX_PRIOR_DRAWS:
                     raise self._impossible(draws, prior_draws)
                 draws = self._draw_prior(n_fresh + 1, rng)
-            place, _ = found
+            place, _ = supported
             fresh = draws[place + 1 :]
             if place:
                 fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
@@ -171,7 +170,7 @@ class CompiledEngine:
             waited = len(draws) - 1 - places[-1] if places else waited + len(draws)
         return trials[:n]
 
-    def run_chain(self, task: AnnealTask) -> Chain | None:
+    def run(self, task: AnnealTask[PathTuning]) -> Chain | None:
         """One annealing chain from its own start; None if it was stopped.
 
         Raises
@@ -180,20 +179,17 @@ class CompiledEngine:
             If a log density is NaN; names β and the variables.
         """
         rng = np.random.default_rng(task.seed)
-        jitted, betas, tuning = self.jitted, task.betas, task.tuning
-        reverse = task.direction is Direction.REVERSE
+        betas, reverse = task.betas, task.direction is Direction.REVERSE
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
         start, draws, prior_draws = self._start(task, (len(betas) - 1) // stride, rng)
-        path = np.empty(len(betas))
-        acceptance = np.full(len(betas), np.nan)
-        diverging = np.zeros(len(betas), dtype=bool)
+        plan = ChainPlan(betas, start, task.burn_in, reverse, reverse, draws, stride)
+        record = ChainRecord(
+            np.empty(len(betas)), np.full((len(betas), 2), np.nan), np.zeros(len(betas), dtype=bool)
+        )
         end, gradients, status, arrival = anneal_chain(
-            self._kind, *self._functions, jitted.ravel_data(task.data), betas,
-            *tuning.places(betas), _LENGTHS[self._kind], tuning.step_sizes, tuning.scales,
-            tuning.directions, tuning.excesses, tuning.widths, jitted.categories, start,
-            reverse, reverse, task.burn_in, draws, stride, rng, self._stop, path, acceptance,
-            diverging,
+            self.target(task.data), self._kernel.compiled, task.tuning.along(betas), plan, rng,
+            self._stop, record,
         )  # fmt: skip
         if status == STOPPED:
             return None
@@ -201,10 +197,8 @@ class CompiledEngine:
             with self._lock:
                 self.density.set_data(task.data)
                 self._raise_at(betas[arrival], end)
-        log_weight = float(np.diff(betas) @ path[:-1])
-        return Chain(
-            log_weight, path, acceptance, diverging, gradients, jitted.unravel(end), prior_draws
-        )
+        log_weight = float(np.diff(betas) @ record.path[:-1])
+        return Chain(log_weight, *record, gradients, self.jitted.unravel(end), prior_draws)
 
     def move(
         self, tuning: PathTuning, betas: np.ndarray, thetas: np.ndarray, rng: np.random.Generator
@@ -218,16 +212,9 @@ class CompiledEngine:
         FloatingPointError
             If a log density is NaN; names the variables.
         """
-        rows, fractions = tuning.places(betas)
-        nearest = rows + (fractions >= 0.5)
         terms = np.empty((len(betas), 2))
-        move_chains(
-            self._kind, *self._functions, self.jitted.ravel_data(self.density.data), betas, thetas,
-            _LENGTHS[self._kind], tuning.between(tuning.step_sizes, betas),
-            tuning.between(tuning.scales, betas), tuning.directions[nearest],
-            tuning.excesses[nearest], tuning.between(tuning.widths, betas),
-            self.jitted.categories, rng, terms,
-        )  # fmt: skip
+        target = self.target(self.density.data)
+        move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
             self._raise_at(betas[j], thetas[j])
         return terms[:, 1].copy()

@@ -1,16 +1,24 @@
 """Whole chains and pilot populations inside numba: what the threads of the compiled engine run."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pymc_bdmc.compiling import njit
-from pymc_bdmc.kernels.compiled import HMC, TRAJECTORY, transition
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.state import evaluate, is_legal, make_state, make_workspace
+from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.state import Parameters, evaluate, is_legal, make_state, make_workspace
+from pymc_bdmc.kernels.transition import transition
 
 __all__ = [
     "FINISHED",
     "NOT_A_NUMBER",
     "STOPPED",
+    "ChainPlan",
+    "ChainRecord",
+    "PathParameters",
+    "Table",
+    "Trace",
     "anneal_chain",
     "move_chains",
     "pilot_stage",
@@ -19,17 +27,86 @@ __all__ = [
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
 
 
-@njit(nogil=True, cache=True)
-def anneal_chain(
-    kind, with_gradient, without_gradient, data, betas, places, fractions,
-    length, step_sizes, scales, directions, excesses, widths, categories, start, descending,
-    reversal, burn_in, draws, stride, rng, stop, path, acceptance, diverging,
-):  # fmt: skip
-    """The loop of `annealing.anneal` for one chain; fills ``path``, ``acceptance``, ``diverging``.
+class Table(NamedTuple):
+    """The `Parameters` of G values of β."""
 
-    A reverse chain is ``descending`` in β and takes the ``reversal`` of every kernel.
-    The parameters of K_t lie between the rows ``places[t]`` and ``places[t] + 1`` of the tuning. At
-    every multiple of ``stride`` it proposes the next of ``draws``, which are from the prior.
+    step_sizes: np.ndarray
+    """Shape (G,), in units of ``scales``."""
+    scales: np.ndarray
+    """Shape (G, n)."""
+    directions: np.ndarray
+    """Shape (G, k, n)."""
+    excesses: np.ndarray
+    """Shape (G, k); where a metric has fewer than k directions, the others are 0."""
+    widths: np.ndarray
+    """Shape (G, m)."""
+
+
+class PathParameters(NamedTuple):
+    """Those of K_t lie between the rows ``rows[t]`` and ``rows[t] + 1`` of a table."""
+
+    table: Table
+    rows: np.ndarray
+    """Shape (T + 1,)."""
+    fractions: np.ndarray
+    """How far on the way to the next row, shape (T + 1,)."""
+
+
+class ChainPlan(NamedTuple):
+    """Where a chain starts and which way it goes."""
+
+    betas: np.ndarray
+    start: np.ndarray
+    burn_in: int
+    """Transitions at β = 1 before it."""
+    descending: bool
+    """In β, as a reverse chain is."""
+    reversal: bool
+    """Whether it applies the reversal of every kernel, as a reverse chain does."""
+    draws: np.ndarray
+    """From the prior; the next one is proposed at every multiple of ``stride``."""
+    stride: int
+
+
+class ChainRecord(NamedTuple):
+    """What a chain writes down at every β."""
+
+    path: np.ndarray
+    """ℓ, nats."""
+    acceptance: np.ndarray
+    """Of the discrete and of the continuous elements, shape (T + 1, 2)."""
+    diverging: np.ndarray
+
+
+class Trace(NamedTuple):
+    """All states of a stage of a pilot."""
+
+    ells: np.ndarray
+    """Shape (iterations, members)."""
+    thetas: np.ndarray
+    """Shape (iterations, members, d)."""
+    gradients: np.ndarray
+    """Of log p and of ℓ, shape (2, iterations, members, n)."""
+
+
+@njit(nogil=True, cache=True)
+def parameters_at(t, tuning, scale, widths):
+    """Those of K_t; vectors are written to ``scale`` and ``widths``."""
+    table, low, w = tuning.table, tuning.rows[t], tuning.fractions[t]
+    high = min(low + 1, table.step_sizes.size - 1)
+    for i in range(scale.size):
+        scale[i] = (1.0 - w) * table.scales[low, i] + w * table.scales[high, i]
+    for i in range(widths.size):
+        widths[i] = (1.0 - w) * table.widths[low, i] + w * table.widths[high, i]
+    nearest = low if w < 0.5 else high
+    metric = Metric(scale, table.directions[nearest], table.excesses[nearest])
+    step_size = (1.0 - w) * table.step_sizes[low] + w * table.step_sizes[high]
+    return Parameters(metric, step_size, widths)
+
+
+@njit(nogil=True, cache=True)
+def anneal_chain(target, kernel, tuning, plan, rng, stop, record):
+    """The loop of `annealing.anneal` for one chain; fills the ``record``.
 
     Returns
     -------
@@ -41,42 +118,38 @@ def anneal_chain(
     arrival : int
         Index of the last temperature that was reached.
     """
-    n_temperatures = betas.size - 1
-    nothing = start[:0]
-    state = make_state(start.size, scales.shape[1])
-    work = make_workspace(start.size, scales.shape[1])
-    scale, width = np.empty(scales.shape[1]), np.empty(widths.shape[1])
-    state.theta[:] = start
-    evaluate(with_gradient, data, state)
+    last = plan.betas.size - 1
+    n_continuous = tuning.table.scales.shape[1]
+    state = make_state(plan.start.size, n_continuous)
+    work = make_workspace(plan.start.size, n_continuous)
+    scale, widths = np.empty(n_continuous), np.empty(tuning.table.widths.shape[1])
+    nothing = no_draw()
+    state.theta[:] = plan.start
+    evaluate(target.with_gradient, target.data, state)
     gradients = 0
-    total = burn_in + n_temperatures
+    total = plan.burn_in + last
     for k in range(total + 1):
         if k > 0:
-            if k <= burn_in:
-                t = arrival = n_temperatures
-            elif descending:
+            if k <= plan.burn_in:
+                t = arrival = last
+            elif plan.descending:
                 t, arrival = total + 1 - k, total - k
             else:
                 t = arrival = k
-            low, w = places[t], fractions[t]
-            high = min(low + 1, step_sizes.size - 1)
-            for i in range(scale.size):
-                scale[i] = (1.0 - w) * scales[low, i] + w * scales[high, i]
-            for i in range(width.size):
-                width[i] = (1.0 - w) * widths[low, i] + w * widths[high, i]
-            place = t // stride if k > burn_in and t % stride == 0 else 0
-            draw = draws[place - 1] if 0 < place <= len(draws) else nothing
-            nearest = low if w < 0.5 else high
-            metric = Metric(scale, directions[nearest], excesses[nearest])
-            acceptance[t], _, diverging[t], n = transition(
-                kind, with_gradient, without_gradient, data, betas[t], state, work,
-                metric, (1.0 - w) * step_sizes[low] + w * step_sizes[high], length,
-                draw, width, categories, reversal, rng,
+            place = t // plan.stride - 1
+            draw = nothing
+            if k > plan.burn_in and t % plan.stride == 0 and place < len(plan.draws):
+                draw = Draw(True, plan.draws[place])
+            move = transition(
+                target, kernel, parameters_at(t, tuning, scale, widths), plan.betas[t], draw,
+                state, work, plan.reversal, rng,
             )  # fmt: skip
-            gradients += n
+            record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
+            record.diverging[t] = move.diverging
+            gradients += move.gradient_evaluations
         else:
-            arrival = n_temperatures if descending else 0
-        path[arrival] = state.terms[1]
+            arrival = last if plan.descending else 0
+        record.path[arrival] = state.terms[1]
         if not is_legal(state):
             return state.theta, gradients, NOT_A_NUMBER, arrival
         if stop[0]:
@@ -85,16 +158,12 @@ def anneal_chain(
 
 
 @njit(nogil=True, cache=True)
-def pilot_stage(
-    kind, with_gradient, without_gradient, data, beta, population,
-    length, step_size, metric, widths, categories, target, rng, stop, ells, trace, gradients,
-):  # fmt: skip
+def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
-    Every iteration moves all rows of ``population`` and corrects the step size by their mean
-    acceptance. Every state is recorded: ℓ in ``ells``, of shape (iterations, members), θ in
-    ``trace``, of shape (iterations, members, d), and the gradients of log p and of ℓ in
-    ``gradients``, of shape (2, iterations, members, n).
+    Every iteration moves all rows of ``population``, corrects the step size by their mean
+    acceptance, and is written to the ``trace``. Where ``stop[0]`` is set it ends early, and what
+    it leaves means nothing.
 
     Returns
     -------
@@ -102,60 +171,55 @@ def pilot_stage(
         Averages over the second half of the iterations.
     gradient_evaluations : int
     """
-    n_iterations, n_members = ells.shape
+    n_iterations, n_members = trace.ells.shape
+    metric, widths = parameters.metric, parameters.widths
+    part = 1 if metric.scale.size else 0  # the step size decides about the continuous elements
     members = [make_state(population.shape[1], metric.scale.size) for _ in range(n_members)]
     for j in range(n_members):
         members[j].theta[:] = population[j]
-        evaluate(with_gradient, data, members[j])
+        evaluate(target.with_gradient, target.data, members[j])
     work = make_workspace(population.shape[1], metric.scale.size)
-    log_step, n_gradients = np.log(step_size), 0
-    largest = np.log(TRAJECTORY) if kind == HMC else np.inf  # it cuts longer ones anyway
+    nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
+    largest = np.log(kernel.largest_step_size)
     average, late_acceptance, n_late = 0.0, 0.0, 0
     for k in range(n_iterations):
         total = 0.0
+        present = Parameters(metric, np.exp(log_step), widths)
         for j in range(n_members):
             state = members[j]
-            _, rate, _, n = transition(
-                kind, with_gradient, without_gradient, data, beta, state, work,
-                metric, np.exp(log_step), length, population[0, :0], widths, categories, False, rng,
-            )  # fmt: skip
-            total += rate
-            n_gradients += n
-            ells[k, j] = state.terms[1]
-            trace[k, j] = state.theta
-            gradients[0, k, j] = state.log_prior_gradient
-            gradients[1, k, j] = state.log_likelihood_gradient
+            move = transition(target, kernel, present, beta, nothing, state, work, False, rng)
+            total += move.acceptance[part]
+            gradients += move.gradient_evaluations
+            trace.ells[k, j] = state.terms[1]
+            trace.thetas[k, j] = state.theta
+            trace.gradients[0, k, j] = state.log_prior_gradient
+            trace.gradients[1, k, j] = state.log_likelihood_gradient
         if stop[0]:
             break
-        log_step = min(log_step + total / n_members - target, largest)
+        log_step = min(log_step + total / n_members - kernel.target_acceptance, largest)
         if k >= n_iterations // 2:
             average += log_step
             late_acceptance += total / n_members
             n_late += 1
     for j in range(n_members):
         population[j] = members[j].theta
-    return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), n_gradients
+    return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
 
 
 @njit(nogil=True, cache=True)
-def move_chains(
-    kind, with_gradient, without_gradient, data, betas, thetas,
-    length, step_sizes, scales, directions, excesses, widths, categories, rng, terms,
-):  # fmt: skip
-    """Apply a kernel to every row of ``thetas``, each with its own β and parameters.
+def move_chains(target, kernel, table, betas, thetas, rng, terms):
+    """Apply a kernel to every row of ``thetas``, each with its own β and row of the table.
 
     Rows at β = 0 stay where they are. Log p and ℓ are written to ``terms``, of shape (rows, 2).
     """
-    state = make_state(thetas.shape[1], scales.shape[1])
-    work = make_workspace(thetas.shape[1], scales.shape[1])
+    state = make_state(thetas.shape[1], table.scales.shape[1])
+    work, nothing = make_workspace(thetas.shape[1], table.scales.shape[1]), no_draw()
     for j in range(betas.size):
         state.theta[:] = thetas[j]
-        evaluate(with_gradient, data, state)
+        evaluate(target.with_gradient, target.data, state)
         if betas[j] > 0.0:
-            transition(
-                kind, with_gradient, without_gradient, data, betas[j], state, work,
-                Metric(scales[j], directions[j], excesses[j]), step_sizes[j],
-                length, thetas[0, :0], widths[j], categories, False, rng,
-            )  # fmt: skip
+            metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
+            parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
+            transition(target, kernel, parameters, betas[j], nothing, state, work, False, rng)
         thetas[j] = state.theta
         terms[j] = state.terms

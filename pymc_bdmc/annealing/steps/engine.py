@@ -7,18 +7,24 @@ import numpy as np
 
 from pymc_bdmc.annealing.driver import anneal
 from pymc_bdmc.annealing.pools import WorkerPool
-from pymc_bdmc.annealing.steps.pilot import PILOT_CHAINS, combine, pilot_betas, pilot_run
+from pymc_bdmc.annealing.steps.pilot import (
+    PILOT_CHAINS,
+    PRIOR_DRAWS,
+    combine,
+    pilot,
+    pilot_betas,
+)
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
-from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import starts_to_count
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction, Point
 
 __all__ = ["StepEngine"]
 
-COUNTED_STARTS = 20
-"""Starts by which a pilot judges how often the data or a transform reject a prior draw."""
+MAX_SPENT = 10 * PRIOR_DRAWS
+"""Draws after which a pilot makes do with what it has, where the data rule out most of them."""
 
 
 class StepEngine:
@@ -76,21 +82,26 @@ class StepEngine:
         """Processes, each with a copy of this engine, until ``stop`` is set."""
         return WorkerPool(self, cores, stop)
 
-    def combine(self, tunings: Sequence[Tuning]) -> Tuning:
+    def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
         """Join the findings of the pilots on one data set."""
         return combine(tunings, self.steps)
 
-    def pilot(self, rng: np.random.Generator) -> Tuning:
-        """Run one pilot chain on the present data, from its own draw from the prior."""
-        start, _ = self.density.draw_prior(rng)
+    def pilot(self, task: PilotTask) -> StepTuning:
+        """One pilot chain on the data of the task, from the prior."""
+        self.density.set_data(task.data)
+        rng = np.random.default_rng(task.seed)
+        starts, spent = [], 0
+        while not starts or (len(starts) < PRIOR_DRAWS // self.pilots and spent < MAX_SPENT):
+            start, trials = self.density.draw_prior(rng)
+            starts.append(start)
+            spent += trials
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
-        tuning = pilot_run(self.density, self.steps, pilot_betas(self.betas), start, rng)
-        n_drawn = sum(self.density.draw_prior(rng)[1] for _ in range(COUNTED_STARTS))
-        return replace(tuning, starts=starts_to_count(COUNTED_STARTS, n_drawn))
+        tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
+        return replace(tuning, starts=starts_to_count(len(starts), spent))
 
     def kernel(
-        self, tuning: Tuning, direction: Direction, betas: np.ndarray | None = None
+        self, tuning: StepTuning, direction: Direction, betas: np.ndarray | None = None
     ) -> StepKernel:
         """Return the frozen kernel, reversed for the reverse direction."""
         for step, state in zip(self.steps, self._untuned, strict=True):
@@ -104,12 +115,7 @@ class StepEngine:
         """ℓ of a point on the present data, nats."""
         return self.density(point)[1]
 
-    def run_pilot(self, task: PilotTask) -> Tuning:
-        """One pilot chain on the data of the task."""
-        self.density.set_data(task.data)
-        return self.pilot(np.random.default_rng(task.seed))
-
-    def run_chain(self, task: AnnealTask) -> Chain:
+    def run(self, task: AnnealTask[StepTuning]) -> Chain:
         """One annealing chain, from its own start."""
         self.density.set_data(task.data)
         rng = np.random.default_rng(task.seed)

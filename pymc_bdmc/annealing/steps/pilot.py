@@ -5,23 +5,31 @@ from collections.abc import Sequence
 import numpy as np
 from pymc.step_methods.compound import BlockedStep
 
+from pymc_bdmc.annealing.path import MeanPath
 from pymc_bdmc.kernels.adaptations import adaptation
-from pymc_bdmc.kernels.tuning import Tuning
+from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.schedules import mean_between
 from pymc_bdmc.types import Point
 
 __all__ = [
     "PILOT_CHAINS",
     "PILOT_STEPS",
     "PILOT_TEMPERATURES",
+    "PRIOR_DRAWS",
     "combine",
+    "pilot",
     "pilot_betas",
-    "pilot_run",
 ]
 
+PRIOR_DRAWS = 512
+"""Of all pilots on a data set together."""
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8
 PILOT_STEPS = 150
+"""At each of these temperatures."""
+STRIDE_STEPS = 50
+"""At each of those between them that E_β[ℓ] needs."""
 
 
 def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
@@ -30,14 +38,17 @@ def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
     return betas[np.unique(np.linspace(1, last, min(n, last)).round().astype(int))]
 
 
-def pilot_run(
+def pilot(
     density: TemperedDensity,
     steps: Sequence[BlockedStep],
     betas: np.ndarray,
-    start: Point,
+    starts: Sequence[Point],
     rng: np.random.Generator,
-) -> Tuning:
+) -> StepTuning:
     """One pilot chain: from a prior draw through the temperatures, adapting at each.
+
+    On the way to the next temperature β rises no further than the samples of the last stage bear,
+    so that E_β[ℓ] is known all along the path.
 
     Parameters
     ----------
@@ -47,8 +58,8 @@ def pilot_run(
         Untuned; they are left adapted to the last temperature.
     betas : ndarray of shape (G,)
         Temperatures at which to adapt, increasing.
-    start : Point
-        A draw from the prior.
+    starts : sequence of Point
+        Draws from the prior; the chain begins at the first.
     rng : numpy.random.Generator
         The pilot's own stream.
     """
@@ -56,28 +67,41 @@ def pilot_run(
     for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
         step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
         step.tune = True
-    point, values, means = start, [], [density(start)[1]]
-    for beta in betas:
-        density.set_beta(beta)
-        for access, step in zip(accesses, steps, strict=True):
-            access.restart(step)
-        ells = []
-        for _ in range(PILOT_STEPS):
-            for step in steps:
-                point, _ = step.step(point)
-            ells.append(density(point)[1])
-        means.append(np.mean(ells[PILOT_STEPS // 2 :]))
+    prior_ells = np.array([density(start)[1] for start in starts])
+    path, point, values, beta = MeanPath(prior_ells), starts[0], [], 0.0
+    for destination in betas:
+        while beta < destination:
+            beta = min(path.next_beta(), destination)
+            density.set_beta(beta)
+            n_steps = STRIDE_STEPS
+            if beta == destination:
+                n_steps = PILOT_STEPS
+                for access, step in zip(accesses, steps, strict=True):
+                    access.restart(step)
+            ells = []
+            for _ in range(n_steps):
+                for step in steps:
+                    point, _ = step.step(point)
+                ells.append(density(point)[1])
+            path.add(beta, np.array(ells[n_steps // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
-    return Tuning(betas, values, np.array(means))
+    return StepTuning(betas, values, path.betas, path.mean_log_likelihood, prior_ells)
 
 
-def combine(tunings: Sequence[Tuning], steps: Sequence[BlockedStep]) -> Tuning:
+def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> StepTuning:
     """Join the findings of independent pilot chains."""
     accesses = [adaptation(step) for step in steps]
     values = [
-        [access.merge(found) for access, *found in zip(accesses, *stage, strict=True)]
+        [access.merge(chains) for access, *chains in zip(accesses, *stage, strict=True)]
         for stage in zip(*(tuning.values for tuning in tunings), strict=True)
     ]
-    means = np.mean([tuning.mean_log_likelihood for tuning in tunings], axis=0)
+    path_betas = np.unique(np.concatenate([tuning.path_betas for tuning in tunings]))
+    means = [
+        mean_between(path_betas, tuning.path_betas, tuning.mean_log_likelihood)
+        for tuning in tunings
+    ]
+    prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
     starts = min(tuning.starts for tuning in tunings)
-    return Tuning(tunings[0].betas, values, means, starts)
+    return StepTuning(
+        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, starts
+    )

@@ -1,0 +1,45 @@
+"""Metropolis moves of the discrete elements, one after the other.
+
+An element with finitely many values proposes another one uniformly (of two: the flip); any other
+element takes a symmetric step of random length, in the order of its ``widths``. The scan is no
+reversal of itself: that runs backwards.
+"""
+
+import numpy as np
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.normal import standard_normal
+from pymc_bdmc.kernels.state import evaluate, tempered
+from pymc_bdmc.types import Move
+
+__all__ = ["discrete_scan"]
+
+
+@njit(nogil=True, cache=True)
+def discrete_scan(target, beta, parameters, state, work, backwards, rng):
+    """Propose to every element in turn, or ``backwards``; return a `Move` with the mean."""
+    categories, widths = target.categories, parameters.widths
+    proposal = work.proposal
+    proposal.theta[:] = state.theta
+    total, first = 0.0, state.log_prior_gradient.size  # after the continuous elements
+    n = categories.size
+    for k in range(n):
+        j = n - 1 - k if backwards else k
+        old = state.theta[first + j]
+        if categories[j] > 0:
+            new = float(int(rng.random() * (categories[j] - 1)))
+            if new >= old:
+                new += 1.0
+        else:
+            length = 1.0 + np.floor(2.4 * widths[j] * abs(standard_normal(rng)) * rng.random())
+            new = old + length if rng.random() < 0.5 else old - length
+        proposal.theta[first + j] = new
+        evaluate(target.without_gradient, target.data, proposal)
+        acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
+        total += acceptance
+        if rng.random() < acceptance:
+            state.theta[first + j] = new
+            state.terms[:] = proposal.terms
+        else:
+            proposal.theta[first + j] = old
+    return Move(total / n, False, 0)

@@ -1,0 +1,33 @@
+"""What Hamiltonian kernels share: kicks, drifts, and the error at which a trajectory diverges."""
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.metric import velocity_of
+
+__all__ = ["MAX_ENERGY_ERROR", "dot", "drift", "kick"]
+
+MAX_ENERGY_ERROR = 1000.0
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def kick(momentum, state, beta, metric, step_size):
+    """Change the momentum by the gradient of log f_β."""
+    for i in range(momentum.size):
+        gradient = state.log_prior_gradient[i] + beta * state.log_likelihood_gradient[i]
+        momentum[i] += step_size * metric.scale[i] * gradient
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def drift(state, momentum, velocity, metric, step_size):
+    """Move along the velocity, which is that of the momentum from now on."""
+    velocity_of(metric, momentum, velocity)
+    for i in range(velocity.size):
+        state.theta[i] += step_size * metric.scale[i] * velocity[i]
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def dot(a, b):
+    """Inner product."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total

@@ -1,0 +1,25 @@
+"""Metropolis: a random walk of all continuous elements together, along the metric."""
+
+import numpy as np
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.hamiltonian import drift
+from pymc_bdmc.kernels.metric import draw_momentum
+from pymc_bdmc.kernels.state import copy, evaluate, tempered
+from pymc_bdmc.types import Move
+
+__all__ = ["metropolis"]
+
+
+@njit(nogil=True, cache=True)
+def metropolis(target, beta, parameters, state, work, rng):
+    """Propose one step of the walk; return a `Move`."""
+    metric, proposal = parameters.metric, work.proposal
+    proposal.theta[:] = state.theta
+    draw_momentum(metric, work.momentum, rng)
+    drift(proposal, work.momentum, work.velocity, metric, parameters.step_size)
+    evaluate(target.without_gradient, target.data, proposal)
+    acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
+    if rng.random() < acceptance:
+        copy(proposal, state)
+    return Move(acceptance, False, 0)

@@ -1,0 +1,99 @@
+"""The multinomial no-U-turn sampler, with its recursion unrolled.
+
+A subtree of 2^j leaves is built leaf by leaf: the left ends of its own subtrees wait in
+``checkpoints`` until their right ends come. Hoffman and Gelman (2014); Betancourt (2017), App. A.3;
+Phan, Pradhan and Jankowiak (2019).
+"""
+
+import numpy as np
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
+from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
+from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, evaluate, tempered
+from pymc_bdmc.types import Move
+
+__all__ = ["nuts"]
+
+
+@njit(nogil=True, cache=True)
+def nuts(target, beta, parameters, state, work, rng):
+    """Move the continuous elements to a state of one trajectory; return a `Move`."""
+    metric = parameters.metric
+    left, right = work.edges
+    candidate, proposal = work.candidate, work.proposal
+    momenta, velocities, (total, part) = work.edge_momenta, work.edge_velocities, work.momentum_sums
+    starts, sums = work.checkpoints
+    energy = draw_momentum(metric, total, rng) - tempered(state, beta)
+    momenta[0] = momenta[1] = total
+    velocity_of(metric, total, velocities[0])
+    velocities[1] = velocities[0]
+    copy(state, left)
+    copy(state, right)
+    copy(state, proposal)
+    log_weight, acceptance, n_leaves = 0.0, 0.0, 0
+    for depth in range(MAX_TREE_DEPTH):
+        forward = rng.random() < 0.5
+        edge = right if forward else left
+        momentum, velocity = momenta[int(forward)], velocities[int(forward)]
+        step = parameters.step_size if forward else -parameters.step_size
+        part[:] = 0.0
+        part_log_weight = -np.inf
+        for leaf in range(1 << depth):
+            kick(momentum, edge, beta, metric, 0.5 * step)
+            drift(edge, momentum, velocity, metric, step)
+            evaluate(target.with_gradient, target.data, edge)
+            kick(momentum, edge, beta, metric, 0.5 * step)
+            velocity_of(metric, momentum, velocity)
+            n_leaves += 1
+            error = 0.5 * dot(momentum, velocity) - tempered(edge, beta) - energy
+            if not error < MAX_ENERGY_ERROR:
+                copy(proposal, state)
+                return Move(acceptance / n_leaves, True, n_leaves)
+            acceptance += min(1.0, np.exp(-error))
+            part_log_weight = np.logaddexp(part_log_weight, -error)
+            if np.log(rng.random()) < -error - part_log_weight:
+                copy(edge, candidate)
+            # Binary digits of the leaf say which subtrees start and end here.
+            level = _ones(leaf >> 1)
+            if leaf % 2 == 0:
+                starts[level] = velocity
+                sums[level] = part
+            for i in range(part.size):
+                part[i] += momentum[i]
+            if leaf % 2:
+                for _ in range(_ones((~leaf & (leaf + 1)) - 1)):
+                    forth = back = 0.0
+                    for i in range(part.size):
+                        span = part[i] - sums[level, i]
+                        forth += span * velocity[i]
+                        back += span * starts[level, i]
+                    if forth <= 0.0 or back <= 0.0:
+                        copy(proposal, state)
+                        return Move(acceptance / n_leaves, False, n_leaves)
+                    level -= 1
+        if np.log(rng.random()) < part_log_weight - log_weight:
+            copy(candidate, proposal)
+        log_weight = np.logaddexp(log_weight, part_log_weight)
+        for i in range(part.size):
+            total[i] += part[i]
+        if turns(total, velocities[0], velocities[1]):
+            break
+    copy(proposal, state)
+    return Move(acceptance / n_leaves, False, n_leaves)
+
+
+@njit(nogil=True, cache=True)
+def turns(total, left, right):
+    """Whether the ends of a trajectory approach each other. Betancourt (2017), App. A.4.2."""
+    return dot(total, left) <= 0.0 or dot(total, right) <= 0.0
+
+
+@njit(nogil=True, cache=True)
+def _ones(n):
+    """Number of binary ones."""
+    count = 0
+    while n:
+        n &= n - 1
+        count += 1
+    return count

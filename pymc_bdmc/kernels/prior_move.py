@@ -1,0 +1,44 @@
+"""A move to an independent draw from the prior, with probability min(1, exp(β (ℓ′ − ℓ))).
+
+At low β it forgets the past; at any β it frees a chain from where the data fit far worse. A draw at
+which the density is no number is moved to, so that the caller finds it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.state import copy, evaluate, is_legal, tempered
+
+__all__ = ["Draw", "no_draw", "prior_move"]
+
+
+class Draw(NamedTuple):
+    """A draw of θ from the prior, or none: then ``theta`` means nothing."""
+
+    exists: bool
+    theta: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def no_draw():
+    """For a transition without a move to the prior."""
+    return Draw(False, np.empty(0))
+
+
+@njit(nogil=True, cache=True)
+def prior_move(target, beta, draw, state, work, rng):
+    """Move to the ``draw``, if there is one, or stay."""
+    if not draw.exists:
+        return
+    proposal = work.proposal
+    proposal.theta[:] = draw.theta
+    evaluate(target.with_gradient, target.data, proposal)
+    log_ratio = beta * (proposal.terms[1] - state.terms[1])
+    accepted = log_ratio > np.log(1.0 - rng.random())
+    broken = not is_legal(proposal) and np.all(
+        np.isfinite(draw.theta)
+    )  # else beyond the transforms
+    if broken or (accepted and tempered(proposal, beta) > -np.inf):
+        copy(proposal, state)
