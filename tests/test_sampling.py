@@ -237,7 +237,7 @@ def test_tied_weights_lose_no_result():
 def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
     dt = interrupted_after(1, monkeypatch)
     assert np.isfinite(bdmc.summary(dt).loc[("real", "evidence"), "value"])
-    assert "reverse: no chain was finished." in bdmc.diagnose(dt)
+    assert any("reverse: no chain was finished" in text for text in bdmc.diagnose(dt))
 
 
 def test_without_burn_in_the_upper_bound_is_heuristic():

@@ -161,7 +161,7 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     k, size = log_weights.size, effective_sample_size(log_weights)
     if size == 0:
         return AverageCheck(0.0, 0.0, False, "every weight is zero")
-    if np.ptp(log_weights) <= ROUNDING:
+    if k > 1 and np.ptp(log_weights) <= ROUNDING:
         reason = "all weights are equal, which tells nothing of what no chain has found"
         return AverageCheck(size, 0.0, False, reason)
     excess = max(k / size - 1, 0.0)

@@ -43,14 +43,14 @@ def test_rows_of_a_sandwich():
     real = RNG.normal(-5, 0.3, 50)
     table = bdmc.summary(tree(FORWARD, REVERSE, real))
     assert list(table.index) == [
+        ("real", "lower bound"),
+        ("real", "evidence"),
+        ("real", "certified lower"),
         ("simulated", "lower bound"),
         ("simulated", "upper bound"),
         ("simulated", "jeffreys bound"),
         ("simulated", "evidence"),
         ("simulated", "evidence, reverse"),
-        ("real", "lower bound"),
-        ("real", "evidence"),
-        ("real", "certified lower"),
     ]
     assert list(table.columns) == ["value", "error", "q25", "median", "q75", "valid", "kind"]
     value = table["value"]
