@@ -248,15 +248,6 @@ def test_without_burn_in_the_upper_bound_is_heuristic():
     assert dt.attrs["upper_bound"] == "heuristic"
 
 
-def test_sources_that_are_not_installed_lose_no_run(monkeypatch):
-    def version(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("pymc_bdmc.results.attributes.version", version)
-    dt = pm.sample_bdmc(normal_model(), simulate=None, random_seed=1, **SMALL)
-    assert dt.attrs["pymc_bdmc_version"] == "unknown"
-
-
 def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
     """A Metropolis step that always accepts: the evidence moves away from the truth."""
 

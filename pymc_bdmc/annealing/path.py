@@ -44,7 +44,10 @@ class MeanPath:
         return min(next_beta(self._ells, self._beta), highest)
 
     def add(self, beta: float, ells: np.ndarray) -> None:
-        """Record samples of ℓ, shape (N,), at a higher β."""
+        """Record samples of ℓ, shape (N,), at a higher β; −∞ is where only a wrong kernel leads."""
+        ells = ells[ells > -np.inf]
+        if not ells.size:
+            ells = self._ells
         between = _between(self._beta, beta, self._ells)
         self._betas += [between, np.array([beta])]
         self._means += [_mean_between(between, self._beta, self._ells, beta, ells), _mean(ells)]

@@ -86,7 +86,7 @@ def suspicious_variables(
         start, end = end, end + draws[value.name][0].size
         layout[value.name] = slice(start, end)
     groups = {model.values_to_rvs[value].name: layout[value.name] for value in by_kind[0]}
-    if not groups:
+    if not any(part.stop > part.start for part in groups.values()):
         return []
     thetas = np.concatenate([np.reshape(draws[name], (DRAWS, -1)) for name in layout], axis=1)
     log_density = _with_gradient(density, jitted) if jitted else _values(density, draws, layout)

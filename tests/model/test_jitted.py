@@ -80,6 +80,7 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=1.0)
     density = TemperedDensity(model)
+    jitted._compiled.cache_clear()  # another test may have compiled this model
     monkeypatch.setattr(
         "pymc_bdmc.model.jitted.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
     )
