@@ -51,9 +51,13 @@ class Block:
 class Annealer(Protocol):
     """A system, and how it is annealed."""
 
-    schedule: Schedule
-    block_size: int
-    """Chains of a block; the last block of a direction may have fewer."""
+    @property
+    def schedule(self) -> Schedule:
+        """Inverse temperatures of both directions."""
+
+    @property
+    def block_size(self) -> int:
+        """Chains of a block; the last block of a direction may have fewer."""
 
     def run(self, block: Block) -> AnnealingRun:
         """Anneal a block, without holding the GIL for long."""

@@ -61,15 +61,21 @@ class Kernel(Protocol):
 class Tuning(Protocol):
     """What pilots find on one data set: how to tune the kernels, and what the path is like."""
 
-    path_betas: np.ndarray
-    """From 0 to 1, shape (F,)."""
-    mean_log_likelihood: np.ndarray
-    """E_β[ℓ] at ``path_betas``, nats."""
-    prior_log_likelihood: np.ndarray
-    """ℓ of draws from the prior restricted to ℓ > −∞, nats, shape (N,)."""
+    @property
+    def path_betas(self) -> np.ndarray:
+        """From 0 to 1, shape (F,)."""
 
-    starts: int
-    """Accepted prior draws of which a forward chain counts the trials."""
+    @property
+    def mean_log_likelihood(self) -> np.ndarray:
+        """E_β[ℓ] at ``path_betas``, nats."""
+
+    @property
+    def prior_log_likelihood(self) -> np.ndarray:
+        """ℓ of draws from the prior restricted to ℓ > −∞, nats, shape (N,)."""
+
+    @property
+    def starts(self) -> int:
+        """Accepted prior draws of which a forward chain counts the trials."""
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""

@@ -248,6 +248,7 @@ def test_without_burn_in_the_upper_bound_is_heuristic():
     assert dt.attrs["upper_bound"] == "heuristic"
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # it goes wherever floating point lets it
 def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
     """A Metropolis step that always accepts: the evidence moves away from the truth."""
 

@@ -157,7 +157,8 @@ class ThreadPool:
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
         # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
-        waiting, done = deque(enumerate(tasks)), queue.SimpleQueue()
+        waiting = deque(enumerate(tasks))
+        done: queue.SimpleQueue = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._work, args=(waiting, done), daemon=True)
             for _ in range(min(self._cores, len(tasks)))
@@ -213,7 +214,9 @@ def _receive(pickled: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    wait([multiprocessing.parent_process().sentinel])
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only workers call this"
+    wait([parent.sentinel])
     os._exit(1)
 
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,8 @@ from pymc_bdmc.annealing import (
     Engine,
     PilotTask,
     Recorder,
+    ThreadPool,
+    WorkerPool,
 )
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulation import Simulated
@@ -25,6 +27,8 @@ from pymc_bdmc.types import AnnealingRun, Direction, Point, Tuning
 __all__ = ["Plan", "Round", "Run", "anneal_in_rounds", "pilot_all"]
 
 _log = logging.getLogger("pymc.bdmc")
+
+Pool = ThreadPool | WorkerPool
 
 BLOCKS = 30
 
@@ -51,7 +55,8 @@ class Run:
     data: Mapping[str, np.ndarray]
     source: Simulated | None = None
     """Where reverse chains start."""
-    tuning: Tuning | None = None
+    tuning: Tuning = field(init=False, repr=False, compare=False)
+    """What `pilot_all` finds."""
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
@@ -94,7 +99,7 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
-def pilot_all(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
+def pilot_all(pool: Pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses.
 
     Raises
@@ -113,7 +118,7 @@ def pilot_all(pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
 
 
 def anneal_in_rounds(
-    pool, runs: Sequence[Run], schedule: Schedule, is_adaptive: bool, plan: Plan
+    pool: Pool, runs: Sequence[Run], schedule: Schedule, is_adaptive: bool, plan: Plan
 ) -> list[Round]:
     """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
 
@@ -149,7 +154,8 @@ def anneal_in_rounds(
         tunings = {run.dataset: run.tuning for run in runs}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         schedule = _adapt(paths, schedule.n_temperatures)
-    started, rounds, confirms = time.perf_counter(), [], False
+    started, confirms = time.perf_counter(), False
+    rounds: list[Round] = []
     while True:
         found = _anneal(pool, runs, schedule, len(rounds), plan, confirms)
         if found.interrupted and rounds:
@@ -191,8 +197,12 @@ def anneal_in_rounds(
 def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Averages over `BLOCKS` stretches of a path: a schedule must not follow its noise."""
     blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
-    parts = [[0], *(block for block in blocks if len(block)), [len(betas) - 1]]
-    return tuple(np.array([values[part].mean() for part in parts]) for values in (betas, means))
+    inner = [block for block in blocks if len(block)]
+
+    def smooth(values: np.ndarray) -> np.ndarray:
+        return np.array([values[0], *(values[block].mean() for block in inner), values[-1]])
+
+    return smooth(betas), smooth(means)
 
 
 def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) -> Schedule:
@@ -203,7 +213,7 @@ def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) 
 
 
 def _anneal(
-    pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan, confirms: bool
+    pool: Pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan, confirms: bool
 ) -> Round:
     """Run all chains, one of each run in turn; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
@@ -211,7 +221,7 @@ def _anneal(
     recorders = [Recorder(plan.chains, betas) for _ in runs]
     keys = [(i, chain) for chain in range(plan.chains) for i in range(len(runs))]
     tasks = [runs[i].task(plan, betas, round, chain) for i, chain in keys]
-    totals = Counter(runs[i].group for i, _ in keys)
+    totals: Counter[str] = Counter(runs[i].group for i, _ in keys)
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, chain in pool.run(tasks):
             i, place = keys[k]

@@ -122,8 +122,8 @@ def error_analysis(
     total = log_mean_exp(values)
     relative_variance = max(n / effective_sample_size(values) - 1, 0.0) * n / (n - 1)
     # Zero weights make blocks of small M infinite: those sizes say nothing yet.
-    sizes = [2**i for i in range(int(np.log2(n // MIN_BLOCKS)) + 1)]
-    blocks = {m: _block_averages(values, m) for m in sizes}
+    powers = [2**i for i in range(int(np.log2(n // MIN_BLOCKS)) + 1)]
+    blocks = {m: _block_averages(values, m) for m in powers}
     blocks = {m: averages for m, averages in blocks.items() if np.isfinite(averages).all()}
     sizes, counts = np.array(list(blocks)), np.array([a.size for a in blocks.values()])
     variance = np.array([a.var(ddof=1) for a in blocks.values()])

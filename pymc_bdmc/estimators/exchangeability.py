@@ -85,13 +85,15 @@ def exchangeability(
     learning, before = np.split(thetas, [LEARNING])
     m = max(columns.stop for columns in groups.values())
     centre, spread = np.median(learning[:, :m], axis=0), _interquartile_range(learning[:, :m])
+    blocks: list[Mapping[str, slice]]
     if gradients is None:
         blocks = [{name: columns} for name, columns in groups.items()]
         scale = spread
     else:  # the geometric mean of a marginal and a conditional width
         blocks = [groups]
         scale = np.sqrt(spread / _interquartile_range(gradients[usable][:LEARNING]))
-    names, compared = [], []
+    names: list[str] = []
+    compared: list[np.ndarray] = []
     for block in blocks:
         moving = np.zeros(m)
         for columns in block.values():
@@ -181,11 +183,11 @@ def moved(
     end, end_momenta = thetas.copy(), momenta.copy()
     with np.errstate(over="ignore", invalid="ignore"):  # such trajectories are refused
         for _ in range(1 if walks else LEAPFROG_STEPS):
-            if not walks:
+            if gradient is not None:
                 end_momenta += 0.5 * steps * gradient
             end[:, : len(scale)] += steps * end_momenta
             value, gradient = log_density(end)
-            if not walks:
+            if gradient is not None:
                 end_momenta += 0.5 * steps * gradient
         log_ratio = value - before
         kinetic = 0.5 * np.sum(momenta**2 - end_momenta**2, axis=1)

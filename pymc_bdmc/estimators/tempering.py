@@ -175,7 +175,9 @@ def rao_blackwellized(
     return LadderEstimate(values, error, bias, estimate)
 
 
-def log_mean_probabilities(log_likelihood, betas, log_z) -> np.ndarray:
+def log_mean_probabilities(
+    log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
+) -> np.ndarray:
     """Logs of the chains' mean probabilities of the places, of shape (chains, K)."""
     ell = checked_draws(log_likelihood)
     # One chain at a time: all of q at once may not fit into memory.
@@ -183,7 +185,7 @@ def log_mean_probabilities(log_likelihood, betas, log_z) -> np.ndarray:
     return np.array(rows) - np.log(ell.shape[1])
 
 
-def checked_draws(log_likelihood) -> np.ndarray:
+def checked_draws(log_likelihood: ArrayLike) -> np.ndarray:
     """Refuse draws of ℓ that are not two-dimensional, or NaN."""
     ell = np.asarray(log_likelihood, dtype=float)
     if ell.ndim != 2 or ell.size == 0:

@@ -52,18 +52,18 @@ class Adaptation:
 class _Hamiltonian(Adaptation):
     """Log step size, and the standard deviations that make the diagonal metric."""
 
-    def read(self, step):
-        values = {"step_size": upstream.log_step_size_of(step)}
+    def read(self, step) -> Values:
+        values: Values = {"step_size": upstream.log_step_size_of(step)}
         if isinstance(step.potential, QuadPotentialDiagAdapt):  # else the metric is the user's
             values["stds"] = upstream.deviations_of(step.potential)
         return values
 
-    def write(self, step, values):
+    def write(self, step, values) -> None:
         upstream.set_log_step_size(step, values["step_size"])
         if "stds" in values:
             upstream.set_deviations(step.potential, values["stds"])
 
-    def restart(self, step):
+    def restart(self, step) -> None:
         upstream.restart_step_size(step)
 
 
@@ -74,10 +74,10 @@ class _Scale(Adaptation):
         super().__init__(*bookkeeping)
         self.attribute = attribute
 
-    def read(self, step):
+    def read(self, step) -> Values:
         return {self.attribute: np.log(getattr(step, self.attribute))}
 
-    def write(self, step, values):
+    def write(self, step, values) -> None:
         setattr(step, self.attribute, np.exp(values[self.attribute]))
 
 
@@ -86,12 +86,12 @@ class _MetropolisScale(_Scale):
 
     interval = 25
 
-    def restart(self, step):
+    def restart(self, step) -> None:
         step.tune_interval = step.steps_until_tune = self.interval
 
 
 class _SliceWidth(_Scale):
-    def restart(self, step):
+    def restart(self, step) -> None:
         step.n_tunes = 0.0  # else the running mean never forgets the other temperatures
 
 
@@ -100,16 +100,16 @@ class _DifferentialEvolution(_MetropolisScale):
 
     n_states = 64
 
-    def read(self, step):
+    def read(self, step) -> Values:
         return super().read(step) | {
             "history": np.array(upstream.history_of(step)[-self.n_states :])
         }
 
-    def write(self, step, values):
+    def write(self, step, values) -> None:
         super().write(step, values)
         upstream.set_history(step, _FixedHistory(values["history"]))
 
-    def merge(self, chains):
+    def merge(self, chains: Sequence[Values]) -> Values:
         # Differences of averaged states would be too short: keep one chain's.
         return super().merge(chains) | {"history": chains[0]["history"]}
 

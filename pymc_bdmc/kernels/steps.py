@@ -90,22 +90,22 @@ def _factories(step: str | StepFactory | Sequence[StepFactory] | None) -> Sequen
     """What is asked for, by name or not; nothing for PyMC's own choice."""
     if step is None:
         return ()
+    if not isinstance(step, Sequence):
+        return (step,)
     if isinstance(step, str):
         if step not in KERNELS:
             raise ValueError(f"step: unknown name {step!r}; choose one of {list(KERNELS)}.")
         return (KERNELS[step].step_method,)
-    if not isinstance(step, Sequence):
-        return (step,)
     if not step:
         raise ValueError("step: an empty sequence; None lets the library choose.")
     return step
 
 
-def _step_class(factory: StepFactory) -> type:
+def _step_class(factory) -> type[BlockedStep]:
     return _step_class(factory.func) if isinstance(factory, partial) else factory
 
 
-def _accepted(cls: type, **options) -> dict:
+def _accepted(cls: type[BlockedStep], **options) -> dict:
     """Those options that the constructor of a (perhaps user-written) step method takes."""
     parameters = inspect.signature(cls.__init__).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -127,7 +127,7 @@ def _refuse_instance(factory) -> None:
         )
 
 
-def _refuse_incompetent(cls: type, model, value_vars) -> None:
+def _refuse_incompetent(cls: type[BlockedStep], model, value_vars) -> None:
     if getattr(cls, "competence", BlockedStep.competence) is BlockedStep.competence:
         return  # a user-written step method that makes no statement
     for value in value_vars:
@@ -288,7 +288,7 @@ def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Gene
     ValueError
         Names the step method and the attribute that changed.
     """
-    present = point
+    present, absent = point, np.empty(0)
     for step in steps:
         # PyMC's own are known; others may adapt once in a while only, commonly in 100 steps.
         n_steps = 5 if type(step).__module__.startswith("pymc.") else 120
@@ -300,7 +300,9 @@ def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Gene
         after = _numbers(step)
         ignored = adaptation(step).bookkeeping | set(getattr(step, "bookkeeping", ()))
         for name in sorted((before.keys() | after.keys()) - ignored):
-            if not np.array_equal(before.get(name), after.get(name), equal_nan=True):
+            if not np.array_equal(
+                before.get(name, absent), after.get(name, absent), equal_nan=True
+            ):
                 raise ValueError(
                     f"step: {type(step).__name__} changes its attribute {name!r} while it samples "
                     "with tuning stopped; a kernel that adapts biases the weights. Adapt only "

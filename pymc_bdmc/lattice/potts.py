@@ -85,7 +85,7 @@ def metropolis_moves(chains, sites, neighbours, interaction, q):
     states[:] = chains.generators
     one, two, three, four = np.exp(-interaction * np.arange(1, 5)) * 2.0**32
     others = np.uint64(q - 1)
-    changes = 0
+    changes = np.int64(0)
     for site in sites:
         right, below, left, above = neighbours[site]
         for c in range(LANES):

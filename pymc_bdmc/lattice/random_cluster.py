@@ -39,7 +39,7 @@ class _Search(NamedTuple):
     """Shape (n_sites,), int64: the last search that came by, and from which end."""
     queues: np.ndarray
     """Shape (2, n_sites), int64: sites that were reached from either end."""
-    count: np.ndarray
+    n_searches: np.ndarray
     """Shape (1,), int64: searches so far."""
 
 
@@ -150,9 +150,9 @@ def _bond(site, near, direction):
 @njit(nogil=True, cache=True)
 def _joined(neighbours, is_open, bond, search):
     """Whether the ends of a bond are connected by others: breadth first from both ends in turn."""
-    search.count[0] += 1
+    search.n_searches[0] += 1
     marks, queues = search.marks, search.queues
-    first_mark = 2 * search.count[0]  # of this search, from the start; from the goal one more
+    first_mark = 2 * search.n_searches[0]  # of this search, from the start; from the goal one more
     start = bond // 2
     goal = neighbours[start, bond % 2]
     queues[0, 0], queues[1, 0] = start, goal

@@ -96,12 +96,12 @@ class JittedDensity:
         )
 
     @cached_property
-    def with_gradient(self):
+    def with_gradient(self) -> Callable:
         """Compiled when first asked for."""
         return self._compile(gradient=True)
 
     @cached_property
-    def without_gradient(self):
+    def without_gradient(self) -> Callable:
         """Compiled when first asked for; leaves the gradients alone."""
         return self._compile(gradient=False)
 
@@ -114,7 +114,7 @@ class JittedDensity:
             parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
         return parts
 
-    def terms(self, function) -> Callable[..., tuple[float, float]]:
+    def terms(self, function: Callable) -> Callable[..., tuple[float, float]]:
         """Log p and ℓ of the variables in the model's order, for the data that the model holds."""
         names = [value.name for value in self._model.value_vars]
         gradients = np.empty((2, self.n_continuous))

@@ -78,14 +78,14 @@ def suspicious_variables(
 
     Draws outside the support that transforms impose are left out, as in `draw_supported`.
     """
-    model, by_kind = density.model, ([], [])
-    for value in model.value_vars:
-        by_kind[value.dtype not in continuous_types].append(value)
+    model = density.model
+    continuous = [value for value in model.value_vars if value.dtype in continuous_types]
+    discrete = [value for value in model.value_vars if value.dtype not in continuous_types]
     layout, end = {}, 0
-    for value in [*by_kind[0], *by_kind[1]]:
+    for value in [*continuous, *discrete]:
         start, end = end, end + draws[value.name][0].size
         layout[value.name] = slice(start, end)
-    groups = {model.values_to_rvs[value].name: layout[value.name] for value in by_kind[0]}
+    groups = {model.values_to_rvs[value].name: layout[value.name] for value in continuous}
     if not any(part.stop > part.start for part in groups.values()):
         return []
     thetas = np.concatenate([np.reshape(draws[name], (DRAWS, -1)) for name in layout], axis=1)

@@ -34,6 +34,9 @@ _log = logging.getLogger("pymc.bdmc")
 
 Status = Literal["exact", "burned-in", "heuristic"]
 
+Fit = Callable[[], xr.DataTree]
+"""Returns a fit to the real data."""
+
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
@@ -85,9 +88,7 @@ class Simulation(ABC):
         """
 
     @abstractmethod
-    def simulate(
-        self, density: TemperedDensity, entropy: Entropy, fit: Callable[[], xr.DataTree]
-    ) -> list[Simulated]:
+    def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
         """Every simulated data set with its θ*.
 
         Parameters
@@ -137,7 +138,9 @@ class FromPrior(Simulation):
         """Refuse Potentials, and observed variables that cannot be drawn."""
         _check_drawable(density)
 
-    def simulate(self, density, entropy, fit=None) -> list[Simulated]:
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
+    ) -> list[Simulated]:
         """Draws from the joint distribution."""
         sampler = ForwardSampler(density.model, observed=True)
         return [
@@ -200,7 +203,7 @@ class FromHyperparameters(Simulation):
             raise ValueError("idata: expected a DataTree with a group 'posterior'.")
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
-        return tuple(default_hyperparameters(model)) if self.names is None else self.names
+        return tuple(default_hyperparameters(model) if self.names is None else self.names)
 
     def check(self, density: TemperedDensity) -> None:
         """Refuse also names that are not free, a mean of discrete variables, and another's fit."""
@@ -221,14 +224,14 @@ class FromHyperparameters(Simulation):
             _draws(self.idata, names, model)
         _check_drawable(density)
 
-    def simulate(self, density, entropy, fit) -> list[Simulated]:
+    def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
         """Draws from the model given the hyperparameters."""
         names = self._names(density.model)
         draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
         sampler = ForwardSampler(density.model, observed=True, given=names)
-        status = "burned-in" if self.burn_in else "heuristic"
+        status: Status = "burned-in" if self.burn_in else "heuristic"
         return [
             Simulated(*_draw(sampler, density, entropy, place, held), status, self.burn_in, names)
             for place, held in enumerate(values)
@@ -294,7 +297,9 @@ class Given(Simulation):
         """Refuse what is no state of the model."""
         self.simulate(density)
 
-    def simulate(self, density, entropy=None, fit=None) -> list[Simulated]:
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy | None = None, fit: Fit | None = None
+    ) -> list[Simulated]:
         """The pair as it stands."""
         model = density.model
         free = [rv.name for rv in model.free_RVs]
@@ -384,10 +389,10 @@ def _draws(idata: xr.DataTree, names: Sequence[str], model: pm.Model) -> list[np
         raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
     draws = []
     for name in names:
-        values, shape = posterior[name], _shape(model[name])
-        if not {"chain", "draw"}.issubset(values.dims) or not values.size:
+        drawn, shape = posterior[name], _shape(model[name])
+        if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
             raise ValueError(f"idata: its {name} has no draws, by chain and draw.")
-        values = values.transpose("chain", "draw", ...).values
+        values = drawn.transpose("chain", "draw", ...).values
         if values.shape[2:] != shape:
             raise ValueError(
                 f"idata: its {name} has the shape {values.shape[2:]}, the model's {shape}. "

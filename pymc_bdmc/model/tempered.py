@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from numpy.typing import ArrayLike
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 
@@ -134,7 +135,7 @@ class TemperedDensity:
         """Move the step methods' target to f_β."""
         self._beta[...] = beta
 
-    def set_data(self, data: Mapping[str, np.ndarray]) -> None:
+    def set_data(self, data: Mapping[str, ArrayLike]) -> None:
         """Put other observed data in the place of the present ones.
 
         Raises
@@ -148,16 +149,16 @@ class TemperedDensity:
                 f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
             )
         for name, value in data.items():
-            real = self.data[name]
-            if np.shape(value) != real.shape:
+            given, real = np.asarray(value), self.data[name]
+            if given.shape != real.shape:
                 raise ValueError(
                     f"data: {name} must have the shape {real.shape} of the observed data, "
-                    f"got {np.shape(value)}."
+                    f"got {given.shape}."
                 )
             with np.errstate(invalid="ignore"):  # NaN as an integer
-                cast = np.asarray(value).astype(real.dtype)
-            if not np.allclose(cast, value, rtol=1e-6, atol=0):
-                raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {value}.")
+                cast = given.astype(real.dtype)
+            if not np.allclose(cast, given, rtol=1e-6, atol=0):
+                raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {given}.")
             self.model.observed[name].set_value(cast)
 
     def __call__(self, point: Point) -> tuple[float, float]:

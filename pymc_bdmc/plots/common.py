@@ -1,6 +1,7 @@
 """What the plots share: results as labelled panels, their layout, and drawing one visual."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,12 +45,12 @@ def checked_options(
     plot: Callable, visuals: Mapping | None, aes_by_visuals: Mapping | None, colored: Sequence[str]
 ) -> tuple[dict, dict]:
     """Options of a plot by visual, unknown names refused; some visuals are told by colour."""
-    visuals = validate_dict_argument(visuals, (plot, "visuals"))
-    aes_by_visuals = validate_dict_argument(aes_by_visuals, (plot, "aes_by_visuals"))
-    return visuals, {key: ["color"] for key in colored} | aes_by_visuals
+    chosen = validate_dict_argument(visuals, (plot, "visuals"))
+    aes = validate_dict_argument(aes_by_visuals, (plot, "aes_by_visuals"))
+    return chosen, {key: ["color"] for key in colored} | aes
 
 
-def panels(dt: xr.DataTree | Mapping[str, object]) -> dict[str, object]:
+def panels(dt: Any) -> dict[str, Any]:
     """Results by panel title; a single result has one panel without a title."""
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
 

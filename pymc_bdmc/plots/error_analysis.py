@@ -133,8 +133,9 @@ def plot_error_analysis(
     if whole.agreement:
         place = canvas.panel.where(panel == central_limit) + np.log10(whole.agreement)
         canvas.draw("agreement", vline, place, color="gray")
+    both = np.concatenate([m, n])
     canvas.draw("xticks", set_xticks, canvas.panel.where(panel != bias), **log_ticks(m))
-    canvas.draw("xticks", set_xticks, canvas.panel.where(panel == bias), **log_ticks([*m, *n]))
+    canvas.draw("xticks", set_xticks, canvas.panel.where(panel == bias), **log_ticks(both))
     ticks = log_ticks(np.concatenate([curves.ravel(), square.ravel()]))
     canvas.draw("yticks", set_yticks, canvas.panel.where(panel != bias), **ticks)
     canvas.draw("xlabel", labelled_x, canvas.panel, text="number of chains, M or N (log scale)")
@@ -145,10 +146,10 @@ def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarra
     """Log weights of one group and data set, and the direction in which to average them."""
     runs = log_ml_runs(dt)
     group = next(iter(runs[0])) if group is None else group
-    runs = [run[group] for run in runs if group in run]
-    if not 0 <= dataset < len(runs):
+    weights = [run[group] for run in runs if group in run]
+    if not 0 <= dataset < len(weights):
         raise ValueError(f"group={group!r}, dataset={dataset}: the result has no such weights.")
-    return runs[dataset], "reverse" if group == "reverse" else "forward"
+    return weights[dataset], "reverse" if group == "reverse" else "forward"
 
 
 def _named(array: xr.DataArray) -> xr.Dataset:

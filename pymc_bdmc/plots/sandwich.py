@@ -29,7 +29,7 @@ from pymc_bdmc.results.groups import directions, log_ml_weights
 
 __all__ = ["plot_sandwich"]
 
-Results = xr.DataTree | Sequence[xr.DataTree]
+type Results = xr.DataTree | Sequence[xr.DataTree]
 
 
 def plot_sandwich(

@@ -76,12 +76,17 @@ def plot_tempering(
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)
-    visuals, pc_kwargs = {"legend": False, **visuals}, {"col_wrap": 2, **pc_kwargs}
-    options = plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    canvas = Canvas(paths.to_dataset(name="beta"), *options, by="chain")
-    knots = knots.to_dataset(name="beta")
+    canvas = Canvas(
+        paths.to_dataset(name="beta"),
+        plot_collection,
+        backend,
+        aes_by_visuals,
+        {"legend": False, **visuals},
+        {"col_wrap": 2, **pc_kwargs},
+        by="chain",
+    )
     canvas.draw("path", line_xy, paths.to_dataset(name="beta"), width=0.8, alpha=0.8)
-    canvas.draw("knot", hline, knots, color="black", linestyle="C1")
+    canvas.draw("knot", hline, knots.to_dataset(name="beta"), color="black", linestyle="C1")
     canvas.draw("xlabel", labelled_x, canvas.panel, text="draw")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="inverse temperature β")
     return canvas.finish()

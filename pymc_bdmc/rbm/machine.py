@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ MAX_TABULATED = 20
 
 _BLOCK = 14
 """Units enumerated by one compiled call."""
+
+_UNIFORM = cast(np.ndarray, None)
+"""The default prior: `RBM.__post_init__` puts an array in the place of None."""
 
 _NEVER = np.zeros(1, np.uint8)
 """The flag of what nobody interrupts."""
@@ -79,7 +82,7 @@ class RBM:
     a: np.ndarray
     b: np.ndarray
     W: np.ndarray
-    prior_log_odds: np.ndarray | None = None
+    prior_log_odds: np.ndarray = _UNIFORM
     integrated: Literal["none", "hidden", "visible"] = "none"
 
     def __post_init__(self):
@@ -205,17 +208,20 @@ class RBM:
             (self.prior_log_odds, self.a - self.prior_log_odds, self.W),
             (np.zeros_like(self.b), self.b, self.W.T),
         )
-        return tuple(Layer(*(np.ascontiguousarray(x, np.float32) for x in p)) for p in parts)
+        visible, hidden = (Layer(*(np.ascontiguousarray(x, np.float32) for x in p)) for p in parts)
+        return visible, hidden
 
     def _ordered(
         self, state: RBMState, visible_first: bool, rng: np.random.Generator
     ) -> tuple[Layers, Units]:
         """For the kernels: the layer that conditions first comes first."""
-        way = 1 if visible_first else -1
         shape = (len(state.visible), 4, rbm_kernels.LANES)
         streams = rng.integers(2**32, size=shape, dtype=np.uint32)
-        layers = Layers(*self._parts[::way], self.log_prior_constant)
-        return layers, Units(*state[:2][::way], streams)
+        x, y = self._parts
+        units_x, units_y = state.visible, state.hidden
+        if not visible_first:
+            x, y, units_x, units_y = y, x, units_y, units_x
+        return Layers(x, y, self.log_prior_constant), Units(units_x, units_y, streams)
 
     def completed(self, visible: ArrayLike, rng: np.random.Generator) -> RBMState:
         """Draw the hidden units given visible ones of shape (n, V)."""

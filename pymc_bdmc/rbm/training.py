@@ -199,9 +199,8 @@ def train(
 
 def _are_states(rows: ArrayLike, shape: tuple[int, ...]) -> bool:
     rows = np.asarray(rows)
-    return (
-        rows.ndim == 2 and rows.size > 0 and rows.shape[1:] == shape and np.isin(rows, (0, 1)).all()
-    )
+    is_table = rows.ndim == 2 and rows.size > 0 and rows.shape[1:] == shape
+    return is_table and bool(np.isin(rows, (0, 1)).all())
 
 
 def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RBM:

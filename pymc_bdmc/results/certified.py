@@ -72,8 +72,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         if _is_cut_short(dt, data, dataset):
-            bounds = {"lower": -np.inf, "upper": np.inf, "kind": "none: interrupted"}
-            rows[data, dataset] = bounds | {"confidence": confidence}
+            rows[data, dataset] = (-np.inf, np.inf, confidence, "none: interrupted")
             continue
         rejected = n_draws.sum() > n_draws.size
         level = 1 - failure / (4 if rejected else 2)
@@ -85,12 +84,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
         if rejected:
             mass = certified_probability(int(n_draws.sum()), n_draws.size, level)
             lower, upper = lower + mass.lower, upper + mass.upper
-        rows[data, dataset] = {
-            "lower": lower,
-            "upper": upper,
-            "confidence": confidence,
-            "kind": bounds.kind,
-        }
+        rows[data, dataset] = (lower, upper, confidence, bounds.kind)
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["lower", "upper", "confidence", "kind"]
     )

@@ -66,10 +66,10 @@ def _is_storable(values: Sequence | None) -> bool:
     """Whether netCDF can hold the values of a coordinate."""
     if values is None:  # numbered
         return True
-    values = np.asarray(values)
-    if values.dtype.kind == "O":
-        return all(isinstance(value, str | None) for value in values.ravel())
-    return values.ndim == 1 and values.dtype.kind != "c"
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        return all(isinstance(value, str | None) for value in array.ravel())
+    return array.ndim == 1 and array.dtype.kind != "c"
 
 
 def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dataset:

@@ -106,8 +106,8 @@ def _interruption(dt: xr.DataTree) -> str:
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
     """Log weights of the finished chains of each data set, in reverse those of 1/w."""
     rows = np.atleast_2d(variable(dt, group, "log_weight").values)
-    rows = [row[~np.isnan(row)] for row in (-rows if group == "reverse" else rows)]
-    return [row for row in rows if row.size]
+    finished = [row[~np.isnan(row)] for row in (-rows if group == "reverse" else rows)]
+    return [row for row in finished if row.size]
 
 
 def _n_chains(dt: xr.DataTree, group: str) -> int:

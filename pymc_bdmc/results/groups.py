@@ -1,6 +1,7 @@
 """Which groups of a result hold what, and what the readers of a result take from them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,7 +45,7 @@ def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
     return dt[group][name]
 
 
-def attribute(dt: xr.DataTree, name: str):
+def attribute(dt: xr.DataTree, name: str) -> Any:
     """An attribute of the result; names the one that is not there."""
     if name not in dt.attrs:
         raise ValueError(f"dt: it has no attribute {name!r}, {_LOST}")

@@ -177,7 +177,8 @@ def _gap(forward: np.ndarray, reverse: np.ndarray, tail: TailCheck, start: str) 
     else:
         value, error = clustered_mean(gaps[:, None])
         if len(gaps) == 1:
-            error = float(np.hypot(*(each[1] for each in medians[0])))
+            of_forward, of_reverse = medians[0]
+            error = float(np.hypot(of_forward[1], of_reverse[1]))
         kind = f"gap of the medians, {start}, no bound; the mean lower bound is {tail.reason}"
     quartiles = _quartiles(gaps)
     if len(gaps) == 1:

@@ -116,10 +116,10 @@ def mbar(dt: xr.DataTree) -> Estimate:
     """
     try:
         from pymbar import MBAR
-    except ImportError as error:
+    except ImportError as missing:
         raise ImportError(
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
-        ) from error
+        ) from missing
     run = dt["tempering"]
     run = run.isel(draw=slice(None, None, -(-run["place"].size // MAX_MBAR_DRAWS)))
     ell, places, betas, guess = (

@@ -78,7 +78,7 @@ class _Draws(NamedTuple):
     """Shape (beta,), nats."""
 
     @property
-    def count(self) -> int:
+    def n_draws(self) -> int:
         """Draws of a chain."""
         return self.place.shape[1]
 
@@ -150,7 +150,7 @@ class _Chains:
 
     def draw(self, count: int, phase: str) -> None:
         """Draw with a fixed guess, and keep it if it is anything."""
-        swept = []
+        swept: list[tuple[np.ndarray, np.ndarray]] = []
         while len(swept) < count and not self.stop[0]:
             swept.append(self.sweep(phase)[:2])
         if swept:
@@ -264,7 +264,7 @@ def temper(
             "flatness": sampler.flatness,
             "log_prior_mass": mass.estimate,
             "log_prior_mass_error": mass.error,
-            "initial_sweeps": sampler.sweeps - sampler.drawn[-1].count,
+            "initial_sweeps": sampler.sweeps - sampler.drawn[-1].n_draws,
         }
         dt.attrs |= run_attributes(ladder, entropy, started, bool(stop[0]))
         warn(dt)
@@ -295,7 +295,8 @@ def _to_datatree(drawn: list[_Draws], ladder: Schedule) -> xr.DataTree:
         | {name: (dims, getattr(final, name)) for name, dims in by_beta.items()},
         {"beta": ladder.betas, "chain": np.arange(n_chains), "draw": np.arange(n_draws)},
     )
-    iterations = {"draws": ("iteration", np.array([each.count for each in initial], dtype=int))}
+    lengths = np.array([each.n_draws for each in initial], dtype=int)
+    iterations: dict[str, tuple] = {"draws": (("iteration",), lengths)}
     for name, dims in by_beta.items():
         values = np.array([getattr(each, name) for each in initial])
         shape = (len(initial), *getattr(final, name).shape)

@@ -1,7 +1,7 @@
 """PyMC models as systems for simulated tempering: compiled chains, or step methods."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pymc as pm
@@ -36,13 +36,15 @@ def model_system(
     """
     check_model(model)
     engine = make_engine(TemperedDensity(model), betas, step)
-    return (CompiledSystem if isinstance(engine, CompiledEngine) else StepSystem)(engine, rng)
+    if isinstance(engine, CompiledEngine):
+        return CompiledSystem(engine, rng)
+    return StepSystem(engine, rng)
 
 
-class _ModelSystem:
+class _ModelSystem[E: Engine]:
     """What both engines share: draws from the prior, and how many trials they took."""
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: E):
         self._engine = engine
         self.description = engine.description
         self.trials: list[int] = []
@@ -64,13 +66,15 @@ class CompiledState(NamedTuple):
     """Shape (chains,), nats."""
 
 
-class CompiledSystem(_ModelSystem):
+class CompiledSystem(_ModelSystem[CompiledEngine]):
     """All chains move in one compiled loop."""
 
     def __init__(self, engine: CompiledEngine, rng: np.random.Generator):
         super().__init__(engine)
         seed = np.random.SeedSequence(rng.integers(2**63))
-        self._tuning = engine.pilot(PilotTask(engine.density.data, seed))
+        tuning = engine.pilot(PilotTask(engine.density.data, seed))
+        assert tuning is not None, "nothing stops this pilot"
+        self._tuning = tuning
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> CompiledState:
         """Exact draws from the prior where ℓ > −∞."""
@@ -86,7 +90,9 @@ class CompiledSystem(_ModelSystem):
             thetas[anew] = self.draw_prior(anew.size, rng).thetas
         return self._moved(thetas, betas, rng)
 
-    def _moved(self, thetas, betas, rng) -> CompiledState:
+    def _moved(
+        self, thetas: np.ndarray, betas: np.ndarray, rng: np.random.Generator
+    ) -> CompiledState:
         return CompiledState(thetas, self._engine.move(self._tuning, betas, thetas, rng))
 
     def log_likelihood(self, state: CompiledState) -> np.ndarray:
@@ -94,13 +100,13 @@ class CompiledSystem(_ModelSystem):
         return state.log_likelihood
 
 
-class StepSystem(_ModelSystem):
+class StepSystem(_ModelSystem[StepEngine]):
     """Step methods, one chain after the other, tuned for the ladder of the engine."""
 
     def __init__(self, engine: StepEngine, rng: np.random.Generator):
         super().__init__(engine)
-        seeds = rng.bit_generator.seed_seq.spawn(engine.pilots)
-        tasks = [PilotTask(engine.density.data, seed) for seed in seeds]
+        seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
+        tasks = [PilotTask(engine.density.data, each) for each in seed.spawn(engine.pilots)]
         tuning = engine.combine([engine.pilot(task) for task in tasks])
         self._kernel = engine.kernel(tuning, Direction.FORWARD)
         self._kernel.reset(rng.spawn(1)[0])

@@ -2,12 +2,16 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import voigt_profile
 from scipy.stats import multivariate_normal
 
 from pymc_bdmc.testsystems.continuous import ContinuousSystem
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 __all__ = ["BimodalCauchy", "BimodalGaussian"]
 
@@ -99,7 +103,7 @@ class BimodalGaussian(_Bimodal):
         constant = self.dimension * np.log(2 * np.pi * variance) / 2
         return np.logaddexp(upper + pull, lower - pull) - squares / (2 * variance) - constant
 
-    def model(self):
+    def model(self) -> "pm.Model":
         """PyMC model: y = 0 observed, y ~ N(x − d, σ_l²) or N(x + d, σ_l²), x ~ N(0, σ_p²)."""
         import pymc as pm
 
@@ -165,7 +169,7 @@ class BimodalCauchy(_Bimodal):
             upper + self._log_cauchy(x - self.distance), lower + self._log_cauchy(x + self.distance)
         )
 
-    def model(self):
+    def model(self) -> "pm.Model":
         """PyMC model: y = 0 observed, y − x Cauchy about −d or +d, x ~ N(0, σ_p²)."""
         import pymc as pm
         import pytensor.tensor as pt

@@ -61,10 +61,9 @@ class GaussianWork:
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
-        runs = [
-            Run("forward", 1, {}, None, self.tuning),
-            Run("reverse", 1, {}, source, self.tuning),
-        ]
+        runs = [Run("forward", 1, {}), Run("reverse", 1, {}, source)]
+        for run in runs:
+            run.tuning = self.tuning
         limits = dict(max_temperatures=10**6, max_time=None) | limits
         plan = Plan(chains, seed, target, progressbar=False, **limits)
         return anneal_in_rounds(self, runs, bdmc.schedules.linear(2), False, plan)

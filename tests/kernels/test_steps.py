@@ -300,6 +300,23 @@ def test_adaptation_that_hides_is_found(gaussian):
         StepEngine(gaussian, BETAS, HiddenAdaptation)
 
 
+class LateAdaptation(FrozenWalk):
+    """Has an attribute only from its third move on."""
+
+    name = "late"
+
+    def astep(self, q0):
+        self.count = getattr(self, "count", 0) + 1
+        if self.count == 3:
+            self.factor = 0.5
+        return super().astep(q0)
+
+
+def test_an_attribute_that_appears_is_found(gaussian):
+    with pytest.raises(ValueError, match="LateAdaptation changes its attribute 'factor'"):
+        StepEngine(gaussian, BETAS, LateAdaptation)
+
+
 def test_the_model_reaches_step_methods_through_the_context(gaussian):
     class FromContext(FrozenWalk):
         def __init__(self, vars, rng=None):

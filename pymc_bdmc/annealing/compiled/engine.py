@@ -97,17 +97,15 @@ class CompiledEngine:
         target = self.target(task.data)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
-            thetas, ells, spent = [], [], 0
-            while len(thetas) < MEMBERS or (len(thetas) < PRIOR_DRAWS and spent < MAX_SPENT):
+            starts: list[tuple[np.ndarray, float]] = []
+            spent = 0
+            while len(starts) < MEMBERS or (len(starts) < PRIOR_DRAWS and spent < MAX_SPENT):
                 draws = self._draw_prior(PRIOR_DRAWS, rng)
                 spent += len(draws)
-                for place, ell in self._supported(draws):
-                    thetas.append(draws[place])
-                    ells.append(ell)
-                if not thetas and spent > MAX_PRIOR_DRAWS:
+                starts += [(draws[place], ell) for place, ell in self._supported(draws)]
+                if not starts and spent > MAX_PRIOR_DRAWS:
                     raise self._impossible(draws, spent)
-        starts = starts_to_count(len(thetas), spent)
-        thetas, ells = np.array(thetas[:PRIOR_DRAWS]), np.array(ells[:PRIOR_DRAWS])
+        thetas, ells = map(np.array, zip(*starts[:PRIOR_DRAWS], strict=True))
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self._kernel.compiled
@@ -117,7 +115,7 @@ class CompiledEngine:
             return None if self._stop[0] else stage
 
         tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng)
-        return replace(tuning, starts=starts) if tuning else None
+        return replace(tuning, starts=starts_to_count(len(starts), spent)) if tuning else None
 
     def _draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of θ, one a row."""
@@ -140,29 +138,31 @@ class CompiledEngine:
         self, task: AnnealTask, n_fresh: int, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
         """θ where a chain starts, so many other prior draws, and the draws that starts took."""
-        prior_draws = 0
+        spent = 0
         with self._lock:
             self.density.set_data(task.data)
             draws = self._draw_prior(n_fresh + 1, rng)
             if task.start is not None:
-                return self.jitted.ravel(task.start), draws[1:], prior_draws
+                return self.jitted.ravel(task.start), draws[1:], 0
             while (supported := next(self._supported(draws), None)) is None:
-                prior_draws += len(draws)
-                if prior_draws > MAX_PRIOR_DRAWS:
-                    raise self._impossible(draws, prior_draws)
+                spent += len(draws)
+                if spent > MAX_PRIOR_DRAWS:
+                    raise self._impossible(draws, spent)
                 draws = self._draw_prior(n_fresh + 1, rng)
             place, _ = supported
             fresh = draws[place + 1 :]
             if place:
                 fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
-            prior_draws += place + 1
-            if task.tuning.starts > 1:
-                prior_draws = np.array([prior_draws, *self._trials(task.tuning.starts - 1, rng)])
-            return draws[place], fresh, prior_draws
+            spent += place + 1
+            if task.tuning.starts == 1:
+                return draws[place], fresh, spent
+            others = self._trials(task.tuning.starts - 1, rng)
+            return draws[place], fresh, np.array([spent, *others])
 
     def _trials(self, n: int, rng: np.random.Generator) -> list[int]:
         """Numbers of prior draws until one lies in S, n times in a row."""
-        trials, waited = [], 0
+        trials: list[int] = []
+        waited = 0
         while len(trials) < n:
             draws = self._draw_prior(MOST_TRIALS, rng)
             places = [place for place, _ in self._supported(draws)]

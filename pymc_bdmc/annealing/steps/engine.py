@@ -90,7 +90,8 @@ class StepEngine:
         """One pilot chain on the data of the task, from the prior."""
         self.density.set_data(task.data)
         rng = np.random.default_rng(task.seed)
-        starts, spent = [], 0
+        starts: list[Point] = []
+        spent = 0
         while not starts or (len(starts) < PRIOR_DRAWS // self.pilots and spent < MAX_SPENT):
             start, trials = self.density.draw_prior(rng)
             starts.append(start)
@@ -120,7 +121,7 @@ class StepEngine:
         self.density.set_data(task.data)
         rng = np.random.default_rng(task.seed)
         kernel = self.kernel(task.tuning, task.direction, task.betas)
-        if task.direction is Direction.FORWARD:
+        if task.start is None:
             start, *prior_draws = self.density.draw_prior(rng)
             for _ in range(task.tuning.starts - 1):
                 prior_draws.append(self.density.draw_prior(rng)[1])
