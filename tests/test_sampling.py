@@ -4,7 +4,6 @@ import logging
 import multiprocessing
 import signal
 from functools import partial
-from importlib.metadata import PackageNotFoundError
 
 import numpy as np
 import pymc as pm
