@@ -198,6 +198,16 @@ def test_plots_of_an_interrupted_run(works, parts):
     assert last <= np.log10(20.01)  # no chain beyond those that were finished
 
 
+@pytest.mark.parametrize("plot", EVIDENCE_PLOTS)
+def test_plots_where_the_prior_is_cut(works, plot):
+    """Chains then count the trials of several draws each."""
+    dt = works.copy(deep=True)
+    for group in ("forward", "real"):
+        trials = dt[group]["prior_draws"].expand_dims(start=3, axis=-1)
+        dt[group] = dt[group].dataset.assign(prior_draws=trials + 1)
+    assert plot(dt, backend="matplotlib") is not None
+
+
 def test_nothing_finished_is_nothing_to_draw(works):
     nothing = works.map_over_datasets(lambda run: run * np.nan)
     for plot in (bdmc.plot_sandwich, bdmc.plot_work, bdmc.plot_estimators, bdmc.plot_convergence):

@@ -1,7 +1,8 @@
 """The tempered density as one numba function of flat vectors, compiled once for all of a run."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
+from hashlib import sha256
 from pickle import UnpicklingError
 
 import numba
@@ -15,6 +16,7 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -193,8 +195,14 @@ class JittedDensity:
             ) from error
 
 
+MOST_KEPT = 64
+"""Compiled densities; of more models than that the oldest are compiled anew when they return."""
+
+_cfuncs: dict[tuple, Callable] = {}
+
+
 class _Graph:
-    """Outputs as functions of inputs; equal to every graph of the same computation."""
+    """Outputs as functions of inputs."""
 
     def __init__(self, inputs: list[Variable], outputs: list[Variable]):
         self.inputs, self.outputs = inputs, outputs
@@ -202,28 +210,40 @@ class _Graph:
 
         def identity(variable):
             if isinstance(variable, Constant):
-                return variable.signature()
+                return _content(variable)
             return places.get(variable, variable)
 
         nodes = []
         for node in io_toposort(inputs, outputs):
-            nodes.append((node.op, *map(identity, node.inputs)))
+            inner = node.op.fgraph.variables if isinstance(node.op, HasInnerGraph) else ()
+            constants = frozenset(_content(each) for each in inner if isinstance(each, Constant))
+            nodes.append((node.op, constants, *map(identity, node.inputs)))
             for variable in node.outputs:
                 places[variable] = len(places)
         types = [variable.type for variable in inputs]
-        self._structure = (*types, *nodes, *map(identity, outputs))
-        self._hash = hash(self._structure)
-
-    def __hash__(self):
-        return self._hash
-
-    def __eq__(self, other):
-        return isinstance(other, _Graph) and self._structure == other._structure
+        self.structure = (*types, *nodes, *map(identity, outputs))
+        """Equal to that of every graph of the same computation."""
 
 
-@lru_cache(maxsize=64)
+def _content(constant: Constant) -> tuple:
+    """What tells constants apart; an array that its owner changes later is another one then."""
+    if not isinstance(constant.data, np.ndarray):
+        return (constant.signature(),)
+    digest = sha256(np.ascontiguousarray(constant.data)).digest()
+    return constant.type, constant.data.shape, digest
+
+
 def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
     """The cfunc of a graph; one for all of a model's copies, since numba never frees its code."""
+    key = graph.structure, gradient, check_bounds
+    if key not in _cfuncs:
+        if len(_cfuncs) == MOST_KEPT:
+            del _cfuncs[next(iter(_cfuncs))]  # the oldest
+        _cfuncs[key] = _make_cfunc(graph, gradient, check_bounds)
+    return _cfuncs[key]
+
+
+def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
     with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it there
         function = compile_graph(
             graph.inputs, graph.outputs, mode="NUMBA", on_unused_input="ignore"

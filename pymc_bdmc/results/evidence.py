@@ -14,7 +14,7 @@ from pymc_bdmc.estimators import (
 from pymc_bdmc.results.groups import data_sets, is_tempered
 from pymc_bdmc.results.tempered import tempered_estimates
 
-__all__ = ["evidence"]
+__all__ = ["annealed_estimates", "evidence"]
 
 _NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
 
@@ -76,7 +76,13 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    rows, names = _tempered(dt, method) if is_tempered(dt) else _annealed(dt)
+    if is_tempered(dt):
+        rows, names = _tempered(dt, method)
+    else:
+        rows = annealed_estimates(dt)
+        if not rows:
+            raise ValueError("dt: no data set has a finished chain in each of its directions.")
+        names = list(dict.fromkeys(name for *_, name in rows))
     if method != "all":
         rows = {key: row for key, row in rows.items() if key[2] == method}
         if not rows:
@@ -102,9 +108,9 @@ def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
     return rows, names
 
 
-def _annealed(dt: xr.DataTree) -> tuple[dict, list[str]]:
-    """Rows of all methods on every data set, and their names."""
-    rows, status = {}, dt.attrs.get("upper_bound", "exact")
+def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
+    """Rows of `evidence` by (data, dataset, method), of data sets with chains that finished."""
+    rows, status = {}, dt.attrs.get("upper_bound", "unknown")
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass = log_prior_mass(n_draws)
@@ -120,9 +126,7 @@ def _annealed(dt: xr.DataTree) -> tuple[dict, list[str]]:
                 "recommended": recommended,
                 "reason": reason,
             }
-    if not rows:
-        raise ValueError("dt: no data set has a finished chain in each of its directions.")
-    return rows, list(dict.fromkeys(name for *_, name in rows))
+    return rows
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:

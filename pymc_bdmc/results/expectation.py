@@ -48,7 +48,7 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     """
     if "posterior" not in dt.children:
         raise ValueError("There is no posterior: run sample_bdmc with real_data=True.")
-    posterior = dt["posterior"].dataset.stack(sample=("chain", "draw"), create_index=False)
+    posterior = dt["posterior"].dataset
     if name not in posterior.data_vars:
         known = sorted(map(str, posterior.data_vars))
         raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
@@ -57,12 +57,12 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
             "The posterior has no coordinate 'bdmc_weight', which sample_bdmc writes; is it that "
             "of another sampler?"
         )
-    variable = posterior[name].transpose("sample", ...)
+    draws = posterior[name].transpose("chain", "draw", ...)
+    weights = posterior["bdmc_weight"].transpose("chain", "draw").values
     with np.errstate(divide="ignore"):
-        log_weights = np.log(np.nan_to_num(posterior["bdmc_weight"].values))
-    average = weighted_average(log_weights, variable.values)
-    like = variable.isel(sample=0, drop=True)
-    like = like.drop_vars([c for c in ("chain", "draw", "bdmc_weight") if c in like.coords])
+        log_weights = np.log(np.nan_to_num(weights)).ravel()
+    average = weighted_average(log_weights, draws.values.reshape(-1, *draws.shape[2:]))
+    like = draws.isel(chain=0, draw=0, drop=True).drop_vars("bdmc_weight", errors="ignore")
     return xr.Dataset(
         {"mean": like.copy(data=average.value), "error": like.copy(data=average.error)},
         attrs={

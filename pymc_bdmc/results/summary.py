@@ -1,5 +1,7 @@
 """What a result says: the table of bounds and evidence, and what to doubt in it."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -8,14 +10,12 @@ from pymc_bdmc.estimators import (
     TailCheck,
     clustered_mean,
     clustered_median,
-    jarzynski_forward,
-    jarzynski_reverse,
     jeffreys_bound,
     log_prior_mass,
 )
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.diagnose import diagnose
-from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import attribute, check_result, is_tempered, mean_of_logs, variable
 
 __all__ = ["summary"]
@@ -23,6 +23,9 @@ __all__ = ["summary"]
 COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
 
 RESOLVED = TailCheck(np.nan, True, True, "")
+
+HEURISTIC = "heuristic start"
+"""Of reverse chains: what they give need be no upper bound."""
 
 
 def summary(dt: xr.DataTree) -> pd.DataFrame:
@@ -111,16 +114,16 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
         rows["simulated", "jeffreys bound"] = _gap(forward, reverse, tail, start)
         if "thermodynamic_length" in dt["forward"]:
             rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset)
-        rows["simulated", "evidence"] = _evidence(jarzynski_forward, forward, masses)
+        rows["simulated", "evidence"] = _evidence(dt, "simulated", "forward average")
         rows["simulated", "evidence, reverse"] = _evidence(
-            jarzynski_reverse, reverse, masses, f", {start}, error given it"
+            dt, "simulated", "reverse average", f", {start}, error given it"
         )
     if "real" in dt.children:
         real = np.atleast_2d(variable(dt, "real", "log_weight").values)
         mass = log_prior_mass(variable(dt, "real", "prior_draws").values)
         tails["real"] = mean_of_logs(dt, "real")
         rows["real", "lower bound"] = _bound(real + mass.lower, mass.error, tails["real"])
-        rows["real", "evidence"] = _evidence(jarzynski_forward, real, [mass])
+        rows["real", "evidence"] = _evidence(dt, "real", "forward average")
     certain = _certified_rows(dt)
     lead = {key: row for key, row in certain.items() if not tails[key[0]].resolved}
     return lead | rows | certain
@@ -162,7 +165,7 @@ def _bound(log_weights: np.ndarray, mass_error, tail: TailCheck, start: str = ""
     if len(log_weights) == 1:  # else the spread over data sets contains it already
         error = float(np.hypot(error, np.mean(mass_error)))
     columns = {"value": value, "error": error, **_quartiles(log_weights)}
-    return columns | {"valid": tail.resolved, "kind": kind}
+    return columns | {"valid": tail.resolved and start != HEURISTIC, "kind": kind}
 
 
 def _gap(forward: np.ndarray, reverse: np.ndarray, tail: TailCheck, start: str) -> dict:
@@ -183,7 +186,8 @@ def _gap(forward: np.ndarray, reverse: np.ndarray, tail: TailCheck, start: str) 
     quartiles = _quartiles(gaps)
     if len(gaps) == 1:
         quartiles = {"median": quartiles.get("median", np.nan)}
-    return {"value": value, "error": error, **quartiles, "valid": tail.resolved, "kind": kind}
+    valid = tail.resolved and start != HEURISTIC
+    return {"value": value, "error": error, **quartiles, "valid": valid, "kind": kind}
 
 
 def _quartiles(values: np.ndarray) -> dict:
@@ -195,26 +199,26 @@ def _quartiles(values: np.ndarray) -> dict:
     return {"q25": low, "median": middle, "q75": high}
 
 
-def _evidence(estimator, log_weights: np.ndarray, masses, more: str = "") -> dict:
-    """Mean over data sets of log P̂(S) + log Ẑ; its error is that of the estimates."""
-    found = []
-    for row, mass in zip(log_weights, masses, strict=True):
-        finished = row[~np.isnan(row)]
-        if finished.size:
-            found.append((estimator(finished), mass))
-    n = len(found)
+def _evidence(dt: xr.DataTree, data: str, method: str, more: str = "") -> dict:
+    """Mean over data sets of one method's rows of `evidence`; its error is that of the rows."""
+    rows = [
+        row
+        for (row_data, _, name), row in annealed_estimates(dt).items()
+        if (row_data, name) == (data, method)
+    ]
+    n = len(rows)
     if not n:
-        return {"value": np.nan, "error": np.nan, "valid": False, "kind": "no chain was finished"}
-    value = float(np.mean([estimate.value + mass.estimate for estimate, mass in found]))
-    errors = [np.hypot(estimate.error, mass.error) for estimate, mass in found]
-    worst = min((estimate for estimate, _ in found), key=lambda estimate: estimate.valid)
+        kind = "no chain was finished in one of the directions"
+        return {"value": np.nan, "error": np.nan, "valid": False, "kind": kind}
+    value = float(np.mean([row["value"] for row in rows]))
+    error = float(np.linalg.norm([row["error"] for row in rows]) / n)
     kind = "averaged weights" + (f", mean of {n} data sets" if n > 1 else "") + more
-    return _withheld(value, float(np.linalg.norm(errors) / n), worst, kind)
+    return _withheld(value, error, min(rows, key=lambda row: row["valid"]), kind)
 
 
-def _withheld(value: float, error: float, check, kind: str) -> dict:
-    """An estimate, without its error where its check fails."""
-    valid = bool(check.valid)
+def _withheld(value: float, error: float, row: Mapping, kind: str) -> dict:
+    """An estimate, without its error where the check of its row of `evidence` fails."""
+    valid = bool(row["valid"])
     if not valid:
-        kind += f"; not valid: {check.reason}"
+        kind += f"; not valid: {row['reason']}"
     return {"value": value, "error": error if valid else np.nan, "valid": valid, "kind": kind}

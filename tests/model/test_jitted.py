@@ -80,7 +80,7 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=1.0)
     density = TemperedDensity(model)
-    jitted._compiled.cache_clear()  # another test may have compiled this model
+    jitted._cfuncs.clear()  # another test may have compiled this model
     monkeypatch.setattr(
         "pymc_bdmc.model.jitted.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
     )
@@ -101,13 +101,13 @@ def normal_mean(y=(1.0, 2.0), regressor=(1.0, 2.0), check_bounds=True):
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A new object in the place of every compiled function."""
-    jitted._compiled.cache_clear()
+    jitted._cfuncs.clear()
     monkeypatch.setattr(
         jitted, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
     )
     monkeypatch.setattr(jitted, "_as_cfunc", lambda *_: object())
     yield
-    jitted._compiled.cache_clear()
+    jitted._cfuncs.clear()
 
 
 def compiled(model):
@@ -141,6 +141,20 @@ def test_another_function_for_other_models(uncompiled, other):
     assert compiled(other) is not compiled(normal_mean())
 
 
+def test_an_array_that_its_owner_changes_is_another_constant(uncompiled):
+    """Also if its sum stays, as where rows are shuffled."""
+    regressor = np.array([1.0, 2.0])
+
+    def model():
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("x") * pt.constant(regressor), observed=np.zeros(2))
+        return model
+
+    function = compiled(model())
+    regressor[:] = regressor[::-1].copy()
+    assert compiled(model()) is not function
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_memory_does_not_grow_with_calls():
     def resident_megabytes():
@@ -164,6 +178,6 @@ def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
     _ = JittedDensity(TemperedDensity(model)).without_gradient
     for path in tmp_path.glob("*.nbc"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    jitted._compiled.cache_clear()
+    jitted._cfuncs.clear()
     with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
         _ = JittedDensity(TemperedDensity(model)).without_gradient

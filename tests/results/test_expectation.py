@@ -37,6 +37,15 @@ def test_means_of_a_conjugate_model(result):
     assert (np.abs(unweighted - 0.9 * Y) / found["error"]).max() > SIGMAS
 
 
+def test_a_dimension_of_any_name():
+    draws = (("chain", "draw", "sample"), np.array([[[0.0, 2.0], [1.0, 4.0]]]))
+    weights = (("chain", "draw"), np.array([[0.25, 0.75]]))
+    posterior = xr.Dataset({"x": draws}, {"bdmc_weight": weights})
+    found = bdmc.expectation(xr.DataTree.from_dict({"posterior": posterior}), "x")
+    assert found["mean"].values == pytest.approx([0.75, 3.5])
+    assert found["mean"].dims == ("sample",)
+
+
 def test_a_scalar_variable(result):
     found = bdmc.expectation(result, "total")
     assert found["mean"].dims == ()

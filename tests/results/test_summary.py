@@ -39,6 +39,27 @@ def test_other_results_are_refused(use):
 FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
 
 
+def test_evidence_is_valid_where_the_table_of_estimates_says_so():
+    """Forward weights that look fine, but BAR knows better."""
+    rng = np.random.default_rng(3)
+    dt = tree(rng.normal(-1.1, 0.4, (1, 60)), rng.normal(0.5, 1.0, (1, 60)))
+    row = bdmc.evidence(dt).loc[("simulated", 0, "forward average")]
+    assert jarzynski_forward(dt["forward"]["log_weight"].values[0]).valid
+    assert not row["valid"]
+    told = bdmc.summary(dt).loc[("simulated", "evidence")]
+    assert not told["valid"]
+    assert np.isnan(told["error"])
+    assert "differs from bar" in told["kind"]
+
+
+def test_a_heuristic_start_gives_no_upper_bound():
+    for status, valid in (("heuristic", False), ("burned-in", True)):
+        table = bdmc.summary(tree(FORWARD, REVERSE, status=status)).loc["simulated"]
+        assert table.loc["lower bound", "valid"]
+        assert bool(table.loc["upper bound", "valid"]) is valid
+        assert bool(table.loc["jeffreys bound", "valid"]) is valid
+
+
 def test_rows_of_a_sandwich():
     real = RNG.normal(-5, 0.3, 50)
     table = bdmc.summary(tree(FORWARD, REVERSE, real))
