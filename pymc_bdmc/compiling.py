@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import cpu_target
 
-__all__ = ["njit"]
+from pymc_bdmc.interrupts import unbroken
+
+__all__ = ["load_numba", "njit"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -54,6 +57,24 @@ def njit(*, cache: bool = False, **options) -> Callable:
         return dispatcher
 
     return decorate
+
+
+@functools.cache
+def load_numba() -> None:
+    """Have numba load all that it knows of types, whole: it loads every part once only.
+
+    Ctrl-C in the middle, at the first compilation of a process, would leave it unable to compile.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.compiling import load_numba
+    >>> load_numba()
+    """
+    with unbroken():
+        import pytensor.link.numba.dispatch  # noqa: F401  registers the types of its own
+
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
 
 
 class _Cache(FunctionCache):

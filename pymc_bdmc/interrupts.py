@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["interruptible", "nothing_to_keep"]
+__all__ = ["interruptible", "nothing_to_keep", "unbroken"]
 
 
 class _Interrupted(BaseException):
@@ -94,6 +94,39 @@ def nothing_to_keep() -> Iterator[None]:
         finally:
             handler.raises = outside
         if handler.stop[0]:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, for what must not be left half done.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At the end of the block, where it is not `interruptible`.
+
+    Examples
+    --------
+    >>> import signal
+    >>> from pymc_bdmc.interrupts import unbroken
+    >>> try:
+    ...     with unbroken():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("whole")
+    ... except KeyboardInterrupt:
+    ...     print("left")
+    whole
+    left
+    """
+    keeps = isinstance(signal.getsignal(signal.SIGINT), _Handler)
+    with _handler() as handler:
+        outside, handler.raises = handler.raises, False
+        try:
+            yield
+        finally:
+            handler.raises = outside
+        if handler.stop[0] and (outside or not keeps):
             raise KeyboardInterrupt
 
 

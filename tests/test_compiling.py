@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import pymc_bdmc
 from pymc_bdmc import compiling
+from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 
 ROOT = Path(pymc_bdmc.__file__).parent
 
@@ -123,6 +125,26 @@ def test_import_where_nothing_can_be_written(tmp_path):
     assert child.returncode == 0, child.stderr
     assert child.stdout.startswith(str(copy))
     assert child.stderr.count("NUMBA_CACHE_DIR") == 1
+
+
+def test_ctrl_c_waits_for_what_numba_loads_once(monkeypatch):
+    context, loaded = compiling.cpu_target.typing_context, []
+
+    def refresh():
+        if not loaded:
+            signal.raise_signal(signal.SIGINT)
+        loaded.append(True)
+
+    monkeypatch.setattr(context, "refresh", refresh)
+    compiling.load_numba.cache_clear()
+    with pytest.raises(KeyboardInterrupt), nothing_to_keep():
+        compiling.load_numba()
+    assert loaded
+    loaded.clear()
+    with interruptible() as stop:
+        compiling.load_numba()
+    assert loaded
+    assert stop[0]
 
 
 def test_all_compiled_functions_use_it():

@@ -24,7 +24,7 @@ from pytensor.graph.traversal import io_toposort
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.compiling import load_numba, njit
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import jitted_function
@@ -180,6 +180,7 @@ class JittedDensity:
         return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
 
     def _compile(self, gradient: bool):
+        load_numba()
         try:
             graph = self._graph(gradient)
         except Exception as error:  # PyTensor has many classes for a missing gradient
