@@ -30,7 +30,8 @@ LAYERS = [
     {"testsystems"},
     {"estimators"},
     {"schedules"},
-    {"arguments", "compiling", "interrupts", "progress", "streams", "types", "upstream", "version"},
+    {"compiling"},
+    {"arguments", "interrupts", "progress", "streams", "types", "upstream", "version"},
 ]
 
 
