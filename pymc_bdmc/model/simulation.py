@@ -79,7 +79,7 @@ class Simulation(ABC):
 
     @abstractmethod
     def check(self, density: TemperedDensity) -> None:
-        """Refuse a model that this simulation cannot serve, before anything is compiled or run.
+        """Refuse a model that this simulation cannot serve, before the density is compiled.
 
         Raises
         ------
@@ -313,11 +313,11 @@ class Given(Simulation):
         for name, value in zip(free, unconstrained.values(), strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"simulate: the value of {name} lies outside its support.")
-        log_density = sum(density(unconstrained))
+        log_density = sum(terms.sum() for _, terms in density.factors(unconstrained))
         density.set_data(density.data)
         if not np.isfinite(log_density):
             raise ValueError(
-                "simulate: the point has zero density under the model with these data."
+                f"simulate: the log density of the point is {log_density:g} with these data."
             )
         real = density.data
         data = {name: np.asarray(self.data[name], real[name].dtype) for name in real}

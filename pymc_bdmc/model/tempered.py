@@ -175,7 +175,7 @@ class TemperedDensity:
         return log_prior, log_likelihood
 
     def _explain(self, point: Point) -> str:
-        bad = [name for name, value in self._factors(point) if not np.all(value < np.inf)]
+        bad = [name for name, value in self.factors(point) if not np.all(value < np.inf)]
         state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
@@ -183,8 +183,8 @@ class TemperedDensity:
             "where the model's arithmetic fails: bound the parameters or use a stabler form."
         )
 
-    def _factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
-        """Name and log density, elementwise, of every variable and Potential."""
+    def factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
+        """Name and log density, elementwise, of every variable and Potential; nothing is compiled."""
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
         values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
@@ -194,7 +194,7 @@ class TemperedDensity:
         points = [point for point in points if self.prior.supports(point)]
         if not points:
             return self.prior.unsupported(n_draws)
-        found = [dict(self._factors(point)) for point in points]
+        found = [dict(self.factors(point)) for point in points]
         culprits = []
         for name in [rv.name for rv in self.model.observed_RVs + self.model.potentials]:
             always = np.all([factors[name] == -np.inf for factors in found], axis=0)

@@ -146,12 +146,17 @@ def test_real_data_are_never_exact(regression):
         ({"scale": 1.0, "x": [1.0, 2.0]}, {"y": [0, 1, 2], "k": 3}, r"x must be .* shape \(\)"),
         ({"scale": 1.0, "x": 1.0}, {"y": [0, 1], "k": 3}, "y must have the shape"),
         ({"scale": 1.0, "x": 1.0}, {"y": [0, 1, 2]}, "expected the observed variables"),
-        ({"scale": 1.0, "x": 1.0}, {"y": [0, 1, 2], "k": -1}, "zero density"),
+        ({"scale": 1.0, "x": 1.0}, {"y": [0, 1, 2], "k": -1}, "log density .* is -inf"),
     ],
 )
 def test_a_wrong_pair_is_refused(regression, point, data, message):
     with pytest.raises(ValueError, match=message):
         Given(point, data).check(regression)
+
+
+def test_a_pair_is_checked_without_compiling_the_density(regression, monkeypatch):
+    monkeypatch.setattr(TemperedDensity, "terms", property(lambda density: pytest.fail("compiled")))
+    Given({"scale": 0.5, "x": 1.0}, {"y": [0.0, 1.0, 2.0], "k": 3}).check(regression)
 
 
 def test_a_given_point_is_kept_where_its_prior_depends_on_data():
