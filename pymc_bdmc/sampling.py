@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.rounds import Plan, Round, Run, anneal_in_rounds, pilot_all
+from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds, pilot_all
 from pymc_bdmc.arguments import (
     check_choice,
     check_counts,
@@ -58,7 +58,7 @@ _MAX_TEMPERATURES = 1_000_000
 """Largest T of a round, unless the caller says otherwise."""
 
 _BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
-"""Of a run, as measured: a chain's task and result, and what is kept along β."""
+"""As measured: a chain's task and result, and what is kept along β."""
 
 _GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
 """Arguments of `pytensor.function` that are not the caller's."""
@@ -156,8 +156,8 @@ def sample_bdmc(
     FloatingPointError
         If a log density is NaN at a state of a chain; names β and the variables.
     KeyboardInterrupt
-        If Ctrl-C comes before any chain is finished, or twice. Else what is finished is the
-        result, with the attribute ``interrupted``: some chains, or the last whole round.
+        If Ctrl-C comes before any chain is finished, or is pressed a second time. Else what is
+        finished is the result, with the attribute ``interrupted``: some chains, or the last whole round.
 
     References
     ----------
@@ -216,15 +216,15 @@ def sample_bdmc(
         _log.info(f"Kernel: {engine.description}")
         fit = partial(_fit, model, entropy, n_cores, progressbar)
         simulated = simulation.simulate(density, entropy, fit) if simulation else []
-    runs = [Run("real", 0, density.data)] if real_data else []
+    sides = [Side("real", 0, density.data)] if real_data else []
     for d, each in enumerate(simulated, start=1):
-        runs += [Run("forward", d, each.data), Run("reverse", d, each.data, each)]
+        sides += [Side("forward", d, each.data), Side("reverse", d, each.data, each)]
 
     compiled = time.perf_counter()
     with interruptible() as stop:
-        with engine.pool(min(n_cores, chains * len(runs)), stop) as pool:
-            pilot_all(pool, engine, runs, plan)
-            rounds = anneal_in_rounds(pool, runs, first, is_adaptive, plan)
+        with engine.pool(min(n_cores, chains * len(sides)), stop) as pool:
+            pilot_all(pool, engine, sides, plan)
+            rounds = anneal_in_rounds(pool, sides, first, is_adaptive, plan)
 
         last = rounds[-1]
         attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
@@ -237,7 +237,7 @@ def sample_bdmc(
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs)
+        dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, attrs)
         warn(dt)
     return dt
 
@@ -258,10 +258,10 @@ def _check_size(
 ) -> None:
     """Refuse calls with nothing to run, or with more than memory holds."""
     datasets = simulation.datasets if simulation else 0
-    n_runs = real_data + 2 * datasets
-    if not n_runs:
+    n_sides = real_data + 2 * datasets
+    if not n_sides:
         raise ValueError("real_data: with simulate=None there is nothing left to run.")
-    needed = n_runs * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
+    needed = n_sides * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
     check_memory(needed, chains=chains, temperatures=n_temperatures, datasets=datasets)
 
 
@@ -317,12 +317,12 @@ def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr
     )
 
 
-def _to_datatree(model, density, runs, rounds, simulated, target_gap, attrs) -> xr.DataTree:
+def _to_datatree(model, density, sides, rounds, simulated, target_gap, attrs) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
     for group, annealed in last.runs.items():
-        tunings = [run.tuning for run in runs if run.group == group]
+        tunings = [side.tuning for side in sides if side.group == group]
         pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         drawn = [tuning.prior_log_likelihood for tuning in tunings]
         groups[group] = annealing_dataset(annealed, betas).assign(

@@ -10,14 +10,14 @@ _MIN_STRETCH = 50
 
 
 class Recorder:
-    """Collects the chains of one run; moments along β are updated in the order of the chains.
+    """Collects the chains of one direction on one data set; moments along β are updated in the order of the chains.
 
     A chain that finishes before an earlier one waits, so the sums do not depend on who was first.
 
     Parameters
     ----------
     n_chains : int
-        Chains of the run; those that never come have the log weight NaN.
+        Chains that are awaited; those that never come have the log weight NaN.
     betas : ndarray of shape (T + 1,)
         The schedule.
 
@@ -65,7 +65,7 @@ class Recorder:
         """Number of chains recorded."""
         return len(self.ends)
 
-    def run(self, step_size: np.ndarray) -> AnnealingRun:
+    def collected(self, step_size: np.ndarray) -> AnnealingRun:
         """Everything recorded, with the step size of the kernel at every β."""
         for place in sorted(self._waiting):  # interrupted: some earlier chain will never come
             self._add_path(self._waiting.pop(place))
@@ -84,7 +84,7 @@ class Recorder:
         )
 
     def _prior_draws_by_chain(self) -> np.ndarray:
-        """Shape (C,), or (C, A) where several starts were counted; NaN for what never came."""
+        """Shape (C,), or (C, A) where a chain accepted several; NaN for what never came."""
         n_counted = max(map(len, self._prior_draws.values()), default=1)
         draws = np.full((len(self._log_weight), n_counted), np.nan)
         for place, counted in self._prior_draws.items():

@@ -24,7 +24,7 @@ from pymc_bdmc.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import AnnealingRun, Direction, Point, Tuning
 
-__all__ = ["Plan", "Round", "Run", "anneal_in_rounds", "pilot_all"]
+__all__ = ["Plan", "Round", "Side", "anneal_in_rounds", "pilot_all"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -46,8 +46,8 @@ class Plan:
 
 
 @dataclass
-class Run:
-    """Chains of one direction on one data set."""
+class Side:
+    """One side of a sandwich: the chains of one direction on one data set, to be run."""
 
     group: Literal["real", "forward", "reverse"]
     dataset: int
@@ -99,7 +99,7 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
-def pilot_all(pool: Pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> None:
+def pilot_all(pool: Pool, engine: Engine, sides: Sequence[Side], plan: Plan) -> None:
     """Tune the kernel on every data set, with streams that no weighted chain uses.
 
     Raises
@@ -107,18 +107,18 @@ def pilot_all(pool: Pool, engine: Engine, runs: Sequence[Run], plan: Plan) -> No
     KeyboardInterrupt
         If the pool was stopped.
     """
-    data = {run.dataset: run.data for run in runs}
+    data = {side.dataset: side.data for side in sides}
     keys = [(dataset, pilot) for dataset in data for pilot in range(engine.pilots)]
     tasks = [PilotTask(data[d], stream(plan.entropy, Purpose.PILOT, d, 0, c)) for d, c in keys]
     found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
     if len(found) < len(tasks):
         raise KeyboardInterrupt
-    for run in runs:
-        run.tuning = engine.combine([found[run.dataset, c] for c in range(engine.pilots)])
+    for side in sides:
+        side.tuning = engine.combine([found[side.dataset, c] for c in range(engine.pilots)])
 
 
 def anneal_in_rounds(
-    pool: Pool, runs: Sequence[Run], schedule: Schedule, is_adaptive: bool, plan: Plan
+    pool: Pool, sides: Sequence[Side], schedule: Schedule, is_adaptive: bool, plan: Plan
 ) -> list[Round]:
     """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
 
@@ -130,7 +130,7 @@ def anneal_in_rounds(
     ----------
     pool : ThreadPool or WorkerPool
         Where chains run.
-    runs : sequence of Run
+    sides : sequence of Side
         Tuned; the real data first.
     schedule : Schedule
         Of the first round.
@@ -151,13 +151,13 @@ def anneal_in_rounds(
         If the pool was stopped before any chain was finished.
     """
     if is_adaptive:
-        tunings = {run.dataset: run.tuning for run in runs}.values()
+        tunings = {side.dataset: side.tuning for side in sides}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         schedule = _adapt(paths, schedule.n_temperatures)
     started, confirms = time.perf_counter(), False
     rounds: list[Round] = []
     while True:
-        found = _anneal(pool, runs, schedule, len(rounds), plan, confirms)
+        found = _anneal(pool, sides, schedule, len(rounds), plan, confirms)
         if found.interrupted and rounds:
             return [*rounds[:-1], replace(rounds[-1], interrupted=True)]
         rounds.append(found)
@@ -213,26 +213,27 @@ def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) 
 
 
 def _anneal(
-    pool: Pool, runs: Sequence[Run], schedule: Schedule, round: int, plan: Plan, confirms: bool
+    pool: Pool, sides: Sequence[Side], schedule: Schedule, round: int, plan: Plan, confirms: bool
 ) -> Round:
-    """Run all chains, one of each run in turn; after Ctrl-C what is finished is there."""
+    """Run all chains, one of each side in turn; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
-    recorders = [Recorder(plan.chains, betas) for _ in runs]
-    keys = [(i, chain) for chain in range(plan.chains) for i in range(len(runs))]
-    tasks = [runs[i].task(plan, betas, round, chain) for i, chain in keys]
-    totals: Counter[str] = Counter(runs[i].group for i, _ in keys)
+    recorders = [Recorder(plan.chains, betas) for _ in sides]
+    keys = [(i, chain) for chain in range(plan.chains) for i in range(len(sides))]
+    tasks = [sides[i].task(plan, betas, round, chain) for i, chain in keys]
+    totals: Counter[str] = Counter(sides[i].group for i, _ in keys)
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, chain in pool.run(tasks):
             i, place = keys[k]
             recorders[i].add(place, chain)
-            progress.finished(runs[i].group, chain.log_weight)
+            progress.finished(sides[i].group, chain.log_weight)
     n_finished = sum(recorder.n_finished for recorder in recorders)
     if not (n_finished or round):
         raise KeyboardInterrupt
     by_group: dict[str, list[AnnealingRun]] = {}
-    for run, recorder in zip(runs, recorders, strict=True):
-        by_group.setdefault(run.group, []).append(recorder.run(run.tuning.step_size(betas)))
-    ends = recorders[0].ends if runs[0].group == "real" else {}
+    for side, recorder in zip(sides, recorders, strict=True):
+        found = recorder.collected(side.tuning.step_size(betas))
+        by_group.setdefault(side.group, []).append(found)
+    ends = recorders[0].ends if sides[0].group == "real" else {}
     seconds = time.perf_counter() - started
     return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))

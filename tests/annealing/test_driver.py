@@ -79,7 +79,7 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
     chain = anneal(Stays(), lambda p: 0.0, BETAS, {}, Direction.FORWARD)
     recorder = Recorder(1, BETAS)
     recorder.add(0, chain)
-    run = recorder.run(np.zeros(4))
+    run = recorder.collected(np.zeros(4))
     assert run.lowest_acceptance[0] == lowest
     np.testing.assert_allclose(run.acceptance, [np.nan, mean, mean, mean])
 

@@ -9,7 +9,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from pymc_bdmc.annealing.rounds import Plan, Run, anneal_in_rounds
+from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
 from pymc_bdmc.types import Chain, Direction
 from tests.models import conjugate_regression
 
@@ -61,12 +61,12 @@ class GaussianWork:
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
-        runs = [Run("forward", 1, {}), Run("reverse", 1, {}, source)]
-        for run in runs:
-            run.tuning = self.tuning
+        sides = [Side("forward", 1, {}), Side("reverse", 1, {}, source)]
+        for side in sides:
+            side.tuning = self.tuning
         limits = dict(max_temperatures=10**6, max_time=None) | limits
         plan = Plan(chains, seed, target, progressbar=False, **limits)
-        return anneal_in_rounds(self, runs, bdmc.schedules.linear(2), False, plan)
+        return anneal_in_rounds(self, sides, bdmc.schedules.linear(2), False, plan)
 
 
 def test_the_result_is_not_chosen_for_its_noise():
