@@ -74,8 +74,8 @@ class Tuning(Protocol):
         """ℓ of draws from the prior restricted to ℓ > −∞, nats, shape (N,)."""
 
     @property
-    def starts(self) -> int:
-        """Accepted prior draws of which a forward chain counts the trials."""
+    def accepted_draws(self) -> int:
+        """Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start."""
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
@@ -83,7 +83,7 @@ class Tuning(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """One finished annealing run.
+    """One finished chain.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Chain:
         The last state.
     prior_draws : int or ndarray of shape (A,)
         Draws from the prior until one had ℓ > −∞, A times in a row where some have not; the first
-        such draw was the start. 0 for a chain that did not start there.
+        draw so accepted was the start. 0 for a chain that did not start there.
     """
 
     log_weight: float
@@ -115,7 +115,7 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class AnnealingRun:
-    """Chains of one direction on one data set, as arrays.
+    """What one annealing of all chains of one direction on one data set found, as arrays.
 
     Attributes
     ----------

@@ -149,15 +149,15 @@ class PriorMass(NamedTuple):
 
 
 def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
-    """Log prior probability of S = {ℓ > −∞} from the prior draws that each start needed.
+    """Log prior probability of S = {ℓ > −∞} from the draws that each accepted one took.
 
-    With K starts after N draws in all, (K − 1)/(N − 1) is unbiased for P(S) and N/K for 1/P(S).
+    With K draws in S among N in all, the last of them in S, (K − 1)/(N − 1) is unbiased for P(S) and N/K for 1/P(S).
 
     Parameters
     ----------
     n_draws : array_like of any shape
-        Draws until one was accepted, for every start or further acceptance that was waited for; NaN
-        or 0 where there was none.
+        Draws from the prior until one was accepted, each time that one was waited for; NaN or 0
+        where there was none.
 
     Returns
     -------

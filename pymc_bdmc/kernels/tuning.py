@@ -25,8 +25,8 @@ class StepTuning:
         β from 0 to 1 and E_β[ℓ] there, nats.
     prior_log_likelihood : ndarray of shape (N,)
         ℓ of the pilot's draws from the prior, nats.
-    starts : int
-        Accepted prior draws of which a forward chain counts the trials.
+    accepted_draws : int
+        Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start.
     """
 
     betas: np.ndarray
@@ -34,7 +34,7 @@ class StepTuning:
     path_betas: np.ndarray
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
-    starts: int = 1
+    accepted_draws: int = 1
 
     @cached_property
     def _knots(self) -> list[float]:

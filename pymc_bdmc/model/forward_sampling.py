@@ -20,24 +20,24 @@ from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point
 
-__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "starts_to_count"]
+__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "draws_to_accept"]
 
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
 
-MOST_STARTS, MOST_TRIALS = 64, 256
-"""Accepted prior draws, and about how many in all, by which a forward chain measures P(S)."""
+MOST_ACCEPTED, MOST_TRIALS = 64, 256
+"""Prior draws with ℓ > −∞, and about how many in all, by which a forward chain measures P(S)."""
 
 INTERPRETED = Mode("py", "fast_run").excluding("fusion")
 """For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
 operations would go element by element through Python."""
 
 
-def starts_to_count(accepted: int, drawn: int) -> int:
-    """Of how many accepted prior draws a forward chain should count the trials.
+def draws_to_accept(accepted: int, drawn: int) -> int:
+    """How many prior draws with ℓ > −∞ a forward chain should wait for, to measure P(S).
 
-    The more the smaller the error of log P(S), but in about `MOST_TRIALS` trials a chain. One where
-    no draw is rejected. Decided on other draws than those that are counted.
+    The more, the smaller the error of log P(S); so many that they take about `MOST_TRIALS` draws.
+    One where no draw is rejected. Decided on other draws than those that the chain counts.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def starts_to_count(accepted: int, drawn: int) -> int:
     """
     if accepted == drawn:
         return 1
-    return max(1, min(MOST_STARTS, MOST_TRIALS * accepted // drawn))
+    return max(1, min(MOST_ACCEPTED, MOST_TRIALS * accepted // drawn))
 
 
 def _undefined(name: str) -> str:

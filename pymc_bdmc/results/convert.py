@@ -86,7 +86,7 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
     -------
     Dataset
         ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain), the second
-        by ``start`` too where several were counted;
+        by ``accepted_draw`` too where a chain waited for several;
         ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
         ``divergences`` and ``step_size`` by (dataset, beta).
     """
@@ -101,7 +101,7 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
     fields = {name: name for name in by_chain} | by_beta
     data = {name: _stacked([getattr(run, field) for run in runs]) for name, field in fields.items()}
     dims = {name: ["chain" if name in by_chain else "beta"] for name in fields}
-    dims["prior_draws"] += ["start"] * (data["prior_draws"].ndim - 2)
+    dims["prior_draws"] += ["accepted_draw"] * (data["prior_draws"].ndim - 2)
     return dict_to_dataset(
         data,
         sample_dims=["dataset"],

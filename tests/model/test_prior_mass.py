@@ -8,7 +8,7 @@ from pymc.distributions import transforms
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.estimators import log_prior_mass
-from pymc_bdmc.model.forward_sampling import starts_to_count
+from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.groups import data_sets
 
@@ -22,22 +22,22 @@ def cut():
     return model
 
 
-def test_how_many_starts_are_counted():
-    assert starts_to_count(512, 512) == 1  # nothing is rejected
-    assert starts_to_count(500, 512) == 64
-    assert starts_to_count(100, 600) == 42
-    assert starts_to_count(3, 5000) == 1
+def test_how_many_accepted_draws_are_counted():
+    assert draws_to_accept(512, 512) == 1  # nothing is rejected
+    assert draws_to_accept(500, 512) == 64
+    assert draws_to_accept(100, 600) == 42
+    assert draws_to_accept(3, 5000) == 1
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_the_prior_mass_is_known_well(cut, step):
-    """Within 4 standard errors of log(1/6) (α = 6e-5), which are 0.04: 16 starts give 0.23."""
+    """Within 4 standard errors of log(1/6) (α = 6e-5), which are 0.04: 16 accepted draws give 0.23."""
     dt = bdmc.sample_bdmc(
         cut, chains=16, temperatures=5, simulate=None, step=step, random_seed=1, cores=1,
         progressbar=False,
     )  # fmt: skip
     draws = dt["real"]["prior_draws"]
-    assert draws.dims == ("chain", "start")
+    assert draws.dims == ("chain", "accepted_draw")
     mass = log_prior_mass(draws.values)
     assert mass.error < 0.05
     assert abs(mass.estimate - np.log(1 / 6)) < 4 * mass.error

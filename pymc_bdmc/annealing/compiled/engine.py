@@ -21,7 +21,7 @@ from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, starts_to_count
+from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction
@@ -115,7 +115,9 @@ class CompiledEngine:
             return None if self._stop[0] else stage
 
         tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng)
-        return replace(tuning, starts=starts_to_count(len(starts), spent)) if tuning else None
+        return (
+            replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
+        )
 
     def _draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draws of θ, one a row."""
@@ -137,7 +139,7 @@ class CompiledEngine:
     def _start(
         self, task: AnnealTask, n_fresh: int, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
-        """θ where a chain starts, so many other prior draws, and the draws that starts took."""
+        """θ where a chain starts, so many other prior draws, and the draws that accepted ones took."""
         spent = 0
         with self._lock:
             self.density.set_data(task.data)
@@ -154,9 +156,9 @@ class CompiledEngine:
             if place:
                 fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
             spent += place + 1
-            if task.tuning.starts == 1:
+            if task.tuning.accepted_draws == 1:
                 return draws[place], fresh, spent
-            others = self._trials(task.tuning.starts - 1, rng)
+            others = self._trials(task.tuning.accepted_draws - 1, rng)
             return draws[place], fresh, np.array([spent, *others])
 
     def _trials(self, n: int, rng: np.random.Generator) -> list[int]:

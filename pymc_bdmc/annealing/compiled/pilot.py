@@ -41,8 +41,8 @@ class PathTuning:
         ℓ of the draws from the prior that the pilot started from, nats.
     gradient_evaluations : int
         Cost of the pilot.
-    starts : int
-        Accepted prior draws of which a forward chain counts the trials.
+    accepted_draws : int
+        Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start.
     """
 
     betas: np.ndarray
@@ -52,7 +52,7 @@ class PathTuning:
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
-    starts: int = 1
+    accepted_draws: int = 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row below each β, and how far β is on the way to the next row, in log β."""

@@ -17,7 +17,7 @@ from pymc_bdmc.annealing.steps.pilot import (
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
-from pymc_bdmc.model.forward_sampling import starts_to_count
+from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction, Point
 
@@ -99,7 +99,7 @@ class StepEngine:
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
         tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
-        return replace(tuning, starts=starts_to_count(len(starts), spent))
+        return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
 
     def kernel(
         self, tuning: StepTuning, direction: Direction, betas: np.ndarray | None = None
@@ -123,7 +123,7 @@ class StepEngine:
         kernel = self.kernel(task.tuning, task.direction, task.betas)
         if task.start is None:
             start, *prior_draws = self.density.draw_prior(rng)
-            for _ in range(task.tuning.starts - 1):
+            for _ in range(task.tuning.accepted_draws - 1):
                 prior_draws.append(self.density.draw_prior(rng)[1])
         else:
             start, prior_draws = task.start, [0]

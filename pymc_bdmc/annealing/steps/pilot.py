@@ -101,7 +101,7 @@ def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> Step
         for tuning in tunings
     ]
     prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
-    starts = min(tuning.starts for tuning in tunings)
+    accepted_draws = min(tuning.accepted_draws for tuning in tunings)
     return StepTuning(
-        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, starts
+        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws
     )
