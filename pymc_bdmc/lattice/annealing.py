@@ -89,7 +89,7 @@ def anneal(
     RuntimeError
         If an exact start takes too long, as near a phase transition of first order.
     KeyboardInterrupt
-        If Ctrl-C comes before any block is finished, or twice.
+        If Ctrl-C comes before any block is finished, or is pressed a second time.
 
     Notes
     -----

@@ -43,9 +43,10 @@ def anneal(
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
         How the inverse temperatures are spaced.
     burn_in : int, default 1000
-        Where neither layer has at most 20 units, reverse chains start from the end of so many
+        Where both layers have more than 20 units, reverse chains start from the end of so many
         sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
-        heuristic without any sweep. Otherwise they start from exact samples.
+        heuristic without any sweep. With up to 20 units in a layer they start from exact samples
+        (and with up to 25, `RBM.log_z` is exact).
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
@@ -63,7 +64,7 @@ def anneal(
     ValueError
         Names the argument and the remedy.
     KeyboardInterrupt
-        If Ctrl-C comes before any block is finished, or twice.
+        If Ctrl-C comes before any block is finished, or is pressed a second time.
 
     Examples
     --------

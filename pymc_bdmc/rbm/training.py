@@ -133,7 +133,7 @@ def train(
         If the data are not zeros and ones, the method is unknown, or the rate or a count is not
         positive.
     KeyboardInterrupt
-        If Ctrl-C comes before an epoch is finished, or twice.
+        If Ctrl-C comes before an epoch is finished, or is pressed a second time.
 
     Examples
     --------
