@@ -1,4 +1,4 @@
-"""Check once a model that draws from the prior agree with its log density."""
+"""Check, before every run, that draws from the prior agree with the log density."""
 
 import logging
 from collections.abc import Iterator
