@@ -157,7 +157,8 @@ def sample_bdmc(
         If a log density is NaN at a state of a chain; names β and the variables.
     KeyboardInterrupt
         If Ctrl-C comes before any chain is finished, or is pressed a second time. Else what is
-        finished is the result, with the attribute ``interrupted``: some chains, or the last whole round.
+        finished is the result, with the attribute ``interrupted``: some chains, or the last whole
+        round.
 
     References
     ----------

@@ -10,9 +10,10 @@ _MIN_STRETCH = 50
 
 
 class Recorder:
-    """Collects the chains of one direction on one data set; moments along β are updated in the order of the chains.
+    """Collects the chains of one direction on one data set.
 
-    A chain that finishes before an earlier one waits, so the sums do not depend on who was first.
+    Moments along β are updated in the order of the chains. A chain that finishes before an earlier
+    one waits, so the sums do not depend on who was first.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
     between 0 and 1: zero for Gaussian work, and otherwise about κ₃/6, as far as the third cumulant
     is the same along the path. The standard error is the delta method's, without assuming
     Gaussian work: the spread of d + d²/2 over the chains, with d = log w − ⟨log w⟩, widened like
-    that of `jarzynski_forward`. The first neglected terms, |κ̂₃|/6 + |κ̂₄|/24, are added to it in
-    squares, since a bias may be as large as the noise.
+    that of `jarzynski_forward`. The first neglected terms, ``|κ̂₃|/6 + |κ̂₄|/24``, are added to
+    it in squares, since a bias may be as large as the noise.
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Estimate
         Valid if there are 20 chains or more a direction and two signs of neglected terms are at
         most half a standard error: the next term of the rule, (κ₄,r − κ₄,f)/720, and a twelfth of
-        what the rule misses when applied to K″, |⟨log w⟩_r − ⟨log w⟩_f − (var_f + var_r)/2|/12.
+        what the rule misses when applied to K″,
+        ``|⟨log w⟩_r − ⟨log w⟩_f − (var_f + var_r)/2|/12``.
         NaN for a single chain or where a weight is infinite.
 
     Raises

@@ -151,7 +151,8 @@ class PriorMass(NamedTuple):
 def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
     """Log prior probability of S = {ℓ > −∞} from the draws that each accepted one took.
 
-    With K draws in S among N in all, the last of them in S, (K − 1)/(N − 1) is unbiased for P(S) and N/K for 1/P(S).
+    Where N draws end with the K-th that is in S, (K − 1)/(N − 1) is unbiased for P(S), and N/K for
+    1/P(S).
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ class TemperedDensity:
         )
 
     def factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
-        """Name and log density, elementwise, of every variable and Potential; nothing is compiled."""
+        """Name and elementwise log density of all variables and Potentials, without compiling."""
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
         values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]

@@ -31,7 +31,9 @@ def test_how_many_accepted_draws_are_counted():
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_the_prior_mass_is_known_well(cut, step):
-    """Within 4 standard errors of log(1/6) (α = 6e-5), which are 0.04: 16 accepted draws give 0.23."""
+    """Within 4 standard errors of log(1/6) (α = 6e-5), which are 0.04: one
+    accepted draw a chain gives 0.23.
+    """
     dt = bdmc.sample_bdmc(
         cut, chains=16, temperatures=5, simulate=None, step=step, random_seed=1, cores=1,
         progressbar=False,

@@ -139,7 +139,7 @@ class CompiledEngine:
     def _start(
         self, task: AnnealTask, n_fresh: int, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
-        """θ where a chain starts, so many other prior draws, and the draws that accepted ones took."""
+        """θ where a chain starts, so many other prior draws, and what accepted ones took."""
         spent = 0
         with self._lock:
             self.density.set_data(task.data)
