@@ -11,6 +11,7 @@ import pytest
 import pymc_bdmc as bdmc
 
 ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
@@ -39,8 +40,26 @@ def test_readme_names_the_commands_of_the_makefile():
     makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
     for target in re.findall(r"^make (\S+)", readme, re.M):
         assert re.search(rf"^{target}:", makefile, re.M)
-    for link in re.findall(r"\]\(((?!http)[^)]+)\)", readme):
-        assert (ROOT / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_whole(page):
+    """What a page links is there, and no word in capitals is a gap left to be filled."""
+    text = page.read_text()
+    for link in re.findall(r"\]\(((?!http)[^)#]+)\)", text):
+        assert (page.parent / link).exists(), link
+    names = {
+        "BARRIER",
+        "BREAD",
+        "CHANGELOG",
+        "CONTRIBUTING",
+        "EASY",
+        "HARD",
+        "MBAR",
+        "NUTS",
+        "RAISE",
+    }
+    assert set(re.findall(r"\b[A-Z]{4,}\b", text)) <= names
 
 
 def test_everything_public_is_in_the_reference():
