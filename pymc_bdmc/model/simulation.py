@@ -66,12 +66,21 @@ class Simulated:
 class Simulation(ABC):
     """Where the simulated data of `sample_bdmc` come from.
 
+    One of `FromHyperparameters`, `FromPrior` and `Given`.
+
     Attributes
     ----------
     name : str
         What a result calls it.
     datasets : int
         How many there are.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> simulate = bdmc.FromPrior(datasets=3)
+    >>> simulate.name, simulate.datasets
+    ('prior', 3)
     """
 
     name: ClassVar[str]
