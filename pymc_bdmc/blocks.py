@@ -97,7 +97,7 @@ def anneal_blocks(
     ValueError
         Names the argument.
     KeyboardInterrupt
-        If Ctrl-C comes before any block is finished, or twice.
+        If Ctrl-C comes before any block is finished, or if it is pressed a second time.
     """
     started = time.perf_counter()
     check_counts(chains=chains)

@@ -217,7 +217,7 @@ def temper(
     ValueError
         For a model or an argument that cannot give a right answer.
     KeyboardInterrupt
-        If Ctrl-C comes before the first initial iteration, or twice.
+        If Ctrl-C comes before the first initial iteration, or if it is pressed a second time.
 
     Examples
     --------
