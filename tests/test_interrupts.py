@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from _thread import interrupt_main
 from contextlib import nullcontext, suppress
 
 import pymc as pm
@@ -104,6 +105,21 @@ def test_with_nothing_to_keep_it_raises_whatever_the_code_makes_of_it(act, aroun
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), around(), nothing_to_keep():
         act()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Signal(int):
+    """Pressed by C code, so that Python's next look for signals is in the function called next."""
+
+    press = property(interrupt_main)
+
+
+@pytest.mark.parametrize("around", [nullcontext, interruptible])
+def test_with_nothing_to_keep_it_raises_at_the_very_end(around):
+    before = signal.getsignal(signal.SIGINT)
+    sigint = Signal(signal.SIGINT)
+    with around(), pytest.raises(KeyboardInterrupt), nothing_to_keep():
+        sigint.press  # noqa: B018
     assert signal.getsignal(signal.SIGINT) is before
 
 

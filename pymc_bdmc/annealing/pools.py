@@ -102,7 +102,7 @@ class WorkerPool:
     def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         for i, task in enumerate(tasks):
             try:
-                with nothing_to_keep(), threadpool_limits(1):
+                with threadpool_limits(1), nothing_to_keep():
                     result = task.run(self._engine)
             except KeyboardInterrupt:
                 return
