@@ -10,9 +10,11 @@ from contextlib import nullcontext, suppress
 import pymc as pm
 import pytest
 
+import pymc_bdmc as bdmc
 from pymc_bdmc import sampling
 from pymc_bdmc.annealing import AnnealTask, PilotTask
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.tempering import systems
 
 SMALL = dict(chains=2, temperatures=10, simulate="prior", random_seed=1, progressbar=False, cores=1)
 
@@ -150,6 +152,18 @@ def test_in_compilation(model, monkeypatch):
         pm.sample_bdmc(model, **SMALL)
 
 
+def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
+    make_engine = systems.make_engine
+
+    def deaf(*args):
+        swallowing()
+        return make_engine(*args)
+
+    monkeypatch.setattr(systems, "make_engine", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
+
+
 def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
     """`pymc.sample` ends one chain and begins the next: no further step must be taken."""
     steps, step = [], pm.NUTS.step
@@ -191,6 +205,7 @@ MOMENTS = """
 import os, signal, sys, threading, time
 import numpy as np
 import pymc as pm
+import pymc_bdmc as bdmc
 import pymc_bdmc as bdmc
 from pymc_bdmc import sampling
 from pymc_bdmc.progress import ChainProgress
