@@ -43,9 +43,24 @@ class Block:
             self.entropy, purpose, 0, int(self.direction is Direction.REVERSE), self.index
         )
 
-    def run(self, annealer: "Annealer") -> AnnealingRun:
-        """Anneal the chains; the result depends on the block and the annealer alone."""
-        return annealer.run(self)
+    def run(self, annealer: "Annealer") -> AnnealingRun | None:
+        """Anneal the chains; the result depends on the block and the annealer alone.
+
+        None if they were stopped.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log weight is not finite.
+        """
+        run = annealer.run(self)
+        if np.isfinite(run.log_weight).all():
+            return run
+        if self.stop[0]:
+            return None
+        raise FloatingPointError(
+            "Log weights are not finite, because energies overflow. Use smaller weights."
+        )
 
 
 class Annealer(Protocol):
@@ -96,6 +111,8 @@ def anneal_blocks(
     ------
     ValueError
         Names the argument.
+    FloatingPointError
+        If a log weight is not finite.
     KeyboardInterrupt
         If Ctrl-C comes before any block is finished, or if it is pressed a second time.
     """
@@ -138,9 +155,8 @@ def _run(
         ThreadPool(annealer, cores, blocks[0].stop) as pool,
     ):
         for i, run in pool.run(blocks):
-            if not np.isnan(run.log_weight).any():
-                runs[blocks[i]] = run
-                progress.finished(blocks[i].direction.value, *run.log_weight)
+            runs[blocks[i]] = run
+            progress.finished(blocks[i].direction.value, *run.log_weight)
     return runs
 
 

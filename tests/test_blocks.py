@@ -15,6 +15,7 @@ from pymc_bdmc import blocks
 from pymc_bdmc.blocks import ChainProgress
 from pymc_bdmc.lattice import Potts
 from pymc_bdmc.rbm import RBM
+from pymc_bdmc.types import Direction
 
 rng = np.random.default_rng(1)
 MACHINE = RBM(rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 40)) / 5)
@@ -97,6 +98,21 @@ def test_results_say_the_same_of_all_systems():
 def test_bad_input_is_named(anneal, options, message):
     with pytest.raises(ValueError, match=message):
         anneal(**options)
+
+
+@pytest.mark.parametrize("broken", [list(Direction), [Direction.REVERSE]], ids=["all", "some"])
+def test_broken_numbers_are_not_taken_for_ctrl_c(monkeypatch, broken):
+    run = RBM.run
+
+    def overflowing(self, state, betas, direction, *args):
+        found = run(self, state, betas, direction, *args)
+        if direction in broken:
+            found.log_weight[0] = np.nan
+        return found
+
+    monkeypatch.setattr(RBM, "run", overflowing)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        bdmc.rbm.anneal(MACHINE, chains=2, temperatures=5, burn_in=0, progressbar=False)
 
 
 @pytest.mark.parametrize("number", np.random.default_rng(2).choice(np.arange(1, 6), 3, False))

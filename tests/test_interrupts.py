@@ -4,14 +4,17 @@ import signal
 import subprocess
 import sys
 import threading
+from _thread import interrupt_main
 from contextlib import nullcontext, suppress
 
 import pymc as pm
 import pytest
 
+import pymc_bdmc as bdmc
 from pymc_bdmc import sampling
 from pymc_bdmc.annealing import AnnealTask, PilotTask
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.tempering import systems
 
 SMALL = dict(chains=2, temperatures=10, simulate="prior", random_seed=1, progressbar=False, cores=1)
 
@@ -107,6 +110,21 @@ def test_with_nothing_to_keep_it_raises_whatever_the_code_makes_of_it(act, aroun
     assert signal.getsignal(signal.SIGINT) is before
 
 
+class Signal(int):
+    """Pressed by C code, so that Python's next look for signals is in the function called next."""
+
+    press = property(interrupt_main)
+
+
+@pytest.mark.parametrize("around", [nullcontext, interruptible])
+def test_with_nothing_to_keep_it_raises_at_the_very_end(around):
+    before = signal.getsignal(signal.SIGINT)
+    sigint = Signal(signal.SIGINT)
+    with around(), pytest.raises(KeyboardInterrupt), nothing_to_keep():
+        sigint.press  # noqa: B018
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_with_nothing_to_keep_an_earlier_one_raises_at_once():
     with interruptible():
         press()
@@ -132,6 +150,18 @@ def test_in_compilation(model, monkeypatch):
     monkeypatch.setattr(sampling, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         pm.sample_bdmc(model, **SMALL)
+
+
+def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
+    make_engine = systems.make_engine
+
+    def deaf(*args):
+        swallowing()
+        return make_engine(*args)
+
+    monkeypatch.setattr(systems, "make_engine", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
 
 
 def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
@@ -175,6 +205,7 @@ MOMENTS = """
 import os, signal, sys, threading, time
 import numpy as np
 import pymc as pm
+import pymc_bdmc as bdmc
 import pymc_bdmc as bdmc
 from pymc_bdmc import sampling
 from pymc_bdmc.progress import ChainProgress

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.steps.engine import StepEngine
@@ -30,7 +29,7 @@ def make_engine(
     Parameters
     ----------
     density : TemperedDensity
-        The path of densities.
+        The path of densities, with the options for the compilation of step methods.
     betas : ndarray of shape (T + 1,)
         The schedule of step methods, unless a chain brings another.
     step, backend, compile_kwargs
@@ -40,13 +39,13 @@ def make_engine(
     if numba and (step is None or (isinstance(step, str) and step in KERNELS)):
         try:
             engine = CompiledEngine(density, step)
-            check_prior(density, None if step == "metropolis" else engine.jitted)
-            return engine
         except NotJittable as reason:
             _log.warning(
                 f"No compiled chains for this model ({reason}): PyMC's step methods run, which are "
                 "slower by far."
             )
-    options = resolve_backend_compile_kwargs(backend, compile_kwargs)
+        else:
+            check_prior(density, None if step == "metropolis" else engine.jitted)
+            return engine
     check_prior(density)
-    return StepEngine(density, betas, step, options)
+    return StepEngine(density, betas, step, density.compile_kwargs)

@@ -1,15 +1,46 @@
 """E_β[ℓ] between the prior and the posterior, from samples at rising β: what every pilot finds."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.optimize import brentq, isotonic_regression
 from scipy.special import softmax
 
-__all__ = ["MeanPath", "next_beta"]
+__all__ = ["PRIOR_DRAWS", "MeanPath", "collect_starts", "next_beta"]
+
+PRIOR_DRAWS = 512
+"""With finite ℓ, of all pilots on a data set together."""
+MAX_SPENT = 10 * PRIOR_DRAWS
+"""Draws after which a pilot makes do with fewer, where the data rule out most of them."""
 
 OVERLAP = 0.5
 """Effective share of the samples of one stage at the β of the next."""
 MAX_RISE = 10.0
 """Largest ratio of β from one stage to the next."""
+
+
+def collect_starts[S](
+    batches: Iterable[tuple[list[S], int]], most: int, least: int = 1
+) -> tuple[list[S], int]:
+    """What a pilot starts from: prior draws with finite ℓ, and how many draws they took.
+
+    Parameters
+    ----------
+    batches : iterable
+        More and more of both.
+    most : int
+        Enough; the last batch may bring more.
+    least : int
+        Needed however many draws they take, unless ``batches`` end.
+    """
+    starts: list[S] = []
+    spent = 0
+    for found, drawn in batches:
+        starts += found
+        spent += drawn
+        if len(starts) >= most or (len(starts) >= least and spent >= MAX_SPENT):
+            break
+    return starts, spent
 
 
 class MeanPath:

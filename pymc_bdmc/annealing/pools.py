@@ -8,6 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from multiprocessing.connection import wait
 from typing import Any, Protocol
 
@@ -66,16 +68,18 @@ class WorkerPool:
         self._cores = cores
         self._stop = stop
         self._executor: ProcessPoolExecutor | None = None
+        self._pickled: bytes | None = None
 
     def __enter__(self) -> "WorkerPool":
         if self._cores > 1:
             context = multiprocessing.get_context()
-            forks = context.get_start_method() == "fork"
+            inherited = self._engine
+            if context.get_start_method() != "fork":
+                # Sent with the tasks. As an argument of the initializer it could fill the pipe to
+                # a process that Ctrl-C ends before it reads, and this one would wait for ever.
+                inherited, self._pickled = None, cloudpickle.dumps(self._engine)
             self._executor = ProcessPoolExecutor(
-                self._cores,
-                mp_context=context,
-                initializer=_inherit if forks else _receive,
-                initargs=(self._engine,) if forks else (cloudpickle.dumps(self._engine),),
+                self._cores, mp_context=context, initializer=_prepare, initargs=(inherited,)
             )
         return self
 
@@ -92,17 +96,21 @@ class WorkerPool:
             return
         done: queue.SimpleQueue = queue.SimpleQueue()
         places = {}
-        for i, task in enumerate(tasks):
-            future = self._executor.submit(_run, cloudpickle.dumps(task))
-            places[future] = i
-            future.add_done_callback(done.put)
-        for future in _until(self._stop, done, len(tasks)):
-            yield places[future], future.result()
+        try:
+            for i, task in enumerate(tasks):
+                future = self._executor.submit(_run, cloudpickle.dumps(task), self._pickled)
+                places[future] = i
+                future.add_done_callback(done.put)
+            for future in _until(self._stop, done, len(tasks)):
+                yield places[future], future.result()
+        except BrokenProcessPool:
+            if not self._stop[0]:  # Ctrl-C ends processes that are only starting
+                raise
 
     def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         for i, task in enumerate(tasks):
             try:
-                with nothing_to_keep(), threadpool_limits(1):
+                with threadpool_limits(1), nothing_to_keep():
                     result = task.run(self._engine)
             except KeyboardInterrupt:
                 return
@@ -201,16 +209,12 @@ def _until(stop: np.ndarray, done: queue.SimpleQueue, n: int) -> Iterator[Any]:
 _worker_engine: Any = None
 
 
-def _inherit(engine) -> None:
+def _prepare(engine) -> None:
     global _worker_engine
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
     _worker_engine = engine
-
-
-def _receive(pickled: bytes) -> None:
-    _inherit(cloudpickle.loads(pickled))
 
 
 def _end_with_parent() -> None:
@@ -220,5 +224,10 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _run(pickled: bytes):
-    return cloudpickle.loads(pickled).run(_worker_engine)
+def _run(task: bytes, engine: bytes | None):
+    return cloudpickle.loads(task).run(_worker_engine if engine is None else _unpickled(engine))
+
+
+@cache
+def _unpickled(engine: bytes):
+    return cloudpickle.loads(engine)

@@ -15,12 +15,13 @@ from pymc.distributions.discrete import Bernoulli, Categorical
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
@@ -184,16 +185,25 @@ class JittedDensity:
         try:
             graph = self._graph(gradient)
         except Exception as error:  # PyTensor has many classes for a missing gradient
-            raise NotJittable(f"its gradient is not implemented: {error}") from error
+            raise NotJittable(f"its gradient is not implemented: {_in_a_line(error)}") from error
+        for variable in graph_inputs(graph.outputs):
+            if isinstance(variable, SharedVariable):
+                raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
         try:
             return _compiled(graph, gradient, self._model.check_bounds)
         except (NotImplementedError, numba.core.errors.NumbaError) as error:
-            raise NotJittable(f"{type(error).__name__}: {error}") from error
+            raise NotJittable(f"{type(error).__name__}: {_in_a_line(error)}") from error
         except (EOFError, UnpicklingError) as error:
             raise RuntimeError(
                 f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
                 f"{pytensor.config.base_compiledir / 'numba'}; it is filled anew."
             ) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    """What an error says first, but not where numba was, which tells a user nothing."""
+    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
+    return lines[0] if lines else ""
 
 
 MOST_KEPT = 64

@@ -90,6 +90,8 @@ class TemperedDensity:
     ----------
     model : TemperedModel
         The copy of the model whose ``logp()`` contains β.
+    compile_kwargs : mapping
+        As given.
     data : dict of str to ndarray
         The observed data of the original model, by the name of the observed variable.
     prior : ForwardSampler
@@ -115,7 +117,7 @@ class TemperedDensity:
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
-        self._compile_kwargs = compile_kwargs or {}
+        self.compile_kwargs = compile_kwargs or {}
         self.prior = ForwardSampler(self.model)
 
     @cached_property
@@ -126,7 +128,7 @@ class TemperedDensity:
                 self.model.value_vars,
                 [self.model.varlogp, self.model.datalogp],
                 on_unused_input="ignore",
-                **self._compile_kwargs,
+                **self.compile_kwargs,
             )
         terms.trust_input = True
         return terms

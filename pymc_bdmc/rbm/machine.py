@@ -68,7 +68,7 @@ class RBM:
     Raises
     ------
     ValueError
-        If shapes do not fit, a number is not finite, or ``integrated`` is unknown.
+        If shapes do not fit, a number is not finite in float32, or ``integrated`` is unknown.
 
     Examples
     --------
@@ -93,8 +93,8 @@ class RBM:
         for name, shape in {"a": (V,), "b": (H,), "W": (V, H), "prior_log_odds": (V,)}.items():
             if given[name].shape != shape:
                 raise ValueError(f"{name}: expected the shape {shape}, got {given[name].shape}.")
-            if not np.isfinite(given[name]).all():
-                raise ValueError(f"{name}: must be finite.")
+            if not (np.abs(given[name]) <= np.finfo(np.float32).max).all():
+                raise ValueError(f"{name}: must be finite, also in float32.")
             given[name].flags.writeable = False
             object.__setattr__(self, name, given[name])
         if self.integrated not in ("none", "hidden", "visible"):

@@ -17,7 +17,7 @@ from pymc_bdmc.estimators.tempering import (
     log_mean_probabilities,
     place_probabilities,
 )
-from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.attributes import run_attributes
@@ -242,7 +242,9 @@ def temper(
     check_memory(_BYTES_A_DRAW * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
-    system = _as_system(system, ladder, step, np.random.default_rng(stream(entropy, Purpose.PILOT)))
+    with nothing_to_keep():
+        pilot_rng = np.random.default_rng(stream(entropy, Purpose.PILOT))
+        system = _as_system(system, ladder, step, pilot_rng)
     lengths = [min(initial * 2**i, draws) for i in range(iterations)]
     phases = {"start": _MOST_START * initial, "initial": sum(lengths), "draws": draws}
     with (

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 import numba
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import CompiledEngine, PilotTask
+from pymc_bdmc.annealing import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
@@ -252,6 +253,22 @@ def test_a_model_that_numba_cannot_take_runs_with_step_methods(monkeypatch, capl
     (warning,) = [record for record in caplog.records if "no such function" in record.message]
     assert warning.levelname == "WARNING"
     assert "compiled" not in dt.attrs["step"]
+
+
+def test_a_shared_variable_is_named_with_the_remedy(caplog):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x") * pytensor.shared(2.0, "covariate"), observed=1.0)
+    make_engine(TemperedDensity(model), BETAS, None)
+    assert "(covariate is a shared variable; use pm.Data in its place)" in caplog.text
+
+
+def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
+    def refuse(*args):
+        raise numba.core.errors.TypingError("Failed in nopython mode pipeline\nNo such op\nAt: 1")
+
+    monkeypatch.setattr("pymc_bdmc.model.jitted._compiled", refuse)
+    make_engine(TemperedDensity(mixed_model()), BETAS, None)
+    assert "for this model (TypingError: No such op): PyMC's" in caplog.text
 
 
 def test_an_exception_in_the_density_refuses_the_proposal():

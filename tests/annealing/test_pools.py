@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pymc as pm
 import pytest
@@ -155,3 +156,54 @@ def test_workers_end_with_a_killed_parent(tmp_path, method):
     assert parent.stdout.readline() == "at work\n"
     os.kill(parent.pid, signal.SIGKILL)
     assert parent.communicate(timeout=30) == ("", None)
+
+
+STARTING = """
+import multiprocessing, sys, time
+
+if __name__ == "__mp_main__" and sys.argv[1] == "import":
+    print("begun", flush=True)
+    time.sleep(600)
+
+from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.interrupts import interruptible
+
+def unpickled(large):
+    print("begun", flush=True)
+    time.sleep(600)
+
+class Engine:
+    def __reduce__(self):
+        return unpickled, (bytes(1_000_000),)
+
+class Task:
+    def run(self, engine):
+        return 0
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    with interruptible() as stop, WorkerPool(Engine(), 2, stop) as pool:
+        assert not list(pool.run([Task(), Task()]))
+        assert stop[0]
+    print("ended")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no os.killpg")
+@pytest.mark.parametrize("moment", ["import", "unpickle"])
+def test_ctrl_c_while_workers_start(tmp_path, moment):
+    """A terminal sends it to all processes: those that only start die of it, or do not."""
+    script = tmp_path / "starting.py"
+    script.write_text(STARTING)
+    command = [sys.executable, script, moment]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        try:
+            assert parent.stdout.readline() == "begun\n"
+            os.killpg(parent.pid, signal.SIGINT)
+            out, err = parent.communicate(timeout=60)
+            assert out.splitlines()[-1] == "ended", err
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)

@@ -6,11 +6,12 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.types import Direction
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,37 @@ def test_the_prior_mass_is_known_well(cut, step):
     (found,) = data_sets(dt)
     assert found[-1].size == draws.size
     assert np.isfinite(bdmc.certified(dt)["lower"]).all()
+
+
+def constrained(above):
+    with pm.Model() as model:
+        pm.Potential("above", pm.math.switch(pm.Normal("x") > above, 0.0, -np.inf))
+    return CompiledEngine(TemperedDensity(model), "metropolis")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda engine, seed: engine.pilot(PilotTask({}, seed)),
+        lambda engine, seed: engine._trials(32, np.random.default_rng(seed)),
+    ],
+    ids=["pilot", "chain"],
+)
+def test_every_start_has_its_limit(ask, monkeypatch):
+    """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
+    monkeypatch.setattr("pymc_bdmc.annealing.compiled.engine.MAX_PRIOR_DRAWS", 600)
+    engine = constrained(3.09)
+    with pytest.raises(ValueError, match=r"prior draws, by above\. Check the data"):
+        ask(engine, np.random.SeedSequence(1))
+
+
+def test_draws_in_vain_end_by_ctrl_c():
+    engine, seed = constrained(np.inf), np.random.SeedSequence(1)
+    task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), None, seed)
+    engine.pool(1, np.ones(1, np.uint8))
+    assert engine.pilot(PilotTask({}, seed)) is None
+    assert engine._trials(2, np.random.default_rng(seed)) == []
+    assert engine.run(task) is None
 
 
 @pytest.mark.parametrize("batch", [4, 256])

@@ -197,6 +197,7 @@ def test_saved_and_loaded(tmp_path):
     [
         ({"W": np.zeros((2, 2))}, "W: expected the shape"),
         ({"a": [0.0, np.nan, 0.0]}, "a: must be finite"),
+        ({"W": np.full((3, 2), 1e307)}, "W: must be finite, also in float32"),
         ({"integrated": "both"}, "integrated"),
         ({"prior_log_odds": np.zeros(2)}, "prior_log_odds: expected"),
     ],

@@ -16,7 +16,8 @@ from pymc_bdmc.annealing.compiled.loops import (
     move_chains,
     pilot_stage,
 )
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PRIOR_DRAWS, PathTuning, pilot
+from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PathTuning, pilot
+from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
@@ -32,9 +33,6 @@ FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
 """Every so many transitions a chain may move to a fresh prior draw; at most so many times, and less
 often where draws cannot be had at once."""
-
-MAX_SPENT = 10 * PRIOR_DRAWS
-"""Draws after which a pilot makes do with fewer starts, where the data rule out most of them."""
 
 
 class CompiledEngine:
@@ -97,14 +95,13 @@ class CompiledEngine:
         target = self.target(task.data)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
-            starts: list[tuple[np.ndarray, float]] = []
-            spent = 0
-            while len(starts) < MEMBERS or (len(starts) < PRIOR_DRAWS and spent < MAX_SPENT):
-                draws = self._draw_prior(PRIOR_DRAWS, rng)
-                spent += len(draws)
-                starts += [(draws[place], ell) for place, ell in self._supported(draws)]
-                if not starts and spent > MAX_PRIOR_DRAWS:
-                    raise self._impossible(draws, spent)
+            batches = (
+                ([(draws[place], ell) for place, ell in supported], len(draws))
+                for draws, supported in self._batches(PRIOR_DRAWS, rng)
+            )
+            starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
+        if self._stop[0]:
+            return None
         thetas, ells = map(np.array, zip(*starts[:PRIOR_DRAWS], strict=True))
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
@@ -123,6 +120,25 @@ class CompiledEngine:
         """Draws of θ, one a row."""
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
 
+    def _batches(
+        self, n: int, rng: np.random.Generator
+    ) -> Iterator[tuple[np.ndarray, list[tuple[int, float]]]]:
+        """Batches of n prior draws with their `_supported` rows, until the engine is stopped.
+
+        Raises
+        ------
+        ValueError
+            If the next start takes more than `MAX_PRIOR_DRAWS`.
+        """
+        in_vain = 0
+        while not self._stop[0]:
+            draws = self._draw_prior(n, rng)
+            supported = list(self._supported(draws))
+            in_vain = 0 if supported else in_vain + n
+            if in_vain > MAX_PRIOR_DRAWS:
+                raise self._impossible(draws, in_vain)
+            yield draws, supported
+
     def _supported(self, thetas: np.ndarray) -> Iterator[tuple[int, float]]:
         """Rows of prior draws in S, with their ℓ."""
         self.density.set_beta(0.0)
@@ -138,8 +154,11 @@ class CompiledEngine:
 
     def _start(
         self, task: AnnealTask, n_fresh: int, rng
-    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray]:
-        """θ where a chain starts, so many other prior draws, and what accepted ones took."""
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
+        """θ where a chain starts, so many other prior draws, and what accepted ones took.
+
+        None if it was stopped.
+        """
         spent = 0
         with self._lock:
             self.density.set_data(task.data)
@@ -148,6 +167,8 @@ class CompiledEngine:
                 return self.jitted.ravel(task.start), draws[1:], 0
             while (supported := next(self._supported(draws), None)) is None:
                 spent += len(draws)
+                if self._stop[0]:
+                    return None
                 if spent > MAX_PRIOR_DRAWS:
                     raise self._impossible(draws, spent)
                 draws = self._draw_prior(n_fresh + 1, rng)
@@ -162,14 +183,15 @@ class CompiledEngine:
             return draws[place], fresh, np.array([spent, *others])
 
     def _trials(self, n: int, rng: np.random.Generator) -> list[int]:
-        """Numbers of prior draws until one lies in S, n times in a row."""
+        """Numbers of prior draws until one lies in S, n times in a row; fewer if it was stopped."""
         trials: list[int] = []
         waited = 0
-        while len(trials) < n:
-            draws = self._draw_prior(MOST_TRIALS, rng)
-            places = [place for place, _ in self._supported(draws)]
+        for draws, supported in self._batches(MOST_TRIALS, rng):
+            places = [place for place, _ in supported]
             trials += np.diff([-1 - waited, *places]).tolist()
             waited = len(draws) - 1 - places[-1] if places else waited + len(draws)
+            if len(trials) >= n:
+                break
         return trials[:n]
 
     def run(self, task: AnnealTask[PathTuning]) -> Chain | None:
@@ -184,7 +206,10 @@ class CompiledEngine:
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
-        start, draws, prior_draws = self._start(task, (len(betas) - 1) // stride, rng)
+        started = self._start(task, (len(betas) - 1) // stride, rng)
+        if started is None:
+            return None
+        start, draws, prior_draws = started
         plan = ChainPlan(betas, start, task.burn_in, reverse, reverse, draws, stride)
         record = ChainRecord(
             np.empty(len(betas)), np.full((len(betas), 2), np.nan), np.zeros(len(betas), dtype=bool)

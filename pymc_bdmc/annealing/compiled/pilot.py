@@ -11,9 +11,8 @@ from pymc_bdmc.annealing.path import MeanPath
 from pymc_bdmc.kernels.metric import deviations, estimate_metric
 from pymc_bdmc.kernels.state import Parameters
 
-__all__ = ["MEMBERS", "PRIOR_DRAWS", "PathTuning", "pilot"]
+__all__ = ["MEMBERS", "PathTuning", "pilot"]
 
-PRIOR_DRAWS = 512
 MEMBERS = 32
 ITERATIONS = 8
 """Moves of every member in a stage; the first stage has three times as many."""

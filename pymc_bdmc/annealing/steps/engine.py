@@ -2,18 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
 from pymc_bdmc.annealing.driver import anneal
+from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import WorkerPool
-from pymc_bdmc.annealing.steps.pilot import (
-    PILOT_CHAINS,
-    PRIOR_DRAWS,
-    combine,
-    pilot,
-    pilot_betas,
-)
+from pymc_bdmc.annealing.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
@@ -22,9 +18,6 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Chain, Direction, Point
 
 __all__ = ["StepEngine"]
-
-MAX_SPENT = 10 * PRIOR_DRAWS
-"""Draws after which a pilot makes do with what it has, where the data rule out most of them."""
 
 
 class StepEngine:
@@ -90,12 +83,9 @@ class StepEngine:
         """One pilot chain on the data of the task, from the prior."""
         self.density.set_data(task.data)
         rng = np.random.default_rng(task.seed)
-        starts: list[Point] = []
-        spent = 0
-        while not starts or (len(starts) < PRIOR_DRAWS // self.pilots and spent < MAX_SPENT):
-            start, trials = self.density.draw_prior(rng)
-            starts.append(start)
-            spent += trials
+        drawn = (self.density.draw_prior(rng) for _ in count())
+        singly = (([start], trials) for start, trials in drawn)
+        starts, spent = collect_starts(singly, PRIOR_DRAWS // self.pilots)
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
         tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)

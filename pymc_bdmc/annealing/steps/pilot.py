@@ -16,14 +16,11 @@ __all__ = [
     "PILOT_CHAINS",
     "PILOT_STEPS",
     "PILOT_TEMPERATURES",
-    "PRIOR_DRAWS",
     "combine",
     "pilot",
     "pilot_betas",
 ]
 
-PRIOR_DRAWS = 512
-"""Of all pilots on a data set together."""
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8
 PILOT_STEPS = 150
