@@ -96,7 +96,8 @@ def knots(path):
         passages = bdmc.estimators.count_passages(arrays[1], len(arrays[2])).sum()
         rts = bdmc.evidence(dt, "RTS").iloc[0]
         print(
-            f"| {name} | {rts['value']:.2f} ± {rts['error']:.2f} | {rts['valid']} | {passages} | "
+            f"| {name} | {rts['value']:.2f} ± {rts['error']:.2f} | "
+            f"{'yes' if rts['valid'] else 'no'} | {passages} | "
             f"{np.nanmin(flow.conductance):.2g} | {flow.symmetric_difference:.3f} | "
             f"{flow.relative:.3f} |"
         )
