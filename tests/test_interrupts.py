@@ -185,7 +185,7 @@ def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
 def test_before_any_chain_is_finished(model, monkeypatch, task, step):
     monkeypatch.setattr(task, "run", pressing(task.run))
     with pytest.raises(KeyboardInterrupt):
-        pm.sample_bdmc(model, step=step, **SMALL | {"chains": 100, "temperatures": 10_000})
+        pm.sample_bdmc(model, step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000})
 
 
 def test_in_the_conversion_of_the_result(model, monkeypatch):
