@@ -20,10 +20,10 @@ demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-oldest: $(OLDEST)/installed
-	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow

@@ -75,9 +75,9 @@ def finished_first(dt: xr.DataTree) -> xr.DataTree:
     for group in ("forward", "reverse", "real"):
         if group in dt.children:
             run = xr.Dataset({name: variable(dt, group, name) for name in CHAIN_VARIABLES})
-            unfinished = run["log_weight"].isnull()
-            order = np.argsort(unfinished.values, axis=-1, kind="stable")
-            groups[group] = run.isel(chain=unfinished.copy(data=order))
+            run = run.drop_vars(run.coords)
+            order = np.argsort(np.isnan(run["log_weight"].values), axis=-1, kind="stable")
+            groups[group] = run.isel(chain=xr.DataArray(order, dims=run["log_weight"].dims))
     packed = xr.DataTree.from_dict(groups)
     packed.attrs = dt.attrs
     return packed

@@ -200,7 +200,7 @@ def test_ctrl_c_while_workers_start(tmp_path, moment):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as parent:
         try:
-            assert parent.stdout.readline() == "begun\n"
+            assert parent.stdout.readline().startswith("begun")  # two workers write at once
             os.killpg(parent.pid, signal.SIGINT)
             out, err = parent.communicate(timeout=60)
             assert out.splitlines()[-1] == "ended", err
