@@ -1,5 +1,6 @@
 """A PyMC model as a tempered density f_β(θ) = p(θ) exp(β ℓ(θ)), and exact draws from its prior."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -39,7 +40,9 @@ class TemperedModel(pm.Model):
     @classmethod
     def from_model(cls, model: pm.Model) -> "TemperedModel":
         """Copy ``model`` and give it an inverse temperature."""
-        with _without_initial_values(model):
+        with _without_initial_values(model), warnings.catch_warnings():
+            # PyMC warns of using the old GP objects with the copy, which nobody can.
+            warnings.filterwarnings("ignore", "Detected variables likely created by GP")
             tempered = freeze_dims_and_data(model)
         # PyMC's own idiom for changing what a rebuilt model's methods do (see `freeze_model`).
         tempered.__class__ = cls

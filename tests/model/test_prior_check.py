@@ -135,6 +135,8 @@ def test_many_right_priors_in_the_sweep():
 
 
 @pytest.mark.slow  # minutes of compilation
+@pytest.mark.filterwarnings("ignore:SplineWrapper:FutureWarning")  # PyTensor's of Interpolated
+@pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 @pytest.mark.parametrize("kind", PRIORS)
 def test_no_false_alarm(kind):
     """α = 1e-3 a model of up to 17 priors, 6 models; numba takes too long for two of them."""
