@@ -144,7 +144,7 @@ HELD_OUT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HELD_OUT)
-def test_systems_that_no_threshold_was_chosen_by(name):
+def test_further_systems(name):
     """Where most replicates are valid, 92 to 98 %: for 1000 of 95 % α = 3e-5 an interval."""
     system, rng = HELD_OUT[name], np.random.default_rng(21)
     forward, reverse = (
