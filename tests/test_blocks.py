@@ -1,9 +1,11 @@
 """Blocks of chains of lattices and machines: one seed, one result, and what Ctrl-C leaves of it."""
 
+import importlib
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -189,7 +191,12 @@ def test_ctrl_c_from_outside():
 
 @pytest.mark.parametrize("call", ["anneal", "temper", "train"])
 def test_products_of_matrices_use_one_thread(call, monkeypatch):
-    """Else the bits would depend on the number of threads."""
+    """Else the bits would depend on the number of threads.
+
+    OpenMP's limit is one of each thread, so one of the libraries that use it is loaded.
+    """
+    with suppress(ImportError):
+        importlib.import_module("numba.np.ufunc.omppool")
     threads = []
 
     def watched(name):

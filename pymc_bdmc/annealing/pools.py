@@ -182,6 +182,7 @@ class ThreadPool:
                 yield i, result
 
     def _work(self, waiting: deque, done: queue.SimpleQueue) -> None:
+        threadpool_limits(1, user_api="openmp")  # which counts for each thread on its own
         while not self._stop[0]:
             try:
                 i, task = waiting.popleft()

@@ -7,6 +7,7 @@ from pymc_bdmc import testsystems
 from pymc_bdmc.estimators import (
     bar,
     certified_bounds,
+    compare_estimators,
     cumulant_combined,
     cumulant_forward,
     cumulant_reverse,
@@ -128,6 +129,29 @@ def test_averages_are_not_called_valid_where_they_do_not_cover(system):
         if "reverse" in runs[0].method:
             covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
             assert covers[sizes >= 10].mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        testsystems.GaussianBridge.equal_divergence(20, correlation=0.5),
+        testsystems.GaussianBridge.linear(20, correlation=0.5),
+    ],
+    ids=["equal divergence", "linear"],
+)
+def test_both_directions_tell_averages_that_cover_from_those_that_do_not(system):
+    """Of 300 replicates 97 % and 0 % are called valid: α = 1e-8. No sample alone can tell them."""
+    rng = np.random.default_rng(12)
+    pairs = [(system.forward(100, rng), system.reverse(100, rng)) for _ in range(300)]
+    for method, covered in ("forward average", True), ("reverse average", False):
+        runs = [compare_estimators(*pair).estimates[method] for pair in pairs]
+        covers = [abs(run.value - system.log_z) < 1.96 * run.error for run in runs]
+        assert bool(np.mean(covers) > 0.9) is covered
+        valid = np.mean([run.valid for run in runs])
+        assert valid > 0.9 if covered else valid < 0.05
+    # Broken twin: the verdict of one direction's chains alone
+    alone = [jarzynski_forward(forward).valid for forward, _ in pairs]
+    assert np.mean(alone) < 0.05
 
 
 HELD_OUT = {

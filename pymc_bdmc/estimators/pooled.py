@@ -1,0 +1,104 @@
+"""Moments of one direction's weights from the chains of both, to judge one-sided estimates."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_expit
+
+from pymc_bdmc.estimators.checks import ROUNDING, checked_pair
+
+__all__ = ["PooledChains", "pool_chains"]
+
+
+class PooledChains(NamedTuple):
+    """Log weights of both directions as a weighted sample of each.
+
+    Attributes
+    ----------
+    log_weights : ndarray of shape (n,)
+        Nats, n = n_f + n_r.
+    forward, reverse : ndarray of shape (n,)
+        Probability of each log weight in that direction.
+    n_forward, n_reverse : int
+        Chains that the directions have.
+    """
+
+    log_weights: np.ndarray
+    forward: np.ndarray
+    reverse: np.ndarray
+    n_forward: int
+    n_reverse: int
+
+    def skewness_of_average(self, direction: str) -> float:
+        """Skewness of the average of w over the forward chains, or of 1/w over the reverse ones.
+
+        0 where all log weights are equal to rounding.
+        """
+        sign, probability, n = self._side(direction)
+        seen = probability > 0
+        exponents, probability = sign * self.log_weights[seen], probability[seen]
+        deviation = np.exp(exponents - exponents.max())
+        return _skewness(deviation, probability) / np.sqrt(n)
+
+    def expansion(self, direction: str) -> tuple[float, float]:
+        """Second-order cumulant expansion from one end, and the skewness of its estimate."""
+        sign, probability, n = self._side(direction)
+        mean = probability @ self.log_weights
+        deviation = self.log_weights - mean
+        influence = deviation + sign * deviation**2 / 2
+        value = mean + sign * (probability @ deviation**2) / 2
+        return float(value), _skewness(influence, probability) / np.sqrt(n)
+
+    def _side(self, direction: str) -> tuple[int, np.ndarray, int]:
+        if direction == "forward":
+            return 1, self.forward, self.n_forward
+        return -1, self.reverse, self.n_reverse
+
+
+def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledChains:
+    """Weigh the chains of both directions to a sample of each.
+
+    By Crooks' relation p_r/p_f = w/Z a log weight of the pool has the probability
+    1/(n_f + n_r w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse one: the
+    mixture estimator of Shirts and Chodera (2008) for two states, of which BAR is log Z. So each
+    direction tells of the weights that the other has but seldom finds.
+
+    Parameters
+    ----------
+    forward : array_like of shape (n_f,)
+        Forward log weights, nats; may contain −∞.
+    reverse : array_like of shape (n_r,)
+        Reverse log weights, nats; may contain +∞.
+    log_z : float
+        BAR's, nats.
+
+    Returns
+    -------
+    PooledChains
+
+    Raises
+    ------
+    ValueError
+        If a direction has no weights, or has one that is NaN or impossible.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators.pooled import pool_chains
+    >>> pool_chains([0.0], [0.0], 0.0).forward
+    array([0.5, 0.5])
+    """
+    forward, reverse = checked_pair(forward, reverse)
+    log_weights = np.concatenate([forward, reverse])
+    offset = log_z + np.log(forward.size / reverse.size)
+    shares = [np.exp(log_expit(sign * (offset - log_weights))) for sign in (1, -1)]
+    in_forward, in_reverse = (share / share.sum() for share in shares)
+    return PooledChains(log_weights, in_forward, in_reverse, forward.size, reverse.size)
+
+
+def _skewness(values: np.ndarray, probability: np.ndarray) -> float:
+    deviation = values - probability @ values
+    variance = probability @ deviation**2
+    if np.ptp(values) <= ROUNDING:
+        return 0.0
+    return float(abs(probability @ deviation**3) / variance**1.5) if variance > 0 else np.inf
