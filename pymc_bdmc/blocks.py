@@ -17,7 +17,7 @@ from pymc_bdmc.results.convert import annealing_dataset
 from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import Schedule
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["Annealer", "Block", "anneal_blocks", "block_run"]
 
@@ -43,7 +43,7 @@ class Block:
             self.entropy, purpose, 0, int(self.direction is Direction.REVERSE), self.index
         )
 
-    def run(self, annealer: "Annealer") -> AnnealingRun | None:
+    def run(self, annealer: "Annealer") -> Annealing | None:
         """Anneal the chains; the result depends on the block and the annealer alone.
 
         None if they were stopped.
@@ -74,7 +74,7 @@ class Annealer(Protocol):
     def block_size(self) -> int:
         """Chains of a block; the last block of a direction may have fewer."""
 
-    def run(self, block: Block) -> AnnealingRun:
+    def run(self, block: Block) -> Annealing:
         """Anneal a block, without holding the GIL for long."""
 
 
@@ -146,7 +146,7 @@ def anneal_blocks(
 
 def _run(
     annealer: Annealer, blocks: list[Block], cores: int, progressbar: bool
-) -> dict[Block, AnnealingRun]:
+) -> dict[Block, Annealing]:
     """What the blocks found that came to their end."""
     runs = {}
     totals = {d.value: sum(b.chains for b in blocks if b.direction is d) for d in Direction}
@@ -166,10 +166,10 @@ def block_run(
     mean: np.ndarray,
     sd: np.ndarray,
     acceptance: np.ndarray | None = None,
-) -> AnnealingRun:
+) -> Annealing:
     """What a block's chains found: log weights (n,), moments of ℓ and acceptance (T + 1,)."""
     blank = np.full(len(mean), np.nan)
-    return AnnealingRun(
+    return Annealing(
         log_weight=log_weight,
         prior_draws=np.where(np.isnan(log_weight), np.nan, float(direction is Direction.FORWARD)),
         # Where a lattice is ordered few changes are accepted, rightly: that says nothing.
@@ -184,8 +184,8 @@ def block_run(
 
 
 def _joined(
-    direction: Direction, blocks: list[Block], runs: Mapping[Block, AnnealingRun], n_betas: int
-) -> AnnealingRun:
+    direction: Direction, blocks: list[Block], runs: Mapping[Block, Annealing], n_betas: int
+) -> Annealing:
     """Blocks of one direction as one run; the moments of ℓ are over all finished chains."""
     blocks = [block for block in blocks if block.direction is direction]
     finished = [runs[block] for block in blocks if block in runs]

@@ -35,6 +35,7 @@ from pymc_bdmc.results.convert import (
     annealing_dataset,
     check_storable,
     observed_dataset,
+    particles_dataset,
     posterior_dataset,
     simulated_dataset,
 )
@@ -68,6 +69,7 @@ def sample_bdmc(
     model: pm.Model | None = None,
     *,
     chains: int = 64,
+    particles: int = 1,
     temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "sigmoid",
     step: str | StepFactory | Sequence[StepFactory] | None = None,
@@ -95,7 +97,11 @@ def sample_bdmc(
     model : pymc.Model, optional
         Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
     chains : int, default 64
-        Chains per direction and data set, at least 2.
+        Independent runs per direction and data set, at least 2.
+    particles : int, default 1
+        States of a run that are annealed together and, where their weights grow uneven, resampled
+        in proportion to them. The gap falls about as their number, and a far prior draw is left
+        behind. A run of one particle is a chain of annealed importance sampling.
     temperatures : int or array_like of shape (T + 1,), default 1000
         T, the number of transitions of a chain, or the inverse temperatures themselves.
     schedule : {"sigmoid", "linear", "power", "cubic", "adaptive"} or Schedule, default "sigmoid"
@@ -189,7 +195,7 @@ def sample_bdmc(
     model = pm.modelcontext(model)
     check_model(model)
     check_flags(real_data=real_data, progressbar=progressbar)
-    check_counts(chains=chains)
+    check_counts(chains=chains, particles=particles)
     n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
     simulation = make_simulation(simulate)
@@ -199,9 +205,8 @@ def sample_bdmc(
     _check_size(chains, first.n_temperatures, simulation, real_data)
     _check_rounds(target_gap, max_temperatures, max_time, simulation, first)
     _check_compilation(backend, compile_kwargs)
-    plan = Plan(
-        chains, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time, progressbar
-    )
+    limit = max_temperatures or _MAX_TEMPERATURES
+    plan = Plan(chains, particles, entropy, target_gap, limit, max_time, progressbar)
 
     with nothing_to_keep():
         _log.info("Compiling, once per model structure; the first time it takes a while")
@@ -230,6 +235,7 @@ def sample_bdmc(
         last = rounds[-1]
         attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
             "step": engine.description,
+            "particles": particles,
             "simulate": simulation.name if simulation else "none",
             "upper_bound": simulated[0].status if simulated else "none",
             "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
@@ -238,7 +244,9 @@ def sample_bdmc(
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, attrs)
+        dt = _to_datatree(
+            model, density, sides, rounds, simulated, target_gap, entropy, attrs
+        )
         warn(dt)
     return dt
 
@@ -318,7 +326,9 @@ def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr
     )
 
 
-def _to_datatree(model, density, sides, rounds, simulated, target_gap, attrs) -> xr.DataTree:
+def _to_datatree(
+    model, density, sides, rounds, simulated, target_gap, entropy, attrs
+) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
@@ -343,12 +353,15 @@ def _to_datatree(model, density, sides, rounds, simulated, target_gap, attrs) ->
         groups["real"].attrs["sample_dims"] = []
         if last.ends:
             places = sorted(last.ends)
-            groups["posterior"] = posterior_dataset(
-                density,
-                model,
-                [last.ends[place] for place in places],
-                groups["real"]["log_weight"].values[places],
+            log_weights, ancestors = (
+                groups["real"][name].values[places] if name in groups["real"] else np.ones(1)
+                for name in ("log_weight", "ancestors")
             )
+            found = particles_dataset(density, model, [last.ends[i] for i in places], log_weights)
+            groups["particles"] = found
+            if np.isfinite(found["bdmc_weight"]).all():
+                rng = np.random.default_rng(stream(entropy, Purpose.POSTERIOR))
+                groups["posterior"] = posterior_dataset(found, ancestors, rng)
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
         groups["rounds"] = _rounds_dataset(rounds, target_gap)

@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     START = 5
     TEMPER = 6
     TRAIN = 7
+    POSTERIOR = 8
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

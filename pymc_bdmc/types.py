@@ -1,20 +1,36 @@
-"""The small types that every layer shares: points, directions, kernels, finished chains."""
+"""The small types that every layer shares: points, directions, kernels, finished runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["AnnealingRun", "Chain", "Direction", "Kernel", "Move", "Point", "Tuning"]
+__all__ = [
+    "Annealing",
+    "Direction",
+    "Kernel",
+    "Move",
+    "Point",
+    "Population",
+    "Populations",
+    "Run",
+    "Tuning",
+    "stack",
+]
 
 Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
 
 
+def stack(points: Sequence[Point]) -> Point:
+    """Many points as one whose arrays have a row for each."""
+    return {name: np.stack([point[name] for point in points]) for name in points[0]}
+
+
 class Direction(StrEnum):
-    """Which way a chain runs along β, as data for the one annealing loop."""
+    """Which way a run goes along β, as data for the loops."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -81,61 +97,94 @@ class Tuning(Protocol):
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
 
 
+class Population(NamedTuple):
+    """How the particles of a run fared."""
+
+    effective_size: np.ndarray
+    """Effective number of particles once they have the weights of each temperature, before they
+    are resampled; shape (T + 1,)."""
+    resampled: np.ndarray
+    """Whether they were; shape (T + 1,)."""
+    ancestors: int
+    """Number of starts from which the last particles descend."""
+
+
 @dataclass(frozen=True)
-class Chain:
-    """One finished chain.
+class Run:
+    """One finished run; with one particle it is a chain.
 
     Attributes
     ----------
     log_weight : float
-        log w in nats, in both directions the estimate of log Z − log P(S).
+        log Ẑ in nats, in both directions the estimate of log Z − log P(S); log w of a chain.
     log_likelihood : ndarray of shape (T + 1,)
-        ℓ of the state at each temperature, nats.
+        Weighted mean of ℓ at each temperature, nats.
     acceptance : ndarray of shape (T + 1, P)
-        Acceptance statistic of the P parts of K_t; NaN at t = 0 and where a part has none.
-    diverging : ndarray of shape (T + 1,)
-        Whether K_t diverged.
+        Acceptance statistic of the P parts of K_t, mean over particles; NaN at t = 0 and where a
+        part has none.
+    divergences : ndarray of int, shape (T + 1,)
+        Particles for which K_t diverged.
     gradient_evaluations : int
-        Gradients computed along the chain.
-    end : Point
-        The last state.
+        Gradients computed along the run.
+    ends : mapping of str to ndarray
+        Last states by variable, a row for each particle. Of a reverse run the first is θ_0.
+    weights : ndarray of shape (N,)
+        Normalised, of the last states.
+    population : Population
     prior_draws : int or ndarray of shape (A,)
         Draws from the prior until one had ℓ > −∞, A times in a row where some have not; the first
-        draw so accepted was the start. 0 for a chain that did not start there.
+        draws so accepted were the starts. 0 for a reverse run.
     """
 
     log_weight: float
     log_likelihood: np.ndarray
     acceptance: np.ndarray
-    diverging: np.ndarray
+    divergences: np.ndarray
     gradient_evaluations: int
-    end: Point
+    ends: Point
+    weights: np.ndarray
+    population: Population
     prior_draws: int | np.ndarray = 0
 
 
+class Populations(NamedTuple):
+    """How the particles of all runs of one direction on one data set fared."""
+
+    effective_size: np.ndarray
+    """Effective number of particles before they are resampled, mean over runs, shape (T + 1,)."""
+    resamplings: np.ndarray
+    """Number of runs that were resampled there, shape (T + 1,)."""
+    least_effective_size: np.ndarray
+    """By run, over the temperatures, shape (C,)."""
+    ancestors: np.ndarray
+    """Number of starts from which the last particles descend, shape (C,)."""
+
+
 @dataclass(frozen=True, eq=False)
-class AnnealingRun:
-    """What one annealing of all chains of one direction on one data set found, as arrays.
+class Annealing:
+    """What annealing all runs of one direction on one data set found, as arrays.
 
     Attributes
     ----------
     log_weight : ndarray of shape (C,)
-        log w in nats; NaN for a chain that was not finished.
+        log Ẑ in nats; NaN for a run that was not finished.
     prior_draws : ndarray of shape (C,) or (C, A)
-        Draws from the prior until one had ℓ > −∞, by chain, A times in a row where some have not;
-        0 for a chain that did not start there.
+        Draws from the prior until one had ℓ > −∞, by run, A times in a row where some have not;
+        0 for a run that did not start there.
     lowest_acceptance : ndarray of shape (C,)
-        Smallest mean acceptance over stretches of a chain, of the part of the kernel where it is
+        Smallest mean acceptance over stretches of a run, of the part of the kernel where it is
         the smallest.
     log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
-        Mean and standard deviation of ℓ over chains at each temperature, nats.
+        Mean and standard deviation over runs of (the weighted mean of) ℓ at each temperature, nats.
     acceptance, step_size : ndarray of shape (T + 1,)
-        Acceptance statistic, mean over chains and parts, and step size of K_t; NaN where there is
+        Acceptance statistic, mean over runs and parts, and step size of K_t; NaN where there is
         none.
     divergences : ndarray of int, shape (T + 1,)
-        Number of chains in which K_t diverged.
+        Number of particles of all runs for which K_t diverged.
     gradient_evaluations : int
-        Gradients computed by all chains.
+        Gradients computed by all runs.
+    populations : Populations, optional
+        Of runs of several particles.
     """
 
     log_weight: np.ndarray
@@ -147,3 +196,4 @@ class AnnealingRun:
     step_size: np.ndarray
     divergences: np.ndarray
     gradient_evaluations: int
+    populations: Populations | None = None

@@ -1,8 +1,8 @@
-"""Chains added up as they finish: memory for one path, however many chains there are."""
+"""Runs added up as they finish: memory for one path, however many runs there are."""
 
 import numpy as np
 
-from pymc_bdmc.types import AnnealingRun, Chain, Point
+from pymc_bdmc.types import Annealing, Point, Populations, Run
 
 __all__ = ["Recorder"]
 
@@ -10,71 +10,82 @@ _MIN_STRETCH = 50
 
 
 class Recorder:
-    """Collects the chains of one direction on one data set.
+    """Collects the runs of one direction on one data set.
 
-    Moments along β are updated in the order of the chains. A chain that finishes before an earlier
+    Moments along β are updated in the order of the runs. A run that finishes before an earlier
     one waits, so the sums do not depend on who was first.
 
     Parameters
     ----------
-    n_chains : int
-        Chains that are awaited; those that never come have the log weight NaN.
+    n_runs : int
+        Runs that are awaited; those that never come have the log weight NaN.
     betas : ndarray of shape (T + 1,)
         The schedule.
+    keep_ends : bool, default False
+        Whether to keep the last states.
 
     Attributes
     ----------
-    ends : dict of int to Point
-        Last state by chain.
+    ends : dict of int to tuple
+        Last states and their weights by run, if they are kept.
+    n_finished : int
+        Number of runs recorded.
     """
 
-    def __init__(self, n_chains: int, betas: np.ndarray):
-        self._log_weight = np.full(n_chains, np.nan)
+    def __init__(self, n_runs: int, betas: np.ndarray, keep_ends: bool = False):
+        self._log_weight = np.full(n_runs, np.nan)
         self._prior_draws: dict[int, np.ndarray] = {}
-        self._lowest_acceptance = np.full(n_chains, np.nan)
-        self._mean, self._squares, self._acceptance = np.zeros((3, len(betas)))
-        self._divergences = np.zeros(len(betas), dtype=int)
-        self._gradients = self._n_added = self._next = 0
-        self._waiting: dict[int, Chain] = {}
-        self.ends: dict[int, Point] = {}
+        self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
+        self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, len(betas)))
+        self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
+        self._gradients = self._n_added = self._next = self.n_finished = 0
+        self._n_particles = 1
+        self._waiting: dict[int, Run] = {}
+        self._keep_ends = keep_ends
+        self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
-    def add(self, place: int, chain: Chain) -> None:
-        """Record the chain of that number."""
-        self._log_weight[place] = chain.log_weight
-        self._prior_draws[place] = np.atleast_1d(chain.prior_draws)
-        self._lowest_acceptance[place] = _lowest_acceptance(_known_parts(chain))
-        self._divergences += chain.diverging
-        self._gradients += chain.gradient_evaluations
-        self.ends[place] = chain.end
-        self._waiting[place] = chain
+    def add(self, place: int, run: Run) -> None:
+        """Record the run of that number."""
+        self._log_weight[place] = run.log_weight
+        self._prior_draws[place] = np.atleast_1d(run.prior_draws)
+        self._lowest_acceptance[place] = _lowest_acceptance(_known_parts(run))
+        self._least_size[place] = run.population.effective_size.min()
+        self._ancestors[place] = run.population.ancestors
+        self._resamplings += run.population.resampled
+        self._divergences += run.divergences
+        self._gradients += run.gradient_evaluations
+        self._n_particles = len(run.weights)
+        self.n_finished += 1
+        if self._keep_ends:
+            self.ends[place] = run.ends, run.weights
+        self._waiting[place] = run
         while self._next in self._waiting:
             self._add_path(self._waiting.pop(self._next))
             self._next += 1
 
-    def _add_path(self, chain: Chain) -> None:
+    def _add_path(self, run: Run) -> None:
         """Running mean and sum of squared deviations. Welford (1962)."""
         self._n_added += 1
         with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ is lost
-            deviation = chain.log_likelihood - self._mean
+            deviation = run.log_likelihood - self._mean
             self._mean += deviation / self._n_added
-            self._squares += deviation * (chain.log_likelihood - self._mean)
-        known = _known_parts(chain)
+            self._squares += deviation * (run.log_likelihood - self._mean)
+        self._sizes += run.population.effective_size
+        known = _known_parts(run)
         self._acceptance += known.mean(axis=1) if known.size else np.nan
 
-    @property
-    def n_finished(self) -> int:
-        """Number of chains recorded."""
-        return len(self.ends)
-
-    def collected(self, step_size: np.ndarray) -> AnnealingRun:
+    def collected(self, step_size: np.ndarray) -> Annealing:
         """Everything recorded, with the step size of the kernel at every β."""
-        for place in sorted(self._waiting):  # interrupted: some earlier chain will never come
+        for place in sorted(self._waiting):  # interrupted: some earlier run will never come
             self._add_path(self._waiting.pop(place))
         n = self._n_added
         blank = np.full(len(self._mean), np.nan)
-        return AnnealingRun(
+        populations = Populations(
+            self._sizes / n if n else blank, self._resamplings, self._least_size, self._ancestors
+        )
+        return Annealing(
             self._log_weight,
-            self._prior_draws_by_chain(),
+            self._prior_draws_by_run(),
             self._lowest_acceptance,
             self._mean if n else blank,
             np.sqrt(self._squares / n) if n else blank,
@@ -82,10 +93,11 @@ class Recorder:
             step_size,
             self._divergences,
             self._gradients,
+            populations if self._n_particles > 1 else None,
         )
 
-    def _prior_draws_by_chain(self) -> np.ndarray:
-        """Shape (C,), or (C, A) where a chain accepted several; NaN for what never came."""
+    def _prior_draws_by_run(self) -> np.ndarray:
+        """Shape (C,), or (C, A) where a run accepted several; NaN for what never came."""
         n_counted = max(map(len, self._prior_draws.values()), default=1)
         draws = np.full((len(self._log_weight), n_counted), np.nan)
         for place, counted in self._prior_draws.items():
@@ -93,15 +105,15 @@ class Recorder:
         return draws if n_counted > 1 else draws[:, 0]
 
 
-def _known_parts(chain: Chain) -> np.ndarray:
+def _known_parts(run: Run) -> np.ndarray:
     """Acceptance of those parts of the kernel that have one, shape (T + 1, number of them)."""
-    return chain.acceptance[:, ~np.isnan(chain.acceptance[1:]).all(axis=0)]
+    return run.acceptance[:, ~np.isnan(run.acceptance[1:]).all(axis=0)]
 
 
 def _lowest_acceptance(acceptance: np.ndarray) -> float:
     """Smallest mean acceptance over stretches of a chain and parts of the kernel; NaN without any.
 
-    A stretch is a quarter of the chain but long enough that a kernel that accepts every tenth
+    A stretch is a quarter of the run but long enough that a kernel that accepts every tenth
     proposal practically never rejects all of it.
     """
     if not acceptance.size:

@@ -22,7 +22,7 @@ from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.streams import Entropy, Purpose, stream
-from pymc_bdmc.types import AnnealingRun, Direction, Point, Tuning
+from pymc_bdmc.types import Annealing, Direction, Point, Tuning
 
 __all__ = ["Plan", "Round", "Side", "anneal_in_rounds", "pilot_all"]
 
@@ -38,6 +38,7 @@ class Plan:
     """What the rounds have in common; see `sample_bdmc`."""
 
     chains: int
+    particles: int
     entropy: Entropy
     target_gap: float | None
     max_temperatures: int
@@ -47,7 +48,7 @@ class Plan:
 
 @dataclass
 class Side:
-    """One side of a sandwich: the chains of one direction on one data set, to be run."""
+    """One side of a sandwich: the runs of one direction on one data set."""
 
     group: Literal["real", "forward", "reverse"]
     dataset: int
@@ -70,6 +71,7 @@ class Side:
             stream(plan.entropy, *key),
             self.source.point if self.source else None,
             self.source.burn_in if self.source else 0,
+            plan.particles,
         )
 
 
@@ -78,10 +80,10 @@ class Round:
     """What one round of annealing found."""
 
     schedule: Schedule
-    runs: dict[str, list[AnnealingRun]]
+    runs: dict[str, list[Annealing]]
     """By group, one a data set."""
-    ends: dict[int, Point]
-    """Last states on the real data by chain."""
+    ends: dict[int, tuple[Point, np.ndarray]]
+    """Last states on the real data, and their weights, by run."""
     seconds: float
     confirms: bool = False
     """Whether it repeats the round that met the target, with chains that nothing looked at."""
@@ -218,19 +220,19 @@ def _anneal(
     """Run all chains, one of each side in turn; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
-    recorders = [Recorder(plan.chains, betas) for _ in sides]
+    recorders = [Recorder(plan.chains, betas, side.group == "real") for side in sides]
     keys = [(i, chain) for chain in range(plan.chains) for i in range(len(sides))]
     tasks = [sides[i].task(plan, betas, round, chain) for i, chain in keys]
     totals: Counter[str] = Counter(sides[i].group for i, _ in keys)
     with ChainProgress(totals, plan.progressbar) as progress:
-        for k, chain in pool.run(tasks):
+        for k, run in pool.run(tasks):
             i, place = keys[k]
-            recorders[i].add(place, chain)
-            progress.finished(sides[i].group, chain.log_weight)
+            recorders[i].add(place, run)
+            progress.finished(sides[i].group, run.log_weight)
     n_finished = sum(recorder.n_finished for recorder in recorders)
     if not (n_finished or round):
         raise KeyboardInterrupt
-    by_group: dict[str, list[AnnealingRun]] = {}
+    by_group: dict[str, list[Annealing]] = {}
     for side, recorder in zip(sides, recorders, strict=True):
         found = recorder.collected(side.tuning.step_size(betas))
         by_group.setdefault(side.group, []).append(found)

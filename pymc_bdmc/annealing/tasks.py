@@ -1,4 +1,4 @@
-"""What an engine does, and the tasks that a pool hands to it: pilots and runs of single chains."""
+"""What an engine does, and the tasks that a pool hands to it: pilots and single runs."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,13 +9,13 @@ import numpy as np
 
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Chain, Direction, Point, Tuning
+from pymc_bdmc.types import Direction, Point, Run, Tuning
 
 __all__ = ["AnnealTask", "Engine", "PilotTask"]
 
 
 class Engine[T: Tuning](Protocol):
-    """Tunes kernels and runs chains, each on the data of its task; it knows its own tunings."""
+    """Tunes kernels and anneals, each on the data of its task; it knows its own tunings."""
 
     density: TemperedDensity
     pilots: int
@@ -34,8 +34,8 @@ class Engine[T: Tuning](Protocol):
     def combine(self, tunings: Sequence[T]) -> T:
         """Join the findings of the pilots on one data set."""
 
-    def run(self, task: "AnnealTask[T]") -> Chain | None:
-        """One annealing chain from its own start; None if it was stopped."""
+    def run(self, task: "AnnealTask[T]") -> Run | None:
+        """One annealing run from its own starts; None if it was stopped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,12 @@ class PilotTask:
 
 @dataclass(frozen=True, eq=False)
 class AnnealTask[T: Tuning]:
-    """One annealing chain on given observed data.
+    """One annealing run on given observed data.
 
     Attributes
     ----------
     direction : Direction
-        Forward chains draw their own start from the prior.
+        Forward runs draw their own starts from the prior.
     data : mapping of str to ndarray
         Observed data.
     betas : ndarray of shape (T + 1,)
@@ -65,11 +65,13 @@ class AnnealTask[T: Tuning]:
     tuning : Tuning
         Of the kernel, the same in both directions.
     seed : SeedSequence
-        The chain's stream.
+        The run's stream.
     start : Point, optional
-        θ* for a reverse chain.
+        θ* for a reverse run.
     burn_in : int
-        Kernel applications at β = 1 before a reverse chain starts.
+        Kernel applications at β = 1 before a reverse run starts.
+    particles : int
+        States that go along β together.
     """
 
     direction: Direction
@@ -79,7 +81,8 @@ class AnnealTask[T: Tuning]:
     seed: np.random.SeedSequence
     start: Point | None = None
     burn_in: int = 0
+    particles: int = 1
 
-    def run(self, engine: Engine[T]) -> Chain | None:
-        """The chain; None if it was stopped."""
+    def run(self, engine: Engine[T]) -> Run | None:
+        """The run; None if it was stopped."""
         return engine.run(self)

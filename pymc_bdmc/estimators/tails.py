@@ -62,7 +62,7 @@ class TailCheck(NamedTuple):
     Attributes
     ----------
     shape : float
-        Pareto k of −ℓ of prior draws; NaN where it cannot be told.
+        Pareto k of −ℓ of prior draws, by particles of a run; NaN where it cannot be told.
     exists, resolved : bool
         Whether the mean exists; whether it does and its standard error means something.
     reason : str
@@ -75,7 +75,7 @@ class TailCheck(NamedTuple):
     reason: str
 
 
-def check_mean_of_logs(log_likelihood: ArrayLike) -> TailCheck:
+def check_mean_of_logs(log_likelihood: ArrayLike, particles: int = 1) -> TailCheck:
     """Judge whether the mean of forward log weights exists, by ℓ of prior draws.
 
     A forward chain starts from the prior, so its log weight contains a share of ℓ(θ_0): where
@@ -83,10 +83,14 @@ def check_mean_of_logs(log_likelihood: ArrayLike) -> TailCheck:
     chains that have not met the tail says nothing. The tail of −ℓ has the Pareto shape k: from 1 on
     there is no mean, from 1/2 on it has no standard error.
 
+    A run of N particles follows the best of N prior draws, whose −ℓ has the shape k/N.
+
     Parameters
     ----------
     log_likelihood : array_like
         ℓ of prior draws, nats. Those of −∞ do not count: the path starts from the others.
+    particles : int, default 1
+        Of a run.
 
     Returns
     -------
@@ -107,11 +111,12 @@ def check_mean_of_logs(log_likelihood: ArrayLike) -> TailCheck:
     if values.size < MIN_DRAWS:
         reason = f"not resolved: {values.size} prior draws are too few to tell the tail of ℓ"
         return TailCheck(np.nan, True, False, reason)
-    shape = pareto_shape(values)
+    shape = pareto_shape(values) / particles
+    draws = "ℓ of prior draws" if particles == 1 else f"the best ℓ of {particles} prior draws"
     if shape >= 1:
-        reason = f"−∞: ℓ of prior draws has no mean (Pareto k = {shape:.2g})"
+        reason = f"−∞: {draws} has no mean (Pareto k = {shape:.2g})"
         return TailCheck(shape, False, False, reason)
     if shape >= 0.5:
-        reason = f"not resolved: ℓ of prior draws has no variance (Pareto k = {shape:.2g})"
+        reason = f"not resolved: {draws} has no variance (Pareto k = {shape:.2g})"
         return TailCheck(shape, True, False, reason)
     return TailCheck(shape, True, True, "")

@@ -18,7 +18,7 @@ from pymc_bdmc.lattice.randomness import random_sites
 from pymc_bdmc.lattice.systems import Ising, Lattice
 from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.streams import Purpose, RandomSeed, stream
-from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["anneal"]
 
@@ -178,7 +178,7 @@ class _Annealer:
         n, n_sites = self.updates, self.system.n_sites
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
-    def run(self, block: Block) -> AnnealingRun:
+    def run(self, block: Block) -> Annealing:
         """Anneal the chains of a block; their log weights are NaN where it ends early."""
         betas, last = self.schedule.betas, self.schedule.n_temperatures
         starts = self._starts(block)

@@ -18,7 +18,7 @@ from pytensor.graph.rewriting.basic import dfs_rewriter
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
-from pymc_bdmc.types import Point
+from pymc_bdmc.types import Point, stack
 
 __all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "draws_to_accept"]
 
@@ -170,8 +170,7 @@ class ForwardSampler:
         """
         if self._batch is None:
             self.seed(rng)
-            points = [self.draw()[0] for _ in range(n)]
-            return {name: np.stack([point[name] for point in points]) for name in self._names}
+            return stack([self.draw()[0] for _ in range(n)])
         function, rngs = self._batch
         reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
         with self._explained():

@@ -144,9 +144,9 @@ class JittedDensity:
         )
 
     def unravel(self, theta: np.ndarray) -> Point:
-        """The variables of a flat θ, by name and in the model's order."""
+        """The variables of a flat θ, or of one a row, by name and in the model's order."""
         parts = {
-            name: theta[part].reshape(shape).astype(dtype)
+            name: theta[..., part].reshape((*theta.shape[:-1], *shape)).astype(dtype)
             for name, part, shape, dtype in self._layout
         }
         return {value.name: parts[value.name] for value in self._model.value_vars}

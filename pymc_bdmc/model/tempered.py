@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
+from pytensor.graph.replace import vectorize_graph
 
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.types import Point
@@ -246,14 +247,21 @@ class TemperedDensity:
                 return point, n_draws
         raise self.impossible([self.prior.draw()[0] for _ in range(20)], n_draws)
 
-    def constrain(self, points: Sequence[Point]) -> dict[str, np.ndarray]:
-        """Free variables and Deterministics on the model's own scale, one row a point."""
+    def constrain(self, points: Point) -> dict[str, np.ndarray]:
+        """Free variables and Deterministics on the model's own scale, of one point a row."""
         model = self.model
-        graphs = model.replace_rvs_by_values(model.unobserved_RVs)
-        function = compile_graph(
-            model.value_vars, graphs, on_unused_input="ignore", mode=INTERPRETED
-        )
-        rows = [function(*[point[name] for name in self._names]) for point in points]
-        return {
-            rv.name: np.stack([row[i] for row in rows]) for i, rv in enumerate(model.unobserved_RVs)
+        (n,) = {len(rows) for rows in points.values()}
+        single = model.replace_rvs_by_values(model.unobserved_RVs)
+        rows = {
+            value: pt.tensor(f"{value.name}_rows", dtype=value.dtype, shape=(n, *value.type.shape))
+            for value in model.value_vars
         }
+        several = [
+            many if many.ndim > one.ndim else pt.broadcast_to(many, (n, *many.shape))  # constant
+            for one, many in zip(single, vectorize_graph(single, rows), strict=True)
+        ]
+        function = compile_graph(
+            list(rows.values()), several, on_unused_input="ignore", mode=INTERPRETED
+        )
+        values = function(*[points[name] for name in self._names])
+        return {rv.name: value for rv, value in zip(model.unobserved_RVs, values, strict=True)}

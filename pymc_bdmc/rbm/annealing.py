@@ -11,7 +11,7 @@ from pymc_bdmc.blocks import Block, anneal_blocks
 from pymc_bdmc.rbm.machine import RBM
 from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.streams import Purpose, RandomSeed
-from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["anneal"]
 
@@ -102,7 +102,7 @@ class _Annealer:
     burn_in: int
     block_size: int = _BLOCK
 
-    def run(self, block: Block) -> AnnealingRun:
+    def run(self, block: Block) -> Annealing:
         """Anneal the chains of a block; their log weights are NaN where it ends early."""
         rng = np.random.default_rng(block.stream(Purpose.ANNEAL))
         if block.direction is Direction.FORWARD:

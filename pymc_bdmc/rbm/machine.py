@@ -12,7 +12,7 @@ from scipy.special import expit, logit, logsumexp
 from pymc_bdmc.blocks import block_run
 from pymc_bdmc.rbm import kernels as rbm_kernels
 from pymc_bdmc.rbm.kernels import Layer, Layers, Units
-from pymc_bdmc.types import AnnealingRun, Direction
+from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["RBM", "RBMState"]
 
@@ -316,7 +316,7 @@ class RBM:
         direction: Direction,
         rng: np.random.Generator,
         stop: np.ndarray = _NEVER,
-    ) -> AnnealingRun:
+    ) -> Annealing:
         """Anneal a block of chains; ``state`` is overwritten with the last states.
 
         Forward a transition draws the hidden units and then the visible ones; the reversal does

@@ -1,4 +1,4 @@
-"""Finished chains as the groups of an ArviZ DataTree."""
+"""Finished runs as the groups of an ArviZ DataTree."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +12,13 @@ from scipy.special import log_softmax
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import AnnealingRun, Point
+from pymc_bdmc.types import Annealing, Point, Populations, stack
 
 __all__ = [
     "annealing_dataset",
     "check_storable",
     "observed_dataset",
+    "particles_dataset",
     "posterior_dataset",
     "simulated_dataset",
 ]
@@ -38,7 +39,8 @@ def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
         Names the variable, the dimension or the coordinate.
     """
     if real:
-        _check_group("posterior", model, model.unobserved_RVs, {"chain", "draw", "bdmc_weight"})
+        taken = {"chain", "draw", "particle", "bdmc_weight"}
+        _check_group("posterior", model, model.unobserved_RVs, taken)
     if simulated:
         _check_group("simulated", model, [*model.free_RVs, *model.observed_RVs], {"dataset"})
     _check_group("observed_data", model, model.observed_RVs, set())
@@ -72,12 +74,12 @@ def _is_storable(values: Sequence | None) -> bool:
     return array.ndim == 1 and array.dtype.kind != "c"
 
 
-def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dataset:
+def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Dataset:
     """Log weights by chain, and what happened along β.
 
     Parameters
     ----------
-    runs : sequence (dataset) of AnnealingRun
+    runs : sequence (dataset) of Annealing
         Of one direction.
     betas : ndarray of shape (T + 1,)
         The schedule.
@@ -88,7 +90,9 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
         ``log_weight``, ``prior_draws`` and ``lowest_acceptance`` by (dataset, chain), the second
         by ``accepted_draw`` too where a chain waited for several;
         ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
-        ``divergences`` and ``step_size`` by (dataset, beta).
+        ``divergences`` and ``step_size`` by (dataset, beta). Of runs of several particles also
+        ``effective_size`` and ``resamplings`` by (dataset, beta), ``least_effective_size`` and
+        ``ancestors`` by (dataset, chain).
     """
     by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
     by_beta = {
@@ -101,6 +105,12 @@ def annealing_dataset(runs: Sequence[AnnealingRun], betas: np.ndarray) -> xr.Dat
     fields = {name: name for name in by_chain} | by_beta
     data = {name: _stacked([getattr(run, field) for run in runs]) for name, field in fields.items()}
     dims = {name: ["chain" if name in by_chain else "beta"] for name in fields}
+    if runs[0].populations:
+        for name, parts in zip(
+            Populations._fields, zip(*(run.populations for run in runs), strict=True), strict=True
+        ):
+            data[name] = np.array(parts)
+            dims[name] = ["chain" if name in ("least_effective_size", "ancestors") else "beta"]
     dims["prior_draws"] += ["accepted_draw"] * (data["prior_draws"].ndim - 2)
     return dict_to_dataset(
         data,
@@ -128,28 +138,77 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
     )
 
 
-def posterior_dataset(
-    density: TemperedDensity, model: pm.Model, ends: Sequence[Point], log_weights: np.ndarray
+def particles_dataset(
+    density: TemperedDensity,
+    model: pm.Model,
+    ends: Sequence[tuple[Point, np.ndarray]],
+    log_weights: np.ndarray,
 ) -> xr.Dataset:
-    """Last states of forward chains on the real data, as one chain of weighted draws.
+    """Last states of the runs on the real data, weighted, by (chain, particle).
 
-    The normalised weights are the coordinate ``bdmc_weight``, Pareto k of their tail the attribute
-    ``pareto_k`` (Vehtari et al. 2024); whether averages can be trusted `expectation` says.
+    Their normalised weights are the coordinate ``bdmc_weight``, Pareto k of the tail of those of
+    the runs the attribute ``pareto_k`` (Vehtari et al. 2024); whether averages can be trusted
+    `expectation` says.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+    model : pymc.Model
+    ends : sequence (C) of (Point, ndarray of shape (N,))
+        Last states by variable, and their weights within the run.
+    log_weights : ndarray of shape (C,)
+        Of the runs, nats.
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
-    values = {name: value[None] for name, value in density.constrain(ends).items()}
+    shape = len(ends), len(ends[0][1])
+    states = {name: np.concatenate([points[name] for points, _ in ends]) for name in ends[0][0]}
+    values = {
+        name: value.reshape(*shape, *value.shape[1:])
+        for name, value in density.constrain(states).items()
+    }
     finite = log_weights[np.isfinite(log_weights)]
     dataset = dict_to_dataset(
         values,
         coords=coords,
         dims=dims,
+        sample_dims=["chain", "particle"],
         inference_library=pm,
         attrs={"pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf)))},
     )
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
-    return dataset.assign_coords(bdmc_weight=(("chain", "draw"), weights[None]))
+    shares = weights[:, None] * np.array([within for _, within in ends])
+    return dataset.assign_coords(bdmc_weight=(("chain", "particle"), shares))
+
+
+def posterior_dataset(
+    particles: xr.Dataset, ancestors: np.ndarray, rng: np.random.Generator
+) -> xr.Dataset:
+    """Draws of equal weight from weighted particles, as one chain.
+
+    As many as the particles are worth, so that errors which take draws for independent hold: their
+    effective number, and at most that of the starts from which they descend.
+
+    Parameters
+    ----------
+    particles : Dataset
+        From `particles_dataset`.
+    ancestors : ndarray of shape (C,)
+        Number of starts from which the particles of each run descend.
+    rng : numpy.random.Generator
+    """
+    weights = particles["bdmc_weight"].values
+    runs = weights.sum(axis=1)
+    n = int(min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors)))
+    heights = (rng.random() + np.arange(n)) / n
+    places = np.searchsorted(np.cumsum(weights) / weights.sum(), heights)
+    chosen = particles.drop_vars("bdmc_weight").isel(
+        chain=xr.DataArray(places // weights.shape[1], dims="draw"),
+        particle=xr.DataArray(places % weights.shape[1], dims="draw"),
+    )
+    posterior = chosen.drop_vars(["chain", "particle"]).assign_coords(draw=np.arange(n))
+    return posterior.expand_dims(chain=[0]).transpose("chain", "draw", ...)
 
 
 def simulated_dataset(
@@ -157,7 +216,7 @@ def simulated_dataset(
 ) -> xr.Dataset:
     """y* and θ* (constrained) of every simulated data set."""
     coords, dims = coords_and_dims_for_inferencedata(model)
-    points = density.constrain([each.point for each in simulated])
+    points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
     observed = {
         name: np.stack([each.data[name] for each in simulated]) for name in simulated[0].data

@@ -156,7 +156,8 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
     run, chains = dt[group].dataset, _n_chains(dt, group)
     if "divergences" not in run or not chains:
         return ""
-    share = float(run["divergences"].sum()) / (chains * (run.sizes["beta"] - 1))
+    transitions = chains * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
+    share = float(run["divergences"].sum()) / transitions
     return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
 
 

@@ -1,4 +1,4 @@
-"""Posterior means by the weights of the chains on the real data."""
+"""Posterior means by the weights of the runs on the real data."""
 
 import numpy as np
 import xarray as xr
@@ -9,17 +9,17 @@ __all__ = ["expectation"]
 
 
 def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
-    """Posterior mean of a variable of the model, by the weights of the chains on the real data.
+    """Posterior mean of a variable of the model, by the weights of the runs on the real data.
 
-    The last states of the forward chains are near the posterior only; weighted by w they average
+    The last states of the forward runs are near the posterior only; weighted by w they average
     to its mean whatever the schedule, by Crooks' relation (Favaro et al. 2015, Eq. 11).
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with the chains on the real data.
+        From `sample_bdmc`, with the runs on the real data.
     name : str
-        A variable of the group ``posterior``.
+        A variable of the group ``particles``.
 
     Returns
     -------
@@ -32,37 +32,39 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     Raises
     ------
     ValueError
-        If there are no chains on the real data, or no such variable.
+        If there are no runs on the real data, or no such variable.
 
     Examples
     --------
     >>> import numpy as np
     >>> import xarray as xr
     >>> import pymc_bdmc as bdmc
-    >>> draws = ("chain", "draw", "day"), np.array([[[0.0, 2.0], [1.0, 4.0]]])
-    >>> weights = ("chain", "draw"), np.array([[0.25, 0.75]])
-    >>> posterior = xr.Dataset(dict(x=draws), coords=dict(bdmc_weight=weights))
-    >>> dt = xr.DataTree.from_dict(dict(posterior=posterior))
+    >>> states = ("chain", "particle", "day"), np.array([[[0.0, 2.0]], [[1.0, 4.0]]])
+    >>> weights = ("chain", "particle"), np.array([[0.25], [0.75]])
+    >>> particles = xr.Dataset(dict(x=states), coords=dict(bdmc_weight=weights))
+    >>> dt = xr.DataTree.from_dict(dict(particles=particles))
     >>> bdmc.expectation(dt, "x")["mean"].values
     array([0.75, 3.5 ])
     """
-    if "posterior" not in dt.children:
-        raise ValueError("There is no posterior: run sample_bdmc with real_data=True.")
-    posterior = dt["posterior"].dataset
-    if name not in posterior.data_vars:
-        known = sorted(map(str, posterior.data_vars))
-        raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
-    if "bdmc_weight" not in posterior.coords:
+    if "particles" not in dt.children:
         raise ValueError(
-            "The posterior has no coordinate 'bdmc_weight', which sample_bdmc writes; is it that "
-            "of another sampler?"
+            "There are no particles, which sample_bdmc with real_data=True writes; is the result "
+            "that of another sampler?"
         )
-    draws = posterior[name].transpose("chain", "draw", ...)
-    weights = posterior["bdmc_weight"].transpose("chain", "draw").values
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(np.nan_to_num(weights)).ravel()
-    average = weighted_average(log_weights, draws.values.reshape(-1, *draws.shape[2:]))
-    like = draws.isel(chain=0, draw=0, drop=True).drop_vars("bdmc_weight", errors="ignore")
+    particles = dt["particles"].dataset
+    if name not in particles.data_vars:
+        known = sorted(map(str, particles.data_vars))
+        raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
+    states = particles[name].transpose("chain", "particle", ...).drop_vars("bdmc_weight")
+    weights = particles["bdmc_weight"].transpose("chain", "particle")
+    runs = weights.sum("particle")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_weights = np.log(np.nan_to_num(runs.values))
+        within = (weights / runs).fillna(0.0)
+    # The mean of every run is one value: its particles are not independent.
+    means = states.where(within > 0, 0.0).weighted(within).mean("particle")
+    average = weighted_average(log_weights, means.values)
+    like = states.isel(chain=0, particle=0, drop=True)
     return xr.Dataset(
         {"mean": like.copy(data=average.value), "error": like.copy(data=average.error)},
         attrs={

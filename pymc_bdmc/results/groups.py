@@ -60,7 +60,7 @@ def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
     if "prior_log_likelihood" not in dt[group]:
         return TailCheck(np.nan, True, True, "")
     rows = np.atleast_2d(dt[group]["prior_log_likelihood"].values)
-    checks = [check_mean_of_logs(row) for row in rows]
+    checks = [check_mean_of_logs(row, dt.attrs.get("particles", 1)) for row in rows]
     return min(checks, key=lambda check: (check.exists, check.resolved))
 
 

@@ -113,7 +113,7 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
         rows["simulated", "upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
         rows["simulated", "jeffreys bound"] = _gap(forward, reverse, tail, start)
         if "thermodynamic_length" in dt["forward"]:
-            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset)
+            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset, dt.attrs.get("particles", 1))
         rows["simulated", "evidence"] = _evidence(dt, "simulated", "forward average")
         rows["simulated", "evidence, reverse"] = _evidence(
             dt, "simulated", "reverse average", f", {start}, error given it"
@@ -129,13 +129,14 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
     return lead | rows | certain
 
 
-def _ideal_gap(run: xr.Dataset) -> dict:
+def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
     """What the gap would be if every transition forgot the last state, on the best schedule."""
     lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
     return {
-        "value": float(np.mean(lengths**2) / n),
+        "value": float(np.mean(lengths**2) / (n * particles)),
         "valid": True,
-        "kind": f"Λ²/T, perfect mixing; Λ = {np.mean(lengths):.3g} nats^½, from the pilot",
+        "kind": f"Λ²/{'T' if particles == 1 else 'TN'}, perfect mixing; "
+        f"Λ = {np.mean(lengths):.3g} nats^½, from the pilot",
     }
 
 

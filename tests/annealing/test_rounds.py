@@ -10,7 +10,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
 from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
-from pymc_bdmc.types import Chain, Direction
+from pymc_bdmc.types import Run, Direction
 from tests.models import conjugate_regression
 
 OPTIONS = dict(chains=16, temperatures=20, simulate="prior", random_seed=5, progressbar=False)
@@ -57,7 +57,7 @@ class GaussianWork:
             noise = np.random.default_rng(task.seed).normal()
             variance = 8 / (len(blank) - 1)
             weight = sign * variance / 2 + np.sqrt(variance) * noise
-            yield i, Chain(weight, blank, blank, blank.astype(bool), 0, {})
+            yield i, Run(weight, blank, blank, blank.astype(bool), 0, {})
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)

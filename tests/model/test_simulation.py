@@ -14,6 +14,7 @@ from pymc_bdmc.model.simulation import (
     default_hyperparameters,
 )
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import stack
 from tests.models import eight_schools
 
 QUICK = {"mode": Mode("py", "fast_run")}
@@ -42,7 +43,7 @@ def regression():
 def test_the_pair_comes_from_the_joint(regression):
     """Kolmogorov-Smirnov on 1500 pairs, α = 1e-3 over 3 comparisons; twin: y* of another pair."""
     pairs = from_prior(regression, 1500)
-    points = regression.constrain([pair.point for pair in pairs])
+    points = regression.constrain(stack([pair.point for pair in pairs]))
     residual = np.array([pair.data["y"] for pair in pairs]) - points["x"][:, None]
 
     def pvalues(residual):

@@ -11,6 +11,7 @@ from scipy import stats
 from pymc_bdmc.model.forward_sampling import ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
+from pymc_bdmc.types import stack
 
 QUICK = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(5)
@@ -126,7 +127,7 @@ def test_log_density_is_the_models_own(make):
         log_prior, log_likelihood = density(point)
         assert log_prior + log_likelihood == pytest.approx(float(reference(point)), rel=1e-12)
     names = [rv.name for rv in model.free_RVs + model.deterministics]
-    assert sorted(density.constrain([point])) == sorted(names)
+    assert sorted(density.constrain(stack([point]))) == sorted(names)
 
 
 @pytest.mark.parametrize("make", [_transforms, _mixed_discrete, _potential])
@@ -229,7 +230,7 @@ def test_prior_draws_have_the_prior_distribution():
         pm.Normal("y", p[0] + order[0], observed=0.0)
     density = TemperedDensity(model, QUICK)
     points = [density.draw_prior(np.random.default_rng(i))[0] for i in range(2000)]
-    draws = density.constrain(points)
+    draws = density.constrain(stack(points))
 
     def pvalues(draws):
         return [

@@ -1,4 +1,4 @@
-"""Chains that run inside numba, without the GIL: what one thread holds and runs."""
+"""Runs inside numba, without the GIL: what one thread holds and does."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ import numpy as np
 from pymc_bdmc.annealing.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
-    ChainPlan,
-    ChainRecord,
+    RunPlan,
+    RunRecord,
     Trace,
-    anneal_chain,
+    anneal_run,
     move_chains,
     pilot_stage,
 )
@@ -21,11 +21,12 @@ from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Chain, Direction
+from pymc_bdmc.types import Direction, Population, Run
 
 __all__ = ["CompiledEngine"]
 
@@ -160,42 +161,61 @@ class CompiledEngine:
         None if it was stopped.
         """
         spent = 0
-        with self._lock:
-            self.density.set_data(task.data)
+        draws = self._draw_prior(n_fresh + 1, rng)
+        if task.start is not None:
+            return self.jitted.ravel(task.start)[None], draws[1:], 0
+        while (supported := next(self._supported(draws), None)) is None:
+            spent += len(draws)
+            if self._stop[0]:
+                return None
+            if spent > MAX_PRIOR_DRAWS:
+                raise self._impossible(draws, spent)
             draws = self._draw_prior(n_fresh + 1, rng)
-            if task.start is not None:
-                return self.jitted.ravel(task.start), draws[1:], 0
-            while (supported := next(self._supported(draws), None)) is None:
-                spent += len(draws)
-                if self._stop[0]:
-                    return None
-                if spent > MAX_PRIOR_DRAWS:
-                    raise self._impossible(draws, spent)
-                draws = self._draw_prior(n_fresh + 1, rng)
-            place, _ = supported
-            fresh = draws[place + 1 :]
-            if place:
-                fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
-            spent += place + 1
-            if task.tuning.accepted_draws == 1:
-                return draws[place], fresh, spent
-            others = self._trials(task.tuning.accepted_draws - 1, rng)
-            return draws[place], fresh, np.array([spent, *others])
+        place, _ = supported
+        fresh = draws[place + 1 :]
+        if place:
+            fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
+        trials = [spent + place + 1]
+        if task.tuning.accepted_draws > 1:
+            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng)[1]
+        return draws[[place]], fresh, np.array(trials)
 
-    def _trials(self, n: int, rng: np.random.Generator) -> list[int]:
-        """Numbers of prior draws until one lies in S, n times in a row; fewer if it was stopped."""
+    def _starts(
+        self, task: AnnealTask, rng
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
+        """θ where particles start, no other prior draws, and what accepted ones took.
+
+        None if it was stopped.
+        """
+        n = task.particles
+        kept = [] if task.start is None else [self.jitted.ravel(task.start)]
+        needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
+        thetas, trials = self._accepted(needed, n, rng)
+        starts = np.array([*kept, *thetas[: n - len(kept)]])
+        if len(starts) < n:
+            return None
+        return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
+
+    def _accepted(
+        self, n: int, batch: int, rng: np.random.Generator
+    ) -> tuple[list[np.ndarray], list[int]]:
+        """Prior draws in S, and how many each of them took; fewer than n if it was stopped."""
+        thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
-        for draws, supported in self._batches(MOST_TRIALS, rng):
+        for draws, supported in self._batches(batch, rng):
             places = [place for place, _ in supported]
+            thetas += list(draws[places])
             trials += np.diff([-1 - waited, *places]).tolist()
             waited = len(draws) - 1 - places[-1] if places else waited + len(draws)
             if len(trials) >= n:
                 break
-        return trials[:n]
+        return thetas[:n], trials[:n]
 
-    def run(self, task: AnnealTask[PathTuning]) -> Chain | None:
-        """One annealing chain from its own start; None if it was stopped.
+    def run(self, task: AnnealTask[PathTuning]) -> Run | None:
+        """One run from its own starts; None if it was stopped.
+
+        A chain may move to prior draws on its way; populations have no need of that.
 
         Raises
         ------
@@ -206,15 +226,28 @@ class CompiledEngine:
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
-        started = self._start(task, (len(betas) - 1) // stride, rng)
+        with self._lock:  # draws are PyTensor's and share its state
+            self.density.set_data(task.data)
+            started = (
+                self._start(task, (len(betas) - 1) // stride, rng)
+                if task.particles == 1
+                else self._starts(task, rng)
+            )
         if started is None:
             return None
-        start, draws, prior_draws = started
-        plan = ChainPlan(betas, start, task.burn_in, reverse, reverse, draws, stride)
-        record = ChainRecord(
-            np.empty(len(betas)), np.full((len(betas), 2), np.nan), np.zeros(len(betas), dtype=bool)
+        starts, draws, prior_draws = started
+        plan = RunPlan(
+            betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride
         )
-        end, gradients, status, arrival = anneal_chain(
+        record = RunRecord(
+            np.empty(len(betas)),
+            np.zeros(len(betas)),
+            np.full((len(betas), 2), np.nan),
+            np.zeros(len(betas), dtype=int),
+            np.full(len(betas), float(len(starts))),
+            np.zeros(len(betas), dtype=bool),
+        )
+        ends, weights, ancestors, gradients, status, arrival = anneal_run(
             self.target(task.data), self._kernel.compiled, task.tuning.along(betas), plan, rng,
             self._stop, record,
         )  # fmt: skip
@@ -223,9 +256,18 @@ class CompiledEngine:
         if status == NOT_A_NUMBER:
             with self._lock:
                 self.density.set_data(task.data)
-                self._raise_at(betas[arrival], end)
-        log_weight = float(np.diff(betas) @ record.path[:-1])
-        return Chain(log_weight, *record, gradients, self.jitted.unravel(end), prior_draws)
+                self._raise_at(betas[arrival], ends[0])
+        return Run(
+            float(np.diff(betas) @ record.path[:-1] + record.gains.sum()),
+            record.path,
+            record.acceptance,
+            record.divergences,
+            gradients,
+            self.jitted.unravel(ends),
+            weights,
+            Population(record.effective_size, record.resampled, ancestors),
+            prior_draws,
+        )
 
     def move(
         self, tuning: PathTuning, betas: np.ndarray, thetas: np.ndarray, rng: np.random.Generator

@@ -1,4 +1,4 @@
-"""Whole chains and pilot populations inside numba: what the threads of the compiled engine run."""
+"""Whole runs and pilot populations inside numba: what the threads of the compiled engine do."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,28 @@ import numpy as np
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
-from pymc_bdmc.kernels.state import Parameters, evaluate, is_legal, make_state, make_workspace
+from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, mean_of, resample, reweigh
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    Workspace,
+    copy,
+    evaluate,
+    is_legal,
+    make_state,
+    make_workspace,
+)
 from pymc_bdmc.kernels.transition import transition
 
 __all__ = [
     "FINISHED",
     "NOT_A_NUMBER",
     "STOPPED",
-    "ChainPlan",
-    "ChainRecord",
     "PathParameters",
+    "RunPlan",
+    "RunRecord",
     "Table",
     "Trace",
-    "anneal_chain",
+    "anneal_run",
     "move_chains",
     "pilot_stage",
 ]
@@ -52,30 +61,37 @@ class PathParameters(NamedTuple):
     """How far on the way to the next row, shape (T + 1,)."""
 
 
-class ChainPlan(NamedTuple):
-    """Where a chain starts and which way it goes."""
+class RunPlan(NamedTuple):
+    """Where a run starts and which way it goes."""
 
     betas: np.ndarray
-    start: np.ndarray
+    starts: np.ndarray
+    """Shape (N, d); of a reverse run the first is θ*."""
+    reverse: bool
+    """Whether the first particle goes down from β = 1 and the others along the path it found."""
     burn_in: int
     """Transitions at β = 1 before it."""
-    descending: bool
-    """In β, as a reverse chain is."""
     reversal: bool
-    """Whether it applies the reversal of every kernel, as a reverse chain does."""
+    """Whether on its way it applies the reversal of every kernel, as in a reverse run."""
+    places: np.ndarray
+    """Where particles may be resampled, shape (T + 1,)."""
     draws: np.ndarray
     """From the prior; the next one is proposed at every multiple of ``stride``."""
     stride: int
 
 
-class ChainRecord(NamedTuple):
-    """What a chain writes down at every β."""
+class RunRecord(NamedTuple):
+    """What a run writes down at every β."""
 
     path: np.ndarray
-    """ℓ, nats."""
+    """Weighted mean of ℓ, nats."""
+    gains: np.ndarray
+    """What `reweigh` adds to log Ẑ, nats."""
     acceptance: np.ndarray
     """Of the discrete and of the continuous elements, shape (T + 1, 2)."""
-    diverging: np.ndarray
+    divergences: np.ndarray
+    effective_size: np.ndarray
+    resampled: np.ndarray
 
 
 class Trace(NamedTuple):
@@ -104,57 +120,170 @@ def parameters_at(t, tuning, scale, widths):
     return Parameters(metric, step_size, widths)
 
 
+class Memory(NamedTuple):
+    """What the loops write to, allocated once a run."""
+
+    work: Workspace
+    scale: np.ndarray
+    widths: np.ndarray
+
+
 @njit(nogil=True, cache=True)
-def anneal_chain(target, kernel, tuning, plan, rng, stop, record):
-    """The loop of `annealing.anneal` for one chain; fills the ``record``.
+def draw_at(t, plan, nothing):
+    """The prior draw that K_t proposes."""
+    place = t // plan.stride - 1
+    if t % plan.stride == 0 and place < len(plan.draws):
+        return Draw(True, plan.draws[place])
+    return nothing
+
+
+@njit(nogil=True, cache=True)
+def anneal_run(target, kernel, tuning, plan, rng, stop, record):
+    """The loops of `annealing.anneal` for one run; fills the ``record``.
 
     Returns
     -------
-    end : ndarray
-        The last θ.
+    ends : ndarray of shape (N, d)
+        The last θ of each particle; of a reverse run's first, θ_0.
+    weights : ndarray of shape (N,)
+        Normalised.
+    ancestors : int
+        Number of starts from which the last particles descend.
     gradient_evaluations : int
     status : int
-        FINISHED; NOT_A_NUMBER with ``end`` where it happened; STOPPED, by a set ``stop[0]``.
+        FINISHED; NOT_A_NUMBER with ``ends[0]`` where it happened; STOPPED, by a set ``stop[0]``.
     arrival : int
         Index of the last temperature that was reached.
     """
-    last = plan.betas.size - 1
+    n, size = plan.starts.shape
     n_continuous = tuning.table.scales.shape[1]
-    state = make_state(plan.start.size, n_continuous)
-    work = make_workspace(plan.start.size, n_continuous)
-    scale, widths = np.empty(n_continuous), np.empty(tuning.table.widths.shape[1])
-    nothing = no_draw()
-    state.theta[:] = plan.start
+    memory = Memory(
+        make_workspace(size, n_continuous),
+        np.empty(n_continuous),
+        np.empty(tuning.table.widths.shape[1]),
+    )
+    kept = np.empty((np.sum(plan.places) if plan.reverse and n > 1 else 0, size))
+    ends, weights, ancestors, gradients = plan.starts.copy(), np.full(n, 1.0 / n), 1, 0
+    status, arrival = FINISHED, 0
+    if plan.reverse:
+        gradients, status, arrival = lead(
+            target, kernel, tuning, plan, ends[0], kept, memory, rng, stop, record
+        )
+    if status == FINISHED and (n > 1 or not plan.reverse):
+        ancestors, more, status, arrival = follow(
+            target, kernel, tuning, plan, ends, weights, kept, memory, rng, stop, record
+        )
+        gradients += more
+    return ends, weights, ancestors, gradients, status, arrival
+
+
+@njit(nogil=True, cache=True)
+def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
+    """Take θ* down to the prior, in place; keep θ wherever particles may be resampled.
+
+    Returns
+    -------
+    gradient_evaluations, status, arrival : int
+    """
+    last, gradients = plan.betas.size - 1, 0
+    state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
+    state.theta[:] = theta
     evaluate(target.with_gradient, target.data, state)
-    gradients = 0
     total = plan.burn_in + last
+    arrival, status = last, FINISHED
     for k in range(total + 1):
         if k > 0:
-            if k <= plan.burn_in:
-                t = arrival = last
-            elif plan.descending:
-                t, arrival = total + 1 - k, total - k
-            else:
-                t = arrival = k
-            place = t // plan.stride - 1
-            draw = nothing
-            if k > plan.burn_in and t % plan.stride == 0 and place < len(plan.draws):
-                draw = Draw(True, plan.draws[place])
+            t = min(total + 1 - k, last)
+            arrival = min(total - k, last)
+            parameters = parameters_at(t, tuning, memory.scale, memory.widths)
+            draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
             move = transition(
-                target, kernel, parameters_at(t, tuning, scale, widths), plan.betas[t], draw,
-                state, work, plan.reversal, rng,
+                target, kernel, parameters, plan.betas[t], draw, state, memory.work,
+                plan.reversal, rng,
             )  # fmt: skip
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
-            record.diverging[t] = move.diverging
+            record.divergences[t] = move.diverging
             gradients += move.gradient_evaluations
-        else:
-            arrival = last if plan.descending else 0
         record.path[arrival] = state.terms[1]
+        if row > 0 and k >= plan.burn_in and arrival < last and plan.places[arrival + 1]:
+            row -= 1
+            kept[row] = state.theta
         if not is_legal(state):
-            return state.theta, gradients, NOT_A_NUMBER, arrival
-        if stop[0]:
-            return state.theta, gradients, STOPPED, arrival
-    return state.theta, gradients, FINISHED, arrival
+            status = NOT_A_NUMBER
+        elif stop[0]:
+            status = STOPPED
+        if status != FINISHED:
+            break
+    theta[:] = state.theta
+    return gradients, status, arrival
+
+
+@njit(nogil=True, cache=True)
+def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, stop, record):
+    """Take all particles from the prior up to β = 1, in place, and resample them on the way.
+
+    In a reverse run the first particle is at θ_0 and has its path, ℓ in the ``record`` and θ in
+    ``kept``. It goes along that path, and others may join it.
+
+    Returns
+    -------
+    ancestors, gradient_evaluations, status, arrival : int
+    """
+    n, size = thetas.shape
+    first = 1 if plan.reverse else 0
+    members = [make_state(size, memory.scale.size) for _ in range(n)]
+    spare = [make_state(size, memory.scale.size) for _ in range(n if n > 1 else 0)]
+    ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
+    for i in range(n):
+        members[i].theta[:] = thetas[i]
+        evaluate(target.with_gradient, target.data, members[i])
+        ells[i] = members[i].terms[1]
+        if not is_legal(members[i]):
+            thetas[0] = thetas[i]
+            return n, gradients, NOT_A_NUMBER, 0
+    record.path[0] = mean_of(weights, ells)
+    for t in range(1, plan.betas.size):
+        record.gains[t] = reweigh(weights, ells, plan.betas[t] - plan.betas[t - 1])
+        record.effective_size[t] = effective_size(weights)
+        record.resampled[t] = plan.places[t] and record.effective_size[t] < THRESHOLD * n
+        if record.resampled[t]:
+            ancestors = resample(weights, ells, plan.reverse, rng)
+            if plan.reverse and np.sum(ancestors == 0) > 1:
+                members[0].theta[:] = kept[row]
+                evaluate(target.with_gradient, target.data, members[0])
+                gradients += 1
+            for i in range(first, n):
+                copy(members[ancestors[i]], spare[i])
+            members, spare = spare, members
+            ells, roots = ells[ancestors], roots[ancestors]
+            weights[:] = 1.0 / n
+        row += plan.places[t]
+        parameters = parameters_at(t, tuning, memory.scale, memory.widths)
+        draw = draw_at(t, plan, nothing)
+        discrete = continuous = 0.0
+        if plan.reverse:
+            discrete, continuous = record.acceptance[t, 0], record.acceptance[t, 1]
+            ells[0] = record.path[t]
+        for i in range(first, n):
+            state = members[i]
+            move = transition(
+                target, kernel, parameters, plan.betas[t], draw, state, memory.work, False, rng,
+            )  # fmt: skip
+            discrete += move.acceptance[0]
+            continuous += move.acceptance[1]
+            record.divergences[t] += move.diverging
+            gradients += move.gradient_evaluations
+            ells[i] = state.terms[1]
+            if not is_legal(state):
+                thetas[0] = state.theta
+                return n, gradients, NOT_A_NUMBER, t
+            if stop[0]:
+                return n, gradients, STOPPED, t
+        record.acceptance[t, 0], record.acceptance[t, 1] = discrete / n, continuous / n
+        record.path[t] = mean_of(weights, ells)
+    for i in range(first, n):
+        thetas[i] = members[i].theta
+    return np.unique(roots[weights > 0.0]).size, gradients, FINISHED, plan.betas.size - 1
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""Chains whose kernel is made of PyMC step methods: what one worker process holds and runs."""
+"""Runs whose kernel is made of PyMC step methods: what one worker process holds and does."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Chain, Direction, Point
+from pymc_bdmc.types import Point, Run
 
 __all__ = ["StepEngine"]
 
@@ -91,34 +91,28 @@ class StepEngine:
         tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
         return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
 
-    def kernel(
-        self, tuning: StepTuning, direction: Direction, betas: np.ndarray | None = None
-    ) -> StepKernel:
-        """Return the frozen kernel, reversed for the reverse direction."""
+    def kernel(self, tuning: StepTuning, betas: np.ndarray | None = None) -> StepKernel:
+        """The frozen kernel of a schedule."""
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
-        kernel = StepKernel(
-            self.density, self.steps, self.betas if betas is None else betas, tuning
-        )
-        return kernel if direction is Direction.FORWARD else kernel.reversal()
+        return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
 
     def log_likelihood(self, point: Point) -> float:
         """ℓ of a point on the present data, nats."""
         return self.density(point)[1]
 
-    def run(self, task: AnnealTask[StepTuning]) -> Chain:
-        """One annealing chain, from its own start."""
+    def run(self, task: AnnealTask[StepTuning]) -> Run:
+        """One run, from its own starts."""
         self.density.set_data(task.data)
         rng = np.random.default_rng(task.seed)
-        kernel = self.kernel(task.tuning, task.direction, task.betas)
-        if task.start is None:
-            start, *prior_draws = self.density.draw_prior(rng)
-            for _ in range(task.tuning.accepted_draws - 1):
-                prior_draws.append(self.density.draw_prior(rng)[1])
-        else:
-            start, prior_draws = task.start, [0]
-        kernel.reset(rng)
-        for _ in range(task.burn_in):
-            start, _ = kernel.step(len(task.betas) - 1, start)
-        chain = anneal(kernel, self.log_likelihood, task.betas, start, task.direction)
-        return replace(chain, prior_draws=np.array(prior_draws))
+        kernel = self.kernel(task.tuning, task.betas)
+        kept = [] if task.start is None else [task.start]
+        n_drawn = task.particles - len(kept)
+        n_counted = 0 if kept else task.tuning.accepted_draws
+        drawn = [self.density.draw_prior(rng) for _ in range(max(n_drawn, n_counted))]
+        starts = kept + [point for point, _ in drawn[:n_drawn]]
+        run = anneal(
+            kernel, self.log_likelihood, task.betas, starts, task.direction, rng, task.burn_in
+        )
+        prior_draws = 0 if kept else np.array([trials for _, trials in drawn])
+        return replace(run, prior_draws=prior_draws)
