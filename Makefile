@@ -23,6 +23,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-oldest: $(OLDEST)/installed
+	PYTENSOR_FLAGS=base_compiledir=$(OLDEST)/pytensor \
 	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/installed
