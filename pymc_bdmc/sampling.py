@@ -244,9 +244,7 @@ def sample_bdmc(
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(
-            model, density, sides, rounds, simulated, target_gap, entropy, attrs
-        )
+        dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, entropy, attrs)
         warn(dt)
     return dt
 

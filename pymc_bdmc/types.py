@@ -24,7 +24,7 @@ Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
 
 
-def stack(points: Sequence[Point]) -> Point:
+def stack(points: Sequence[Point]) -> dict[str, np.ndarray]:
     """Many points as one whose arrays have a row for each."""
     return {name: np.stack([point[name] for point in points]) for name in points[0]}
 

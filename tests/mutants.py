@@ -13,20 +13,25 @@ from pymc_bdmc.kernels import (
     metropolis,
     nuts,
     prior_move,
+    resampling,
     state,
     transition,
 )
 
 MODULES = (
-    metric, state, hamiltonian, hmc, nuts, metropolis, discrete, prior_move, transition, loops,
+    metric, state, hamiltonian, hmc, nuts, metropolis, discrete, prior_move, transition,
+    resampling, loops,
 )  # fmt: skip
-NAMES = "|".join(module.__name__.split(".")[-1] for module in MODULES)
-IMPORT = re.compile(rf"^from pymc_bdmc\.kernels\.({NAMES}) import (\([^)]*\)|.*)\n", re.MULTILINE)
+LOOPS = (resampling, loops)
+"""The others are then those of the package."""
 
 
-def compile_kernels(*mutations: tuple[str, str]) -> SimpleNamespace:
+def compile_kernels(*mutations: tuple[str, str], modules=MODULES) -> SimpleNamespace:
     """Everything in these modules, with one text replaced by another in each mutation."""
-    source = IMPORT.sub("", "\n".join(map(inspect.getsource, MODULES)))
+    names = "|".join(module.__name__.split(".")[-1] for module in modules)
+    imports = rf"^from pymc_bdmc\.kernels\.({names}) import (\([^)]*\)|.*)\n"
+    source = "\n".join(map(inspect.getsource, modules))
+    source = re.sub(imports, "", source, flags=re.MULTILINE)
     for old, new in mutations:
         assert source.count(old) == 1, old
         source = source.replace(old, new)

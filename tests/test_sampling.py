@@ -140,7 +140,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch):
     assert (bdmc.certified(dt)["kind"] == "none: interrupted").all()
     counts = [int(dt[g]["log_weight"].notnull().sum()) for g in ("real", "forward", "reverse")]
     assert counts == [2, 2, 1]
-    assert dt["posterior"].sizes["draw"] == 2
+    assert dt["particles"].sizes["chain"] == 2
     table = bdmc.summary(dt)
     assert np.isfinite(table["value"]).all()
     monkeypatch.undo()
@@ -211,8 +211,8 @@ def test_a_variable_may_be_called_weight():
         weight = pm.Normal("weight")
         pm.Normal("y", weight, observed=0.5)
     dt = pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)
-    assert list(dt["posterior"].data_vars) == ["weight"]
-    assert dt["posterior"]["bdmc_weight"].sum() == pytest.approx(1)
+    assert list(dt["posterior"].data_vars) == list(dt["particles"].data_vars) == ["weight"]
+    assert dt["particles"]["bdmc_weight"].sum() == pytest.approx(1)
 
 
 def test_whole_numbers_as_data_of_a_normal():
@@ -230,7 +230,7 @@ def test_tied_weights_lose_no_result():
     dt = pm.sample_bdmc(
         model, simulate=None, random_seed=1, **{**SMALL, "chains": 64, "temperatures": [0, 1]}
     )
-    assert np.isnan(dt["posterior"].attrs["pareto_k"])
+    assert np.isnan(dt["particles"].attrs["pareto_k"])
 
 
 def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):

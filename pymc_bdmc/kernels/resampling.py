@@ -5,6 +5,8 @@ promises, to less than one, and so has every stretch of ℓ, which decides about
 With a particle that must be kept it is conditional: Chopin and Singh (2015), Section 4.
 """
 
+from functools import cache
+
 import numpy as np
 
 from pymc_bdmc.compiling import njit
@@ -26,12 +28,14 @@ MAX_PLACES = 256
 """Most temperatures at which they may be: there a reverse run keeps the states of its path."""
 
 
+@cache
 def places(n_temperatures: int) -> np.ndarray:
     """Temperatures at which a population may be resampled, for each number of them the same.
 
     Returns
     -------
     ndarray of bool, shape (T + 1,)
+        That all runs share.
 
     Examples
     --------

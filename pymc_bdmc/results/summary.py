@@ -113,7 +113,9 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
         rows["simulated", "upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
         rows["simulated", "jeffreys bound"] = _gap(forward, reverse, tail, start)
         if "thermodynamic_length" in dt["forward"]:
-            rows["simulated", "ideal gap"] = _ideal_gap(dt["forward"].dataset, dt.attrs.get("particles", 1))
+            rows["simulated", "ideal gap"] = _ideal_gap(
+                dt["forward"].dataset, dt.attrs.get("particles", 1)
+            )
         rows["simulated", "evidence"] = _evidence(dt, "simulated", "forward average")
         rows["simulated", "evidence, reverse"] = _evidence(
             dt, "simulated", "reverse average", f", {start}, error given it"

@@ -10,7 +10,7 @@ from pymc_bdmc.annealing import CompiledEngine, Engine, PilotTask, StepEngine, m
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Direction, Point
+from pymc_bdmc.types import Point
 
 __all__ = ["CompiledSystem", "StepSystem", "model_system"]
 
@@ -108,7 +108,7 @@ class StepSystem(_ModelSystem[StepEngine]):
         seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
         tasks = [PilotTask(engine.density.data, each) for each in seed.spawn(engine.pilots)]
         tuning = engine.combine([engine.pilot(task) for task in tasks])
-        self._kernel = engine.kernel(tuning, Direction.FORWARD)
+        self._kernel = engine.kernel(tuning)
         self._kernel.reset(rng.spawn(1)[0])
         self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}
 

@@ -85,14 +85,14 @@ TABLES = {
 }
 
 
-def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_chain=loops.anneal_chain):
+def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_run=loops.anneal_run):
     """Of N chains from exact starts, with a few prior draws to move to on the way."""
     engine = mixed_engine(step, n)
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
-    starts = exact_starts(direction, n, rng)
+    starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    return drive(anneal_chain)(
+    return drive(anneal_run)(
         engine.target(engine.density.data), KERNELS[step].compiled, tuning, starts,
         direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
@@ -104,19 +104,27 @@ def mixed_engine(step, n):
 
 
 @cache
-def drive(anneal_chain):
-    """A function that returns the log weights of many short chains."""
-    ChainPlan, ChainRecord = loops.ChainPlan, loops.ChainRecord
+def drive(anneal_run):
+    """A function that returns the log weights of many short runs."""
+    RunPlan, RunRecord = loops.RunPlan, loops.RunRecord
 
     @numba.njit
-    def run(target, kernel, tuning, starts, descending, backwards, fresh, rng):
+    def run(target, kernel, tuning, starts, reverse, backwards, fresh, rng):
         n = len(BETAS)
-        record = ChainRecord(np.empty(n), np.empty((n, 2)), np.empty(n, dtype=np.bool_))
+        record = RunRecord(
+            np.empty(n),
+            np.zeros(n),
+            np.empty((n, 2)),
+            np.zeros(n, dtype=np.int64),
+            np.empty(n),
+            np.zeros(n, dtype=np.bool_),
+        )
+        places = np.array([False, True, True])
         weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
         for j in range(len(starts)):
-            plan = ChainPlan(BETAS, starts[j], 0, descending, backwards, fresh[j], 1)
-            status = anneal_chain(target, kernel, tuning, plan, rng, stop, record)[2]
-            weights[j] = np.sum(np.diff(BETAS) * record.path[:-1])
+            plan = RunPlan(BETAS, starts[j], reverse, 0, backwards, places, fresh[j], 1)
+            status = anneal_run(target, kernel, tuning, plan, rng, stop, record)[4]
+            weights[j] = np.sum(np.diff(BETAS) * record.path[:-1]) + record.gains.sum()
             if status != loops.FINISHED:
                 weights[j] = np.nan
         return weights
@@ -151,8 +159,8 @@ def test_faults_of_the_kernels_are_exposed():
         ("- tempered(state, beta)))\n    if", "- tempered(state, beta)) ** 0.5)\n    if"),
     )
     for step in KERNELS:
-        forward = log_weights(step, FORWARD, False, n=2, anneal_chain=twin.anneal_chain)
-        reverse = log_weights(step, REVERSE, True, n=2, anneal_chain=twin.anneal_chain)
+        forward = log_weights(step, FORWARD, False, n=2, anneal_run=twin.anneal_run)
+        reverse = log_weights(step, REVERSE, True, n=2, anneal_run=twin.anneal_run)
         assert crooks_scores(SYSTEM, forward, reverse).max() > STANDARD_ERRORS, step
 
 

@@ -22,6 +22,22 @@ STANDARD_ERRORS = 3.0
 FORWARD, REVERSE = Direction
 
 
+class OfOneDirection:
+    """A kernel that is its own reversal, as it stands."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def reset(self, rng):
+        pass
+
+    def reversal(self):
+        return self
+
+    def step(self, t, point):
+        return self.kernel.step(t, point)
+
+
 class System:
     """A model with exact starts for both directions and a known evidence."""
 
@@ -34,20 +50,19 @@ class System:
         self.tuning = self.engine.pilot(PilotTask(self.density.data, np.random.SeedSequence(1)))
 
     def kernel(self, direction):
-        kernel = self.engine.kernel(self.tuning, direction)
+        """Whose streams go on from chain to chain, in the order of the direction."""
+        kernel = self.engine.kernel(self.tuning)
+        kernel = kernel if direction is FORWARD else kernel.reversal()
         kernel.reset(np.random.default_rng(2))
-        return kernel
+        return OfOneDirection(kernel)
 
     def paths(self, direction, kernel=None, n=N):
         """ℓ along n chains, shape (n, T + 1)."""
         kernel = self.kernel(direction) if kernel is None else kernel
-        starts = self.starts[direction](np.random.default_rng(3), n)
-        return np.array(
-            [
-                anneal(kernel, self.engine.log_likelihood, self.betas, s, direction).log_likelihood
-                for s in starts
-            ]
-        )
+        starts, rng = self.starts[direction](np.random.default_rng(3), n), np.random.default_rng(4)
+        ell = self.engine.log_likelihood
+        runs = (anneal(kernel, ell, self.betas, [start], direction, rng) for start in starts)
+        return np.array([run.log_likelihood for run in runs])
 
     @cached_property
     def correct_paths(self):
@@ -141,14 +156,11 @@ def test_reverse_weights_average_to_z(name, request):
     assert reverse_score(system, paths[:, 1:] @ increments) > STANDARD_ERRORS
 
 
-class OneTooEarly:
+class OneTooEarly(OfOneDirection):
     """Applies the kernel of β_{t−1} in the place of K_t."""
 
-    def __init__(self, kernel):
-        self._kernel = kernel
-
     def step(self, t, point):
-        return self._kernel.step(t - 1, point)
+        return self.kernel.step(t - 1, point)
 
 
 @pytest.mark.parametrize("name", ["compound", "transformed"])
@@ -160,11 +172,11 @@ def test_twin_with_the_kernel_of_the_neighbouring_temperature_fails(name, direct
     assert score(system, log_weights) > STANDARD_ERRORS
 
 
-class StillAdapting:
+class StillAdapting(OfOneDirection):
     """Metropolis whose scale goes on following the chain: wide far from 0, narrow near it."""
 
     def __init__(self, system):
-        (self._step,) = system.kernel(FORWARD).steps
+        (self._step,) = system.kernel(FORWARD).kernel.steps
         self._system = system
 
     def step(self, t, point):

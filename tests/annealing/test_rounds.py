@@ -10,7 +10,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
 from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
-from pymc_bdmc.types import Run, Direction
+from pymc_bdmc.types import Direction, Population, Run
 from tests.models import conjugate_regression
 
 OPTIONS = dict(chains=16, temperatures=20, simulate="prior", random_seed=5, progressbar=False)
@@ -57,7 +57,9 @@ class GaussianWork:
             noise = np.random.default_rng(task.seed).normal()
             variance = 8 / (len(blank) - 1)
             weight = sign * variance / 2 + np.sqrt(variance) * noise
-            yield i, Run(weight, blank, blank, blank.astype(bool), 0, {})
+            zeros = blank.astype(int)
+            population = Population(blank, zeros, 1)
+            yield i, Run(weight, blank, blank, zeros, 0, {}, np.ones(1), population)
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
@@ -65,7 +67,7 @@ class GaussianWork:
         for side in sides:
             side.tuning = self.tuning
         limits = dict(max_temperatures=10**6, max_time=None) | limits
-        plan = Plan(chains, seed, target, progressbar=False, **limits)
+        plan = Plan(chains, 1, seed, target, progressbar=False, **limits)
         return anneal_in_rounds(self, sides, bdmc.schedules.linear(2), False, plan)
 
 

@@ -53,7 +53,7 @@ def test_functions_in_both_branches_are_evaluated_once():
     def count(graphs):
         return sum("Softplus" in str(node.op) for node in applys_between([], graphs))
 
-    assert (count(plain), count(once)) == (2, 1)
+    assert count(once) == 1
     at = {value: np.array([-800.0, -1.0, 2.0, 800.0])}
     assert once[0].eval(at) == pytest.approx(plain[0].eval(at), rel=1e-14)
 

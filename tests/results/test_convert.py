@@ -15,7 +15,8 @@ from tests.models import Y_SCHOOLS
 def test_groups_and_dimensions(schools_result):
     dt = schools_result
     assert set(dt.children) == {
-        "forward", "reverse", "real", "posterior", "simulated", "observed_data", "rounds",
+        "forward", "reverse", "real", "particles", "posterior", "simulated", "observed_data",
+        "rounds",
     }  # fmt: skip
     for group, chain_dims, beta_dims in [
         ("forward", ("dataset", "chain"), ("dataset", "beta")),
@@ -52,7 +53,9 @@ def test_posterior_is_named_and_shaped_as_the_model(schools_result):
         posterior["theta"], posterior["mu"] + posterior["tau"] * posterior["z"]
     )
     weights = softmax(schools_result["real"]["log_weight"].values)
-    np.testing.assert_allclose(posterior["bdmc_weight"].values[0], weights)
+    particles = schools_result["particles"]
+    assert particles["theta"].dims == ("chain", "particle", "school")
+    np.testing.assert_allclose(particles["bdmc_weight"].values[:, 0], weights)
     table = arviz_stats.summary(schools_result, kind="stats")
     assert "theta[A]" in table.index
     assert "weight" not in " ".join(table.index)
@@ -92,7 +95,7 @@ def test_models_with_masked_discrete_and_matrix_variables():
         model, chains=3, temperatures=5, simulate="prior", random_seed=1, cores=1, progressbar=False
     )
     assert dt["posterior"]["z"].dtype.kind == "i"
-    assert dt["posterior"]["w"].shape == (1, 3, 2, 2)
+    assert dt["particles"]["w"].shape == (3, 1, 2, 2)
     assert dt["posterior"]["y"].dims == ("chain", "draw", "k")
     assert set(dt["simulated"].data_vars) == {"z", "w", "y_unobserved", "y_observed"}
 

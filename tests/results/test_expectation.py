@@ -33,15 +33,15 @@ def test_means_of_a_conjugate_model(result):
     deviations = np.abs(found["mean"] - 0.9 * Y) / found["error"]
     assert (deviations < SIGMAS).all()
     # Broken twin: the average without weights
-    unweighted = result["posterior"]["x"].mean(("chain", "draw"))
+    unweighted = result["particles"]["x"].mean(("chain", "particle"))
     assert (np.abs(unweighted - 0.9 * Y) / found["error"]).max() > SIGMAS
 
 
 def test_a_dimension_of_any_name():
-    draws = (("chain", "draw", "sample"), np.array([[[0.0, 2.0], [1.0, 4.0]]]))
-    weights = (("chain", "draw"), np.array([[0.25, 0.75]]))
-    posterior = xr.Dataset({"x": draws}, {"bdmc_weight": weights})
-    found = bdmc.expectation(xr.DataTree.from_dict({"posterior": posterior}), "x")
+    states = (("chain", "particle", "sample"), np.array([[[0.0, 2.0]], [[1.0, 4.0]]]))
+    weights = (("chain", "particle"), np.array([[0.25], [0.75]]))
+    particles = xr.Dataset({"x": states}, {"bdmc_weight": weights})
+    found = bdmc.expectation(xr.DataTree.from_dict({"particles": particles}), "x")
     assert found["mean"].values == pytest.approx([0.75, 3.5])
     assert found["mean"].dims == ("sample",)
 
@@ -63,9 +63,9 @@ def test_unknown_names_and_missing_groups_are_told(result):
 
 def test_without_any_weight_there_is_no_mean(result):
     nothing = result.copy()
-    posterior = nothing["posterior"].dataset
-    weights = posterior["bdmc_weight"] * np.nan
-    nothing["posterior"] = xr.DataTree(posterior.assign_coords(bdmc_weight=weights))
+    particles = nothing["particles"].dataset
+    weights = particles["bdmc_weight"] * np.nan
+    nothing["particles"] = xr.DataTree(particles.assign_coords(bdmc_weight=weights))
     found = bdmc.expectation(nothing, "x")
     assert np.isnan(found["mean"]).all()
     assert not found.attrs["valid"]
