@@ -171,7 +171,7 @@ def _follow(
             record.resampled[t] = True
             if trail is not None:
                 points[0] = trail[t]
-            ancestors = resample(weights, ells, trail is not None, rng)
+            ancestors = resample(weights, trail is not None, rng)
             points[:] = [points[i] for i in ancestors]
             ells, roots = ells[ancestors], roots[ancestors]
             weights[:] = 1 / n

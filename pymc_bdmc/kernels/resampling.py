@@ -1,8 +1,8 @@
 """Weights of a population of particles, and resampling in proportion to them.
 
-The resampling is systematic after sorting by ℓ, so every particle has as many copies as its weight
-promises, to less than one, and so has every stretch of ℓ, which decides about the weights to come.
-With a particle that must be kept it is conditional: Chopin and Singh (2015), Section 4.
+The resampling is systematic: every particle has as many copies as its weight promises, to less than
+one. With a particle that must be kept it is conditional, and the order of the others stays that of
+the circle: Chopin and Singh (2015), Section 4. benchmarks/resampling.py compares it with others.
 """
 
 from functools import cache
@@ -21,7 +21,7 @@ __all__ = [
     "reweigh",
 ]
 
-THRESHOLD = 0.5
+THRESHOLD = 0.9
 """Effective share of the particles below which they are resampled."""
 
 MAX_PLACES = 256
@@ -93,15 +93,13 @@ def effective_size(weights):
 
 
 @njit(nogil=True, cache=True)
-def resample(weights, ells, kept, rng):
+def resample(weights, kept, rng):
     """Draw the ancestors of all particles, each with its weight times their number in the mean.
 
     Parameters
     ----------
     weights : ndarray of shape (N,)
         Normalised.
-    ells : ndarray of shape (N,)
-        ℓ, nats.
     kept : bool
         Whether particle 0 has to be its own ancestor: then the others are drawn given that.
     rng : numpy.random.Generator
@@ -111,30 +109,21 @@ def resample(weights, ells, kept, rng):
     ndarray of int, shape (N,)
     """
     n = weights.size
-    order = np.arange(n)
-    for i in range(n - 1, 0, -1):  # among equals the order must not depend on who is kept
-        j = int(rng.random() * (i + 1))
-        order[i], order[j] = order[j], order[i]
-    order = order[np.argsort(ells[order], kind="mergesort")]
-    ends = np.cumsum(weights[order])
+    ends = np.cumsum(weights)
     ends /= ends[-1]
-    # The points (phase + j)/N, of which those between the ends of a particle are its copies
-    phase, own = rng.random(), -1
+    # The particles lie on a circle, and those under the points (phase + j)/N are copied.
+    phase, own = rng.random(), 0
     if kept:
-        # Given that the kept one is chosen, one of the points is anywhere between its ends.
-        place = np.argmin(order)
-        below = ends[place - 1] if place > 0 else 0.0
-        point = n * (below + phase * (ends[place] - below))
+        # Given that particle 0 is chosen, one of its points is anywhere between its ends.
+        point = n * ends[0] * phase
         own = min(int(point), n - 1)
         phase = point - own
     ancestors = np.empty(n, np.int64)
-    k, free = 0, 1 if kept else 0
+    k = 0
     for j in range(n):
         while k < n - 1 and (phase + j) / n > ends[k]:
             k += 1
-        if j == own:
-            ancestors[0] = 0
-        else:
-            ancestors[free] = order[k]
-            free += 1
+        ancestors[(j - own) % n] = k
+    if kept:
+        ancestors[0] = 0  # also where its weight is too small to have a point
     return ancestors

@@ -34,7 +34,6 @@ from tests.mutants import LOOPS, compile_kernels
 FORWARD, REVERSE = Direction
 RUNS = 100_000
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
-OFTEN = ("THRESHOLD = 0.5", "THRESHOLD = 0.95")  # so that even two particles are resampled
 SCAN = ("from pymc_bdmc.kernels.transition import", "from tests.annealing.scan import")
 
 
@@ -110,7 +109,7 @@ def engine(system):
 def compiled_run(system, *twin):
     """`anneal_run`, with a fault in it or without."""
     small = [SCAN] if system.kernel == "metropolis" else []
-    return compile_kernels(OFTEN, *small, *twin, modules=LOOPS).anneal_run
+    return compile_kernels(*small, *twin, modules=LOOPS).anneal_run
 
 
 @cache
@@ -183,12 +182,12 @@ TWINS = {
     "particle 0 replaced": ("first = 1 if plan.reverse else 0", "first = 0"),
     "weights not started over": ("weights[:] = 1.0 / n", "weights /= weights.sum()"),
     "kept particle not among the ancestors": (
-        "resample(weights, ells, plan.reverse, rng)",
-        "resample(np.where(np.arange(n) < first, 0.0, weights), ells, plan.reverse, rng)",
+        "resample(weights, plan.reverse, rng)",
+        "resample(np.where(np.arange(n) < first, 0.0, weights), plan.reverse, rng)",
     ),
     "unconditional resampling": (
-        "resample(weights, ells, plan.reverse, rng)",
-        "resample(weights, ells, False, rng) * np.minimum(np.arange(n), 1)",
+        "resample(weights, plan.reverse, rng)",
+        "resample(weights, False, rng) * np.minimum(np.arange(n), 1)",
     ),
     "threshold that looks at θ*": (
         "record.effective_size[t] < THRESHOLD * n",
@@ -200,19 +199,17 @@ TWINS = {
 @pytest.mark.parametrize("name", TWINS)
 def test_twins_are_exposed(name):
     system = enumerable()
-    forward = log_weights(system, FORWARD, 3)
-    reverse = log_weights(system, REVERSE, 3, TWINS[name])
+    forward = log_weights(system, FORWARD, 2)
+    reverse = log_weights(system, REVERSE, 2, TWINS[name])
     scores = [reverse_score(system, reverse), *crooks_scores(system, forward, reverse)]
     assert max(scores) > STANDARD_ERRORS
 
 
 def test_a_path_found_by_unreversed_kernels_is_exposed():
-    """By Crooks' relation alone."""
     system = Coupled()
     forward, reverse = (log_weights(system, d, 2) for d in Direction)
     assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
     twin = log_weights(system, REVERSE, 2, reversal=False)
-    assert reverse_score(system, twin) < STANDARD_ERRORS
     assert crooks_scores(system, forward, twin).max() > STANDARD_ERRORS
 
 
@@ -221,13 +218,11 @@ def test_forward_weights_that_are_not_started_over_are_exposed():
     assert forward_score(enumerable(), twin) > STANDARD_ERRORS
 
 
-def counts_by_enumeration(weights, ells, phases):
-    """How often each vector of numbers of copies comes, over equally likely phases."""
-    order = np.argsort(ells)
-    ends = np.cumsum(weights[order])
-    n = len(weights)
+def counts_by_enumeration(weights, phases):
+    """Numbers of copies at equally likely phases."""
+    ends, n = np.cumsum(weights), len(weights)
     points = (phases[:, None] + np.arange(n)) / n
-    chosen = order[np.minimum(np.searchsorted(ends, points), n - 1)]
+    chosen = np.minimum(np.searchsorted(ends, points), n - 1)
     return np.array([np.bincount(row, minlength=n) for row in chosen])
 
 
@@ -237,13 +232,13 @@ def test_the_law_of_resampling(weights):
 
     4 standard deviations of 20,000 draws; the twin keeps 0 without asking how likely that was.
     """
-    weights, ells, n = np.array(weights), np.array([0.3, -1.0, 2.0]), 20_000
+    weights, n = np.array(weights), 20_000
     rng = np.random.default_rng(1)
     free, kept = (
-        np.array([np.bincount(resample(weights, ells, k, rng), minlength=3) for _ in range(n)])
+        np.array([np.bincount(resample(weights, k, rng), minlength=3) for _ in range(n)])
         for k in (False, True)
     )
-    exact = counts_by_enumeration(weights, ells, (np.arange(100_000) + 0.5) / 100_000)
+    exact = counts_by_enumeration(weights, (np.arange(100_000) + 0.5) / 100_000)
     np.testing.assert_allclose(exact.mean(axis=0), 3 * weights, atol=1e-4)
     given = exact[:, 0] / exact[:, 0].sum()
     slack = 4 / np.sqrt(n)

@@ -247,7 +247,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         record.effective_size[t] = effective_size(weights)
         record.resampled[t] = plan.places[t] and record.effective_size[t] < THRESHOLD * n
         if record.resampled[t]:
-            ancestors = resample(weights, ells, plan.reverse, rng)
+            ancestors = resample(weights, plan.reverse, rng)
             if plan.reverse and np.sum(ancestors == 0) > 1:
                 members[0].theta[:] = kept[row]
                 evaluate(target.with_gradient, target.data, members[0])

@@ -1,0 +1,134 @@
+"""What several particles a run are worth: docs/particles.md and its picture.
+
+Run as ``python benchmarks/particles.py > docs/particles.md``; some fifteen minutes.
+"""
+
+import logging
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+from common import table
+from models import MODELS
+
+import pymc_bdmc as bdmc
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "particles.png"
+BUDGET = 6400
+"""Transitions a run, particles times temperatures."""
+PARTICLES = (1, 4, 16, 64)
+CHAINS, DATASETS = 8, 4
+SEEDS = (1, 2, 3)
+MAX_TIME = 60.0
+POPULATION = 32
+
+
+class CPU(logging.Handler):
+    """CPU seconds since the model was ready, which the logger announces."""
+
+    def __init__(self):
+        super().__init__()
+        self.started = 0.0
+
+    def emit(self, record):
+        if record.getMessage().startswith("Kernel:"):
+            self.started = time.process_time()
+
+    def seconds(self) -> float:
+        return time.process_time() - self.started
+
+
+def sample(name: str, **options):
+    defaults = dict(
+        chains=CHAINS, simulate=bdmc.FromPrior(DATASETS), schedule="adaptive", real_data=False,
+        progressbar=False,
+    )  # fmt: skip
+    return pm.sample_bdmc(MODELS[name](), **defaults | options)
+
+
+def gap(dt) -> float:
+    """Median over data sets of the difference of the directions' medians, nats."""
+    medians = (dt[group]["log_weight"].median("chain") for group in ("reverse", "forward"))
+    return float(np.median(np.subtract(*medians)))
+
+
+def at_equal_cost(name: str) -> list[float]:
+    """Gaps by particles, each with the temperatures that the budget leaves; medians over seeds."""
+    return [
+        float(np.median([
+            gap(sample(name, particles=n, temperatures=BUDGET // n, random_seed=seed))
+            for seed in SEEDS
+        ]))
+        for n in PARTICLES
+    ]  # fmt: skip
+
+
+def to_one_nat(name: str, cpu: CPU, particles: int) -> tuple[float, float, int]:
+    """CPU seconds, gap and T where the Jeffreys bound is below one nat; medians over seeds."""
+    found = []
+    for seed in SEEDS:
+        dt = sample(name, particles=particles, temperatures=32, target_gap=1.0,
+                    max_time=MAX_TIME, random_seed=seed)  # fmt: skip
+        last = dt["rounds"].isel(round=-1)
+        found.append((cpu.seconds(), float(last["jeffreys_bound"]), int(last["temperatures"])))
+    seconds, gaps, temperatures = np.median(found, axis=0)
+    return seconds, gaps, int(temperatures)
+
+
+def picture(gaps: dict[str, list[float]]) -> None:
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for name, values in gaps.items():
+        axes.plot(PARTICLES, np.maximum(values, 1e-3), "o-", label=name)
+    axes.set(
+        xscale="log", yscale="log", xlabel="particles a run", ylabel="gap, nats",
+        title=f"The same {BUDGET} transitions a run",
+    )  # fmt: skip
+    axes.set_xticks(PARTICLES, PARTICLES)
+    axes.legend(fontsize=7)
+    figure.savefig(PICTURE, dpi=120)
+
+
+def main() -> None:
+    logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
+    logger.addHandler(cpu)
+    logging.getLogger("pymc.bdmc").handlers[:] = [cpu]
+    gaps = {name: at_equal_cost(name) for name in MODELS}
+    picture(gaps)
+    print("# Particles\n\nMade by `python benchmarks/particles.py > docs/particles.md`.\n")
+    print(TEXT)
+    print(f"## At equal cost\n\n{BUDGET} transitions a run, {CHAINS} runs a direction on each of")
+    print(f"{DATASETS} data sets from the prior, adaptive schedule. Gap of the medians, nats: the")
+    print(f"median over data sets and over {len(SEEDS)} seeds.\n")
+    head = ["model", *(f"N = {n}, T = {BUDGET // n}" for n in PARTICLES)]
+    print(table(head, [[name, *(f"{v:.3g}" for v in row)] for name, row in gaps.items()]))
+    print("\n![Gap against particles](images/particles.png)\n")
+    print("## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it;")
+    print(
+        f"CPU seconds without compilation, median over {len(SEEDS)} seeds, `max_time={MAX_TIME:g}`.\n"
+    )
+    rows = []
+    for name in MODELS:
+        to_one_nat(name, cpu, POPULATION)  # fills the caches
+        one, many = (to_one_nat(name, cpu, n) for n in (1, POPULATION))
+        cells = [cell for s, g, t in (one, many) for cell in (f"{s:.2f}", f"{g:.2f}", t)]
+        rows.append([name, *cells, f"{many[0] / one[0]:.2f}"])
+    head = ["model", "N = 1: s", "gap", "T", f"N = {POPULATION}: s", "gap", "T", "ratio of s"]
+    print(table(head, rows))
+
+
+TEXT = """A run of `particles=N` anneals N states together. Where their weights have grown uneven,
+they are resampled in proportion to them: states that the data leave behind make room for copies of
+the others. The log weight of the run is the log of its estimate Ẑ, of which everything else in this
+library holds as it does for chains, in both directions; the reverse run keeps the path that leads
+from the exact posterior sample down to the prior, and anneals N − 1 other particles beside it.
+
+With perfect mixing the gap is about Λ²/(T·N): particles and temperatures are worth the same. They
+are not where mixing is slow or the prior has heavy tails: there a single state that starts far out
+costs a chain hundreds of nats, and a population leaves it behind.
+"""
+
+
+if __name__ == "__main__":
+    main()
