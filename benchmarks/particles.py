@@ -33,10 +33,12 @@ class CPU(logging.Handler):
         self.started = 0.0
 
     def emit(self, record):
+        """Start where the kernel is named."""
         if record.getMessage().startswith("Kernel:"):
             self.started = time.process_time()
 
     def seconds(self) -> float:
+        """Since then, of all threads."""
         return time.process_time() - self.started
 
 
@@ -92,8 +94,7 @@ def picture(gaps: dict[str, list[float]]) -> None:
 
 def main() -> None:
     logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
-    logger.addHandler(cpu)
-    logging.getLogger("pymc.bdmc").handlers[:] = [cpu]
+    logger.handlers[:] = [cpu]
     gaps = {name: at_equal_cost(name) for name in MODELS}
     picture(gaps)
     print("# Particles\n\nMade by `python benchmarks/particles.py > docs/particles.md`.\n")
@@ -104,10 +105,9 @@ def main() -> None:
     head = ["model", *(f"N = {n}, T = {BUDGET // n}" for n in PARTICLES)]
     print(table(head, [[name, *(f"{v:.3g}" for v in row)] for name, row in gaps.items()]))
     print("\n![Gap against particles](images/particles.png)\n")
-    print("## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it;")
-    print(
-        f"CPU seconds without compilation, median over {len(SEEDS)} seeds, `max_time={MAX_TIME:g}`.\n"
-    )
+    print("## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it.")
+    print(f"CPU seconds without compilation; medians over {len(SEEDS)} seeds. Two cores,")
+    print(f"`max_time={MAX_TIME:g}`.\n")
     rows = []
     for name in MODELS:
         to_one_nat(name, cpu, POPULATION)  # fills the caches

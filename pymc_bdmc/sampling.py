@@ -151,9 +151,10 @@ def sample_bdmc(
     Returns
     -------
     DataTree
-        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``posterior`` (weighted
-        last states on the real data), ``simulated``, ``rounds`` and ``observed_data``. Read it
-        with `summary` and the plots.
+        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``particles`` (weighted
+        last states on the real data), ``posterior`` (draws of equal weight from them, as many as
+        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` and
+        ``observed_data``. Read it with `summary` and the plots.
 
     Raises
     ------

@@ -99,7 +99,7 @@ def test_pm_sample_bdmc_is_the_front_door():
 def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
-        "model", "chains", "temperatures", "schedule", "step", "simulate", "real_data",
+        "model", "chains", "particles", "temperatures", "schedule", "step", "simulate", "real_data",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
         "backend", "compile_kwargs",
     ]  # fmt: skip

@@ -216,7 +216,27 @@ def _finer_start(dt: xr.DataTree) -> str:
         if dt.attrs.get("schedule") == "adaptive"
         else 'take smaller first steps, schedule="adaptive"'
     )
-    return f"chains that the prior started in the far tail: {finer}, or a prior with lighter tails."
+    other = _more_particles(dt) if _has_particles(dt) else "a prior with lighter tails"
+    return f"chains that the prior started in the far tail: {finer}, or {other}."
+
+
+def _lighter_tails(dt: xr.DataTree) -> str:
+    more = f"take {_more_particles(dt)}, or " if _has_particles(dt) else ""
+    return f"{more}rely on medians and certified bounds."
+
+
+def _more_effort(dt: xr.DataTree) -> str:
+    more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
+    return f"use more temperatures{more}, or try {_another_kernel(dt)}."
+
+
+def _has_particles(dt: xr.DataTree) -> bool:
+    """Whether runs of this kind of system can have several; lattices and machines have one."""
+    return "particles" in dt.attrs
+
+
+def _more_particles(dt: xr.DataTree) -> str:
+    return f"particles={max(4 * dt.attrs['particles'], 16)}"
 
 
 def _another_kernel(dt: xr.DataTree) -> str:
@@ -232,8 +252,8 @@ def _another_kernel(dt: xr.DataTree) -> str:
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
     (_infinite, lambda dt: "the kernel left the support of the likelihood."),
-    (_no_mean, lambda dt: "rely on medians and certified bounds, or take lighter prior tails."),
-    (_bad_average, lambda dt: f"use more temperatures, or try {_another_kernel(dt)}."),
+    (_no_mean, _lighter_tails),
+    (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
     (_divergent, lambda dt: f"try {_another_kernel(dt)}, or reparametrise."),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),

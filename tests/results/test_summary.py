@@ -354,6 +354,17 @@ def test_the_remedy_is_one_that_is_left(step, told):
     assert (told == 'step="nuts"') == ('"nuts"' in message)
 
 
+@pytest.mark.parametrize(("particles", "told"), [(1, "particles=16"), (32, "particles=128")])
+def test_more_particles_are_a_remedy_where_there_can_be_more(particles, told):
+    uneven = RNG.normal(0, 6, 64)
+    (message,) = bdmc.diagnose(tree(real=uneven))[:1]
+    assert "particles" not in message
+    dt = tree(real=uneven)
+    dt.attrs["particles"] = particles
+    (message,) = bdmc.diagnose(dt)[:1]
+    assert told in message
+
+
 @pytest.mark.parametrize("schedule", ["adaptive", "sigmoid"])
 def test_a_far_start_is_no_knot(schedule):
     dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
