@@ -214,6 +214,8 @@ def sample_bdmc(
         density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
         if simulation:
             simulation.check(density)
+        states = density.size * particles * (chains if real_data else n_cores)
+        check_memory(8 * states, chains=chains, particles=particles)
         engine = make_engine(density, first.betas, step, backend, compile_kwargs)
         if compile_kwargs and isinstance(engine, CompiledEngine):
             raise ValueError(

@@ -197,6 +197,8 @@ BAD = [
     (normal_model, {"cores": 10**5}, ValueError, "cores: 100000 are far more than the"),
     (normal_model, {"chains": 10**9}, ValueError, r"chains=1000000000, .* GiB of memory, and the"),
     (normal_model, {"temperatures": 10**12}, ValueError, "temperatures=1000000000000: this takes"),
+    (normal_model, {"particles": 10**9}, ValueError, "particles=1000000000: this takes at least"),
+    (normal_model, {"particles": 0}, ValueError, "^particles: must be a whole number of at least"),
     (normal_model, {"simulate": FromPrior(10**9)}, ValueError, "datasets=1000000000: this takes"),
     (normal_model, {"temperatures": [0, 0.5j, 1]}, ValueError, "inverse temperatures are real"),
     (normal_model, {"temperatures": ["0", "1"]}, ValueError, "inverse temperatures are real"),

@@ -125,6 +125,11 @@ class TemperedDensity:
         self.prior = ForwardSampler(self.model)
 
     @cached_property
+    def size(self) -> int:
+        """Number of elements of θ."""
+        return sum(value.size for value in self.prior.draw()[0].values())
+
+    @cached_property
     def terms(self) -> Callable[..., tuple[float, float]]:
         """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
         with self.model:  # PyMC reads `check_bounds` there
