@@ -107,12 +107,14 @@ def sample_bdmc(
     schedule : {"sigmoid", "linear", "power", "cubic", "adaptive"} or Schedule, default "sigmoid"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
         length, from the pilot. A `Schedule` brings its own temperatures.
-    step : {"hmc", "nuts", "metropolis"}, step method class, sequence of them, or None
+    step : {"hmc", "autostep", "nuts", "metropolis"}, step method class, sequence of them, or None
         The kernel. A name: compiled moves of the continuous variables, with Metropolis moves of
-        the discrete ones and, now and then, to a fresh draw from the prior. None: ``"hmc"``. Or
-        PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
+        the discrete ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC
+        that halves its step size where the density asks for it, as in a funnel. None: ``"hmc"``.
+        Or PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
         say; several are assigned by competence. They also run where a model cannot be compiled,
-        or ``backend`` is not numba.
+        or ``backend`` is not numba; then ``pm.HamiltonianMC``, without local step sizes, stands in
+        for ``"autostep"``.
     simulate : {"hyperparameters", "prior"}, Simulation or None
         Where y\* comes from: a name, or the object that carries its options.
         ``"hyperparameters"``, `FromHyperparameters`: fit the real data, hold the hyperparameters

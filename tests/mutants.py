@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.kernels import (
+    autostep,
     discrete,
     hamiltonian,
     hmc,
@@ -19,7 +20,7 @@ from pymc_bdmc.kernels import (
 )
 
 MODULES = (
-    metric, state, hamiltonian, hmc, nuts, metropolis, discrete, prior_move, transition,
+    metric, state, hamiltonian, hmc, autostep, nuts, metropolis, discrete, prior_move, transition,
     resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)

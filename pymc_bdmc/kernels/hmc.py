@@ -12,7 +12,7 @@ from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, evaluate, tempered
 from pymc_bdmc.types import Move
 
-__all__ = ["MAX_STEPS", "TRAJECTORY", "hmc"]
+__all__ = ["INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
 
 MAX_STEPS = 16
 """Of a trajectory: several short ones at rising β beat a long one."""
@@ -24,6 +24,15 @@ INNER = 2 - 2 * OUTER
 the same cost a far larger energy error. Blanes, Casas and Sanz-Serna (2014), Section 4."""
 
 
+@njit(nogil=True, cache=True, forceinline=True)
+def draw_trajectory(typical_step_size, rng):
+    """Number of steps, which is even, and their size."""
+    longest = typical_step_size * (0.8 + 0.4 * rng.random())
+    time = TRAJECTORY * (0.85 + 0.3 * rng.random())
+    n_steps = 2 * int(min(max(np.ceil(0.5 * time / longest), 1.0), MAX_STEPS // 2))
+    return n_steps, min(longest, time / n_steps)
+
+
 @njit(nogil=True, cache=True)
 def hmc(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`."""
@@ -31,10 +40,7 @@ def hmc(target, beta, parameters, state, work, rng):
     proposal, momentum, velocity = work.proposal, work.momentum, work.velocity
     copy(state, proposal)
     energy = draw_momentum(metric, momentum, rng) - tempered(state, beta)
-    longest = parameters.step_size * (0.8 + 0.4 * rng.random())
-    time = TRAJECTORY * (0.85 + 0.3 * rng.random())
-    n_steps = 2 * int(min(max(np.ceil(0.5 * time / longest), 1.0), MAX_STEPS // 2))
-    step_size = min(longest, time / n_steps)
+    n_steps, step_size = draw_trajectory(parameters.step_size, rng)
     kick(momentum, proposal, beta, metric, OUTER * step_size)
     for i in range(n_steps):
         drift(proposal, momentum, velocity, metric, step_size)

@@ -45,7 +45,7 @@ def build_steps(
     ----------
     density : TemperedDensity
         Its tempered model is what the step methods target.
-    step : {"nuts", "hmc", "metropolis"}, step method class, sequence of them, or None
+    step : {"nuts", "hmc", "autostep", "metropolis"}, step method class, sequence of them, or None
         One class for all variables, or its name; several, among which PyMC assigns by
         competence; or None, PyMC's own assignment among all of its step methods.
     compile_kwargs : mapping, optional

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.autostep import autostep
 from pymc_bdmc.kernels.discrete import discrete_scan
 from pymc_bdmc.kernels.hmc import hmc
 from pymc_bdmc.kernels.metropolis import metropolis
@@ -17,16 +18,16 @@ from pymc_bdmc.kernels.prior_move import prior_move
 from pymc_bdmc.kernels.state import evaluate, is_legal
 from pymc_bdmc.types import Move
 
-__all__ = ["HMC", "METROPOLIS", "NUTS", "CompiledKernel", "transition"]
+__all__ = ["AUTOSTEP", "HMC", "METROPOLIS", "NUTS", "CompiledKernel", "transition"]
 
-NUTS, HMC, METROPOLIS = range(3)
+NUTS, HMC, METROPOLIS, AUTOSTEP = range(4)
 
 
 class CompiledKernel(NamedTuple):
     """A way to move the continuous elements, as the compiled loops see it."""
 
     branch: int
-    """NUTS, HMC or METROPOLIS."""
+    """NUTS, HMC, METROPOLIS or AUTOSTEP."""
     needs_gradient: bool
     target_acceptance: float
     """That a pilot adapts the step size to."""
@@ -62,6 +63,8 @@ def transition(target, kernel, parameters, beta, draw, state, work, reverse, rng
             gradients += 1
         if kernel.branch == HMC:
             move = hmc(target, beta, parameters, state, work, rng)
+        elif kernel.branch == AUTOSTEP:
+            move = autostep(target, beta, parameters, state, work, rng)
         elif kernel.branch == NUTS:
             move = nuts(target, beta, parameters, state, work, rng)
         else:

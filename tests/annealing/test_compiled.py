@@ -134,7 +134,14 @@ def drive(anneal_run):
 
 @pytest.mark.parametrize(
     ("step", "n_fresh", "n"),
-    [("hmc", 0, 1), ("hmc", 2, 1), ("hmc", 0, 2), ("nuts", 0, 2), ("metropolis", 0, 2)],
+    [
+        ("hmc", 0, 1),
+        ("hmc", 2, 1),
+        ("hmc", 0, 2),
+        ("autostep", 0, 2),
+        ("nuts", 0, 2),
+        ("metropolis", 0, 2),
+    ],
 )
 def test_weights_and_crooks_relation(step, n_fresh, n):
     """At 10^5 chains, within 3 standard errors; with prior draws on the way, and directions."""
@@ -197,6 +204,14 @@ def test_kernels_by_name(step):
     row = bdmc.summary(dt).loc[("real", "evidence")]
     assert abs(row["value"] - LOG_Z) < 4 * row["error"]
     assert (dt["real"].attrs["gradient_evaluations"] > 0) == (step == "nuts")
+
+
+@pytest.mark.parametrize(("step", "diverges"), [("autostep", False), ("hmc", True)])
+def test_local_steps_end_the_divergences_of_a_funnel(step, diverges):
+    """More than 4 % of the transitions of HMC on centred eight schools, below 1 % of these."""
+    dt = run(model=eight_schools(True), step=step, simulate=None, chains=16, temperatures=200)
+    share = float(dt["real"]["divergences"].mean()) / 16
+    assert (share > 0.04) if diverges else (share < 0.01)
 
 
 def test_an_unlimited_discrete_variable():
@@ -340,7 +355,9 @@ def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
 
 
 @pytest.mark.parametrize("stuck", [False, True])
-@pytest.mark.parametrize(("step", "target"), [("hmc", 0.9), ("nuts", 0.8), ("metropolis", 0.3)])
+@pytest.mark.parametrize(
+    ("step", "target"), [("hmc", 0.9), ("autostep", 0.9), ("nuts", 0.8), ("metropolis", 0.3)]
+)
 def test_the_pilot_meets_the_target_acceptance(step, target, stuck):
     """In 100 dimensions, where the step size decides about it, whatever a discrete one does."""
     with pm.Model() as model:

@@ -14,7 +14,7 @@ from numba import types
 from scipy import stats
 from scipy.special import gammaln, softmax
 
-from pymc_bdmc.kernels import discrete, hmc, metropolis, nuts, prior_move, state
+from pymc_bdmc.kernels import autostep, discrete, hmc, metropolis, nuts, prior_move, state
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.state import Parameters, Target
 from tests.mutants import compile_kernels
@@ -56,6 +56,7 @@ def uniform_scores(draws, beta):
 
 
 CORRECT = SimpleNamespace(
+    autostep=autostep.autostep,
     hmc=hmc.hmc,
     nuts=nuts.nuts,
     metropolis=metropolis.metropolis,
@@ -119,7 +120,7 @@ def scan_move(module, backwards):
     return move
 
 
-STEP_SIZES = {"hmc": 1.1, "nuts": 0.4, "metropolis": 1.0, "prior_move": 1.0}
+STEP_SIZES = {"hmc": 1.1, "autostep": 0.9, "nuts": 0.4, "metropolis": 1.0, "prior_move": 1.0}
 METRIC = Metric(np.array([0.8, 1.2]), np.array([[0.6, 0.8]]), np.array([1.5]))
 NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 
@@ -138,7 +139,7 @@ def continuous_p_values(module, name):
     return np.array(rows).T
 
 
-@pytest.mark.parametrize("name", ["hmc", "nuts", "metropolis", "prior_move"])
+@pytest.mark.parametrize("name", ["hmc", "autostep", "nuts", "metropolis", "prior_move"])
 def test_continuous_kernels_leave_the_tempered_density_invariant(name):
     p_values, acceptance = continuous_p_values(CORRECT, name)
     assert p_values.min() > ALPHA / len(BETAS)
@@ -162,9 +163,14 @@ TWINS = {
     "adaptation leaking": (
         "hmc",
         (
-            "step_size * (0.8 + 0.4 * rng.random())",
-            "step_size * (0.2 + abs(state.theta[0]))",
+            "draw_trajectory(parameters.step_size, rng)\n    kick",
+            "draw_trajectory(parameters.step_size * (0.2 + abs(state.theta[0])), rng)\n    kick",
         ),
+    ),
+    "far end not asked": ("autostep", ("for fewer in range(halvings)", "for fewer in range(0)")),
+    "wrong acceptance with local steps": (
+        "autostep",
+        ("np.exp(start - energy)", "np.exp(0.5 * (start - energy))"),
     ),
     "unweighted candidate": ("nuts", ("< -error - part_log_weight", "< -np.log(leaf + 1.0)")),
     "preferred direction": (

@@ -43,7 +43,7 @@ class CompiledEngine:
     ----------
     density : TemperedDensity
         The path of densities; it takes its values from the jitted function from now on.
-    step : {"hmc", "nuts", "metropolis"}, optional
+    step : {"hmc", "autostep", "nuts", "metropolis"}, optional
         How the continuous elements move. Discrete ones move one by one by Metropolis.
 
     Raises

@@ -1,0 +1,114 @@
+"""Hamiltonian Monte Carlo with a step size of its own wherever the density asks for one.
+
+A trajectory has as many pairs of steps as one of `hmc`, each with the base step size halved as
+often as it takes, j times, until the energy changes by little. Such a pair leads from z to z′ and,
+backwards, from z′ to z with the same error. If going back from z′ takes j halvings too, the pair
+*joins* z and z′; if fewer, or if no number will do, the momentum of z is reversed in its place.
+Either way the same rule, from there with the momentum reversed, leads back to z: with its last
+momentum reversed a whole trajectory is an involution. It preserves volume, since the sets of
+states with equal j do not overlap and each is moved by shears. Hence the usual acceptance leaves
+f_β invariant, and the kernel is its own reversal (Tierney 1998, Section 2). The choice of j needs
+no other correction: its probability is 1 at both ends.
+
+Where the base step size will do, this is HMC, at the same number of gradients.
+
+The choice and its check at the far end: Biron-Lattes, Surjanovic, Syed, Campbell and Bouchard-Côté
+(2024), arXiv:2310.16782; for involutions: Liu, Surjanovic, Biron-Lattes, Bouchard-Côté and Campbell
+(2024), arXiv:2410.18929, who reject where we turn back. Anew along the trajectory: Bou-Rabee,
+Carpenter, Kleppe and Liu (2025), arXiv:2506.18746.
+"""
+
+import numpy as np
+
+from pymc_bdmc.compiling import njit
+from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
+from pymc_bdmc.kernels.hmc import INNER, OUTER, draw_trajectory
+from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
+from pymc_bdmc.kernels.state import copy, evaluate, tempered
+from pymc_bdmc.types import Move
+
+__all__ = ["autostep", "join"]
+
+MAX_HALVINGS = 8
+MAX_ERROR = 1.0
+"""Largest change of the energy in a pair of steps, nats."""
+
+
+@njit(nogil=True, cache=True)
+def autostep(target, beta, parameters, state, work, rng):
+    """Move the continuous elements along one trajectory; return a `Move`.
+
+    In its acceptance pairs of steps that turned back count as refused: pilots are to shorten them.
+    """
+    proposal, momentum = work.proposal, work.momentum
+    copy(state, proposal)
+    start = energy = draw_momentum(parameters.metric, momentum, rng) - tempered(state, beta)
+    n_steps, step_size = draw_trajectory(parameters.step_size, rng)
+    n_pairs = n_steps // 2
+    n_joined = gradients = 0
+    for i in range(n_pairs):
+        joined, energy, cost = join(target, beta, parameters.metric, step_size, energy, work)
+        gradients += cost
+        if joined:
+            n_joined += 1
+        elif i > 0 and n_joined == 0:  # neither way
+            break
+        else:
+            momentum *= -1.0
+    acceptance = min(1.0, np.exp(start - energy))
+    if rng.random() < acceptance:
+        copy(proposal, state)
+    return Move(acceptance * n_joined / n_pairs, n_joined == 0, gradients)
+
+
+@njit(nogil=True, cache=True)
+def join(target, beta, metric, step_size, energy, work):
+    """Replace the proposal and its momentum by what a pair of steps joins them to, if anything.
+
+    Returns
+    -------
+    joined : bool
+    energy : float
+        Of the proposal, as it is now.
+    gradient_evaluations : int
+    """
+    near, (far, third) = work.proposal, work.edges
+    momentum, (far_momentum, third_momentum) = work.momentum, work.edge_momenta
+    gradients = 0
+    for halvings in range(MAX_HALVINGS + 1):
+        far_energy, cost = step_twice(
+            target, beta, metric, step_size / (1 << halvings), near, momentum, far, far_momentum,
+            work.velocity,
+        )  # fmt: skip
+        gradients += cost
+        if abs(far_energy - energy) <= MAX_ERROR:
+            for fewer in range(halvings):
+                third_energy, cost = step_twice(
+                    target, beta, metric, -step_size / (1 << fewer), far, far_momentum, third,
+                    third_momentum, work.velocity,
+                )  # fmt: skip
+                gradients += cost
+                if abs(third_energy - far_energy) <= MAX_ERROR:
+                    return False, energy, gradients
+            copy(far, near)
+            momentum[:] = far_momentum
+            return True, far_energy, gradients
+    return False, energy, gradients
+
+
+@njit(nogil=True, cache=True)
+def step_twice(target, beta, metric, step_size, start, start_momentum, end, momentum, velocity):
+    """Write where two steps lead to ``end`` and ``momentum``; return the energy, and gradients."""
+    copy(start, end)
+    momentum[:] = start_momentum
+    kick(momentum, end, beta, metric, OUTER * step_size)
+    drift(end, momentum, velocity, metric, step_size)
+    evaluate(target.with_gradient, target.data, end)
+    if tempered(end, beta) == -np.inf:
+        return np.inf, 1
+    kick(momentum, end, beta, metric, INNER * step_size)
+    drift(end, momentum, velocity, metric, step_size)
+    evaluate(target.with_gradient, target.data, end)
+    kick(momentum, end, beta, metric, OUTER * step_size)
+    velocity_of(metric, momentum, velocity)
+    return 0.5 * dot(momentum, velocity) - tempered(end, beta), 2
