@@ -37,7 +37,7 @@ def overhead(name: str) -> tuple:
     rng, costs, ratios = np.random.default_rng(1), [], []
     for task in annealer.tasks(1000, BLOCKS):
         seconds, chain = timed(task.run, engine)
-        n, end = chain.gradient_evaluations, jitted.ravel(chain.end)
+        n, end = chain.gradient_evaluations, jitted.ravel(chain.ends)
         scales = task.tuning.at(task.betas).scales
         thetas = end + scales * rng.normal(size=scales.shape)
         bare(jitted.with_gradient, thetas, data, *gradients, 1)

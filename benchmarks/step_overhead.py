@@ -37,7 +37,7 @@ def measure(build, step, blocks: int, length: int) -> tuple[float, float]:
     engine = StepEngine(density, np.array([0.0, 0.5, 1.0]), step)
     tuning = engine.pilot(PilotTask(density.data, np.random.SeedSequence(1)))
     engine.betas = betas
-    kernel = engine.kernel(tuning, Direction.FORWARD)
+    kernel = engine.kernel(tuning)
     bare, ratios = [], []
     start, _ = density.draw_prior(np.random.default_rng(2))
     for block in range(blocks):
@@ -49,13 +49,13 @@ def measure(build, step, blocks: int, length: int) -> tuple[float, float]:
             for each in kernel.steps:
                 state, _ = each.step(state)
         plain = time.perf_counter() - started
-        kernel.reset(np.random.default_rng(block))
         started = time.perf_counter()
-        chain = anneal(kernel, engine.log_likelihood, betas, start, Direction.FORWARD)
+        rng = np.random.default_rng(block)
+        chain = anneal(kernel, engine.log_likelihood, betas, [start], Direction.FORWARD, rng)
         ratios.append((time.perf_counter() - started) / plain)
         bare.append(plain / length)
-        assert all(np.array_equal(chain.end[name], state[name]) for name in state)
-        start = chain.end
+        start = {name: values[0] for name, values in chain.ends.items()}
+        assert all(np.array_equal(start[name], state[name]) for name in state)
     return 1e6 * median(bare), median(ratios)
 
 

@@ -1,5 +1,7 @@
 """P(S) of a cut prior is measured by many more prior draws than there are chains."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -59,7 +61,7 @@ def constrained(above):
     "ask",
     [
         lambda engine, seed: engine.pilot(PilotTask({}, seed)),
-        lambda engine, seed: engine._trials(32, np.random.default_rng(seed)),
+        lambda engine, seed: engine._accepted(32, 256, np.random.default_rng(seed)),
     ],
     ids=["pilot", "chain"],
 )
@@ -76,16 +78,16 @@ def test_draws_in_vain_end_by_ctrl_c():
     task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), None, seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None
-    assert engine._trials(2, np.random.default_rng(seed)) == []
+    assert engine._accepted(2, 256, np.random.default_rng(seed)) == ([], [])
     assert engine.run(task) is None
+    assert engine.run(replace(task, particles=3)) is None
 
 
 @pytest.mark.parametrize("batch", [4, 256])
-def test_trials_go_on_from_batch_to_batch(cut, batch, monkeypatch):
+def test_trials_go_on_from_batch_to_batch(cut, batch):
     """Geometric with P = 1/6: mean and P(1), α = 6e-5 each; a count anew in each batch fails."""
-    monkeypatch.setattr("pymc_bdmc.annealing.compiled.engine.MOST_TRIALS", batch)
     engine = CompiledEngine(TemperedDensity(cut), "metropolis")
-    trials = np.array(engine._trials(3000, np.random.default_rng(1)))
+    trials = np.array(engine._accepted(3000, batch, np.random.default_rng(1))[1])
 
     def z(trials):
         mean = (trials.mean() - 6) / np.sqrt(30 / len(trials))
