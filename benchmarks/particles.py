@@ -16,10 +16,10 @@ from models import MODELS
 import pymc_bdmc as bdmc
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "particles.png"
-BUDGET = 6400
+BUDGET = 3200
 """Transitions a run, particles times temperatures."""
 PARTICLES = (1, 4, 16, 64)
-CHAINS, DATASETS = 8, 4
+CHAINS, DATASETS = 8, 2
 SEEDS = (1, 2, 3)
 MAX_TIME = 60.0
 POPULATION = 32

@@ -32,6 +32,9 @@ docs/estimator_tables.md shows what it lets through."""
 MAX_NEGLECTED = 0.5
 """Largest bias of a one-sided expansion, in its standard errors: at worst 92 % are covered."""
 
+MAX_ERROR = 1.0
+"""Of an expansion, nats; a larger one is all neglected terms."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -56,10 +59,10 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     """Estimate log Z by every method and recommend one.
 
     A check that sees one direction cannot know what only the other finds. So where BAR is valid,
-    the chains of both directions together (`pooled`) judge the estimates of one direction: an
-    average is valid if its skewness is at most 1, a cumulant expansion if its bias is at most half
-    a standard error and its skewness at most 0.3. An estimate that differs from BAR by more than
-    three standard errors of both is not valid.
+    the chains of both directions together (`pooled`) judge the estimates of one: an average is
+    valid if its skewness is at most 1, a cumulant expansion if its bias is at most half a standard
+    error, that error at most 1 nat, and its skewness at most 0.3. An estimate that differs from BAR
+    by more than three standard errors of both is not valid.
 
     Parameters
     ----------
@@ -118,14 +121,15 @@ def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimat
     if not kind or not np.isfinite(estimate.error) or np.ptp(pooled.log_weights) <= ROUNDING:
         return estimate
     if kind == "average":
-        skewness, bias = pooled.skewness_of_average(direction), 0.0
-        reason = f"by both directions: skewness {skewness:.2f}"
+        skewness = pooled.skewness_of_average(direction)
+        valid, found = True, f"skewness {skewness:.2f}"
     else:
         value, skewness = pooled.expansion(direction)
         bias = abs(value - best.value)
-        reason = f"by both directions: bias {bias:.2g} nats, skewness {skewness:.2f}"
-    valid = skewness <= MAX_SKEWNESS[kind] and bias <= MAX_NEGLECTED * estimate.error
-    return replace(estimate, valid=bool(valid), reason=reason)
+        valid = bias <= MAX_NEGLECTED * estimate.error and estimate.error <= MAX_ERROR
+        found = f"bias {bias:.2g} nats, skewness {skewness:.2f}"
+    valid = valid and skewness <= MAX_SKEWNESS[kind]
+    return replace(estimate, valid=bool(valid), reason=f"by both directions: {found}")
 
 
 def _beside(best: Estimate, estimate: Estimate) -> Estimate:

@@ -249,13 +249,20 @@ def _another_kernel(dt: xr.DataTree) -> str:
     return "another step method"
 
 
+def _local_steps(dt: xr.DataTree) -> str:
+    """A kernel whose step size follows the state, if it was not that."""
+    step = str(dt.attrs.get("step", ""))
+    global_step = step.startswith("compiled") and "HMC(" in step and "AutoStep" not in step
+    return 'step="autostep"' if global_step else _another_kernel(dt)
+
+
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
     (_infinite, lambda dt: "the kernel left the support of the likelihood."),
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
-    (_divergent, lambda dt: f"try {_another_kernel(dt)}, or reparametrise."),
+    (_divergent, lambda dt: f"try {_local_steps(dt)}, or reparametrise."),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),
 ]

@@ -71,7 +71,8 @@ def tuned(engine, seed):
 def frozen_kernel(density, step, direction=Direction.FORWARD, seed=3):
     engine = StepEngine(density, BETAS, step)
     tuning = tuned(engine, seed)
-    kernel = engine.kernel(tuning, direction)
+    kernel = engine.kernel(tuning)
+    kernel = kernel if direction is Direction.FORWARD else kernel.reversal()
     kernel.reset(np.random.default_rng(seed + 1))
     return kernel
 
@@ -147,7 +148,7 @@ def test_pymcs_proportional_proposal_is_refused_because_it_is_not_invariant(disc
 
 def test_reversal_applies_the_parts_in_opposite_order(discrete, gaussian):
     engine = StepEngine(discrete, BETAS)
-    kernel = engine.kernel(tuned(engine, 0), Direction.FORWARD)
+    kernel = engine.kernel(tuned(engine, 0))
     assert [step.vars[0].name for step in kernel.steps] == ["b", "c"]
     assert [step.vars[0].name for step in kernel.reversal().steps] == ["c", "b"]
     assert [step.vars[0].name for step in kernel.reversal().reversal().steps] == ["b", "c"]
@@ -186,7 +187,7 @@ def test_a_fixed_gibbs_order_is_reversed():
     step = [partial(pm.BinaryGibbsMetropolis, order=[2, 0, 1]),
             partial(pm.CategoricalGibbsMetropolis, order=[1, 0])]  # fmt: skip
     engine = StepEngine(density, BETAS, step)
-    kernel = engine.kernel(tuned(engine, 0), Direction.FORWARD)
+    kernel = engine.kernel(tuned(engine, 0))
     categorical, binary = kernel.reversal().steps
     assert binary.order == [1, 0, 2]
     assert [dim for dim, _ in categorical.dimcats] == [0, 1]

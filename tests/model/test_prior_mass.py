@@ -1,6 +1,7 @@
 """P(S) of a cut prior is measured by many more prior draws than there are chains."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -80,7 +81,8 @@ def test_draws_in_vain_end_by_ctrl_c():
     assert engine.pilot(PilotTask({}, seed)) is None
     assert engine._accepted(2, 256, np.random.default_rng(seed)) == ([], [])
     assert engine.run(task) is None
-    assert engine.run(replace(task, particles=3)) is None
+    several = replace(task, particles=3, tuning=SimpleNamespace(accepted_draws=1))
+    assert engine.run(several) is None
 
 
 @pytest.mark.parametrize("batch", [4, 256])

@@ -339,7 +339,8 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("compiled HMC(x)", 'step="nuts"'),
+        ("compiled HMC(x)", 'step="autostep"'),
+        ("compiled AutoStep HMC(x)", 'step="nuts"'),
         ("compiled NUTS(x)", "a reparametrised model"),
         ("NUTS(x)", "a reparametrised model"),
         ("Metropolis(x)", "another step method"),
