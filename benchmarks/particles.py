@@ -1,13 +1,11 @@
-"""What several particles a run are worth: docs/particles.md and its picture.
+"""What several particles a run are worth, at equal cost and until the gap is below one nat.
 
-Run as ``python benchmarks/particles.py > docs/particles.md``; some fifteen minutes.
+Run as ``python benchmarks/particles.py``; some fifteen minutes.
 """
 
 import logging
 import time
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 from common import table
@@ -15,7 +13,6 @@ from models import MODELS
 
 import pymc_bdmc as bdmc
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "particles.png"
 BUDGET = 3200
 """Transitions a run, particles times temperatures."""
 PARTICLES = (1, 4, 16, 64)
@@ -79,33 +76,18 @@ def to_one_nat(name: str, cpu: CPU, particles: int) -> tuple[float, float, int]:
     return seconds, gaps, int(temperatures)
 
 
-def picture(gaps: dict[str, list[float]]) -> None:
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for name, values in gaps.items():
-        axes.plot(PARTICLES, np.maximum(values, 1e-3), "o-", label=name)
-    axes.set(
-        xscale="log", yscale="log", xlabel="particles a run", ylabel="gap, nats",
-        title=f"The same {BUDGET} transitions a run",
-    )  # fmt: skip
-    axes.set_xticks(PARTICLES, PARTICLES)
-    axes.legend(fontsize=7)
-    figure.savefig(PICTURE, dpi=120)
-
-
 def main() -> None:
     logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
     logger.handlers[:] = [cpu]
     gaps = {name: at_equal_cost(name) for name in MODELS}
-    picture(gaps)
-    print("# Particles\n\nMade by `python benchmarks/particles.py > docs/particles.md`.\n")
-    print(TEXT)
     print(f"## At equal cost\n\n{BUDGET} transitions a run, {CHAINS} runs a direction on each of")
     print(f"{DATASETS} data sets from the prior, adaptive schedule. Gap of the medians, nats: the")
     print(f"median over data sets and over {len(SEEDS)} seeds.\n")
     head = ["model", *(f"N = {n}, T = {BUDGET // n}" for n in PARTICLES)]
     print(table(head, [[name, *(f"{v:.3g}" for v in row)] for name, row in gaps.items()]))
-    print("\n![Gap against particles](images/particles.png)\n")
-    print("## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it.")
+    print(
+        "\n## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it."
+    )
     print(f"CPU seconds without compilation; medians over {len(SEEDS)} seeds. Two cores,")
     print(f"`max_time={MAX_TIME:g}`.\n")
     rows = []
@@ -116,18 +98,6 @@ def main() -> None:
         rows.append([name, *cells, f"{many[0] / one[0]:.2f}"])
     head = ["model", "N = 1: s", "gap", "T", f"N = {POPULATION}: s", "gap", "T", "ratio of s"]
     print(table(head, rows))
-
-
-TEXT = """A run of `particles=N` anneals N states together. Where their weights have grown uneven,
-they are resampled in proportion to them: states that the data leave behind make room for copies of
-the others. The log weight of the run is the log of its estimate Ẑ, of which everything else in this
-library holds as it does for chains, in both directions; the reverse run keeps the path that leads
-from the exact posterior sample down to the prior, and anneals N − 1 other particles beside it.
-
-With perfect mixing the gap is about Λ²/(T·N): particles and temperatures are worth the same. They
-are not where mixing is slow or the prior has heavy tails: there a single state that starts far out
-costs a chain hundreds of nats, and a population leaves it behind.
-"""
 
 
 if __name__ == "__main__":
