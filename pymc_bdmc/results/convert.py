@@ -200,9 +200,10 @@ def posterior_dataset(
     """
     weights = particles["bdmc_weight"].values
     runs = weights.sum(axis=1)
-    n = int(min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors)))
+    n = max(1, int(min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors))))
     heights = (rng.random() + np.arange(n)) / n
-    places = np.searchsorted(np.cumsum(weights) / weights.sum(), heights)
+    ends = np.cumsum(weights)
+    places = np.searchsorted(ends / ends[-1], heights)
     chosen = particles.drop_vars("bdmc_weight").isel(
         chain=xr.DataArray(places // weights.shape[1], dims="draw"),
         particle=xr.DataArray(places % weights.shape[1], dims="draw"),
