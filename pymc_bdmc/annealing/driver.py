@@ -93,13 +93,14 @@ def anneal(
             kernel, log_likelihood, betas, ends, weights, trail if reverse else None, record, rng
         )
     by_temperature = record.moves[1:]
-    acceptance = np.array(
-        [np.mean([np.atleast_1d(m.acceptance) for m in moves], axis=0) for moves in by_temperature]
-    )
+    parts = np.array([[move.acceptance for move in moves] for moves in by_temperature])
+    parts = parts.reshape(*parts.shape[:2], -1).mean(axis=1)
+    acceptance = np.full((last + 1, parts.shape[1]), np.nan)
+    acceptance[1:] = parts
     return Run(
         float(np.diff(betas) @ record.path[:-1] + record.gains.sum()),
         record.path,
-        np.pad(acceptance, ((1, 0), (0, 0)), constant_values=np.nan),
+        acceptance,
         np.array([0, *(sum(move.diverging for move in moves) for moves in by_temperature)]),
         sum(move.gradient_evaluations for moves in by_temperature for move in moves),
         stack(ends),
