@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import signature
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pymc as pm
@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds, pilot_all
+from pymc_bdmc.annealing.paths import Path, make_path
+from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
+from pymc_bdmc.annealing.tuning import (
+    IDEAL_GAP,
+    MOST_TEMPERATURES,
+    Preparation,
+    enough_temperatures,
+)
 from pymc_bdmc.arguments import (
     check_choice,
     check_counts,
@@ -48,12 +55,11 @@ from pymc_bdmc.schedules import (
     thermodynamic_length,
 )
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.types import Point
 
 __all__ = ["sample_bdmc"]
 
 _log = logging.getLogger("pymc.bdmc")
-
-_FIT_DRAWS = 500
 
 _MAX_TEMPERATURES = 1_000_000
 """Largest T of a round, unless the caller says otherwise."""
@@ -68,10 +74,11 @@ _GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
 def sample_bdmc(
     model: pm.Model | None = None,
     *,
-    chains: int = 64,
-    particles: int = 1,
-    temperatures: int | ArrayLike = 1000,
-    schedule: str | Schedule = "sigmoid",
+    chains: int = 16,
+    particles: int | None = None,
+    temperatures: int | ArrayLike | None = None,
+    path: Literal["prior", "fitted"] | Path | None = None,
+    schedule: str | Schedule = "adaptive",
     step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
@@ -198,48 +205,67 @@ def sample_bdmc(
     model = pm.modelcontext(model)
     check_model(model)
     check_flags(real_data=real_data, progressbar=progressbar)
-    check_counts(chains=chains, particles=particles)
+    check_counts(chains=chains, particles=1 if particles is None else particles)
     n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
-    simulation = make_simulation(simulate)
+    simulation, wanted = make_simulation(simulate), make_path(path)
     check_storable(model, real=real_data, simulated=simulation is not None)
-    is_adaptive = isinstance(schedule, str) and schedule == "adaptive"
     first = _first_schedule(schedule, temperatures)
-    _check_size(chains, first.n_temperatures, simulation, real_data)
-    _check_rounds(target_gap, max_temperatures, max_time, simulation, first)
+    is_open = temperatures is None and isinstance(schedule, str)
+    _check_size(chains, 1 if is_open else first.n_temperatures, simulation, real_data)
+    _check_rounds(target_gap, max_temperatures, max_time, simulation, first, is_open)
     _check_compilation(backend, compile_kwargs)
-    limit = max_temperatures or _MAX_TEMPERATURES
-    plan = Plan(chains, particles, entropy, target_gap, limit, max_time, progressbar)
 
     with nothing_to_keep():
         _log.info("Compiling, once per model structure; the first time it takes a while")
         density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
         if simulation:
             simulation.check(density)
-        states = density.size * particles * (chains if real_data else n_cores)
-        check_memory(8 * states, chains=chains, particles=particles)
         engine = make_engine(density, first.betas, step, backend, compile_kwargs)
         if compile_kwargs and isinstance(engine, CompiledEngine):
             raise ValueError(
                 "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
                 "PyMC's step methods: by step, by another backend, or by a mode in it."
             )
+        if wanted:
+            wanted.check(engine)
+        if particles is None:
+            particles = engine.default_particles
+        states = density.size * particles * (chains if real_data else n_cores)
+        check_memory(8 * states, chains=chains, particles=particles)
         _log.info(f"Kernel: {engine.description}")
-        fit = partial(_fit, model, entropy, n_cores, progressbar)
-        simulated = simulation.simulate(density, entropy, fit) if simulation else []
-    sides = [Side("real", 0, density.data)] if real_data else []
-    for d, each in enumerate(simulated, start=1):
-        sides += [Side("forward", d, each.data), Side("reverse", d, each.data, each)]
 
     compiled = time.perf_counter()
+    n_sides = real_data + 2 * (simulation.datasets if simulation else 0)
     with interruptible() as stop:
-        with engine.pool(min(n_cores, chains * len(sides)), stop) as pool:
-            pilot_all(pool, engine, sides, plan)
+        with engine.pool(min(n_cores, chains * n_sides), stop) as pool:
+            prepare = Preparation(pool, engine, entropy, progressbar)
+            with nothing_to_keep():
+                fit = partial(_fit, model, density, prepare, entropy)
+                simulated = simulation.simulate(density, entropy, fit) if simulation else []
+            data = {0: density.data} if real_data else {}
+            data |= {d: source.data for d, source in enumerate(simulated, start=1)}
+            tunings, taken, reason = prepare.choose(data, wanted)
+            _log.info(f"Path: {taken.name}, {reason}")
+            if is_open:
+                n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP)
+                first = _first_schedule(schedule, min(n, max_temperatures or n))
+            sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
+            for d, source in enumerate(simulated, start=1):
+                sides.append(Side("forward", d, source.data, tunings[d]))
+                sides.append(Side("reverse", d, source.data, tunings[d], source))
+            plan = Plan(
+                chains, particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES,
+                max_time, progressbar,
+            )  # fmt: skip
+            is_adaptive = _is_adaptive(schedule, temperatures)
             rounds = anneal_in_rounds(pool, sides, first, is_adaptive, plan)
 
         last = rounds[-1]
         attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
             "step": engine.description,
+            "path": taken.name,
+            "path_reason": reason,
             "particles": particles,
             "simulate": simulation.name if simulation else "none",
             "upper_bound": simulated[0].status if simulated else "none",
@@ -254,15 +280,20 @@ def sample_bdmc(
     return dt
 
 
-def _first_schedule(schedule: str | Schedule, temperatures: int | ArrayLike) -> Schedule:
-    """The schedule of the first round; for an adaptive one, that of its pilots."""
+def _is_adaptive(schedule: str | Schedule, temperatures: Any) -> bool:
+    """Whether the temperatures follow from the pilots; a sequence of them says what they are."""
+    return isinstance(schedule, str) and schedule == "adaptive" and not np.ndim(temperatures)
+
+
+def _first_schedule(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> Schedule:
+    """The schedule of the first round; of an adaptive or open one, that of its pilots."""
     if isinstance(schedule, str):
         check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
-        if schedule == "adaptive":
-            if np.ndim(temperatures):
-                raise ValueError("temperatures: schedule='adaptive' chooses them; pass how many.")
+        if temperatures is None:
+            temperatures = MOST_TEMPERATURES
+        if _is_adaptive(schedule, temperatures):
             return make_schedule("power", temperatures)
-    return make_schedule(schedule, temperatures, default=1000, default_name="sigmoid")
+    return make_schedule(schedule, temperatures, default_name="adaptive")
 
 
 def _check_size(
@@ -283,6 +314,7 @@ def _check_rounds(
     max_time: float | None,
     simulation: Simulation | None,
     first: Schedule,
+    is_open: bool,
 ) -> None:
     """Refuse a target without a gap, and limits without a target."""
     check_positive(target_gap=target_gap, max_time=max_time)
@@ -297,7 +329,7 @@ def _check_rounds(
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
     if max_temperatures is not None:
         check_counts(max_temperatures=max_temperatures)
-        if first.n_temperatures > max_temperatures:
+        if not is_open and first.n_temperatures > max_temperatures:
             raise ValueError(
                 f"max_temperatures: the first round has {first.n_temperatures} temperatures "
                 f"already, more than {max_temperatures}."
@@ -315,18 +347,38 @@ def _check_compilation(backend: str | None, compile_kwargs: dict | None) -> None
         check_choice("compile_kwargs", name, options)
 
 
-def _fit(model: pm.Model, entropy: Entropy, cores: int, progressbar: bool) -> xr.DataTree:
-    """A short run of PyMC's sampler on the real data."""
-    _log.info("Fitting the real data to find plausible hyperparameters")
-    return pm.sample(
-        draws=_FIT_DRAWS,
-        tune=_FIT_DRAWS,
-        chains=2,
-        cores=min(cores, 2),
-        model=model,
-        random_seed=int(stream(entropy, Purpose.FIT, 0).generate_state(1)[0]),
-        progressbar=progressbar,
-    )
+def _fit(
+    model: pm.Model, density: TemperedDensity, prepare: Preparation, entropy: Entropy
+) -> xr.DataTree:
+    """Draws from the last particles of scouts on the real data."""
+    scouts = prepare.scouts({0: density.data})[0]
+    states = _last_states(
+        model, density, [(run.ends, run.weights) for run in scouts],
+        [run.log_weight for run in scouts], [run.population.ancestors for run in scouts],
+        stream(entropy, Purpose.FIT),
+    )  # fmt: skip
+    if "posterior" not in states:
+        raise ValueError(
+            "simulate: no run on the real data came to a state where they are possible, so there "
+            "are no hyperparameters to hold; use 'prior'."
+        )
+    return xr.DataTree.from_dict(states)
+
+
+def _last_states(
+    model: pm.Model,
+    density: TemperedDensity,
+    ends: Sequence[tuple[Point, np.ndarray]],
+    log_weights: ArrayLike,
+    ancestors: ArrayLike,
+    seed: np.random.SeedSequence,
+) -> dict[str, xr.Dataset]:
+    """Last particles of runs on the real data, and draws from them if they have weight."""
+    particles = particles_dataset(density, model, ends, np.asarray(log_weights))
+    if not np.isfinite(particles["bdmc_weight"]).all():
+        return {"particles": particles}
+    posterior = posterior_dataset(particles, np.asarray(ancestors), np.random.default_rng(seed))
+    return {"particles": particles, "posterior": posterior}
 
 
 def _to_datatree(
@@ -355,16 +407,14 @@ def _to_datatree(
         groups["real"] = groups["real"].isel(dataset=0, drop=True)
         groups["real"].attrs["sample_dims"] = []
         if last.ends:
-            places = sorted(last.ends)
-            log_weights, ancestors = (
-                groups["real"][name].values[places] if name in groups["real"] else np.ones(1)
-                for name in ("log_weight", "ancestors")
+            places, (run,) = sorted(last.ends), last.runs["real"]
+            ancestors = (
+                run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
             )
-            found = particles_dataset(density, model, [last.ends[i] for i in places], log_weights)
-            groups["particles"] = found
-            if np.isfinite(found["bdmc_weight"]).all():
-                rng = np.random.default_rng(stream(entropy, Purpose.POSTERIOR))
-                groups["posterior"] = posterior_dataset(found, ancestors, rng)
+            groups |= _last_states(
+                model, density, [last.ends[place] for place in places], run.log_weight[places],
+                ancestors[places], stream(entropy, Purpose.POSTERIOR),
+            )  # fmt: skip
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
         groups["rounds"] = _rounds_dataset(rounds, target_gap)

@@ -264,7 +264,7 @@ SCHEDULES = {"linear": linear, "sigmoid": sigmoid, "power": power, "cubic": cubi
 
 def make_schedule(
     schedule: str | Schedule,
-    temperatures: int | ArrayLike,
+    temperatures: int | ArrayLike | None,
     default: int | None = None,
     default_name: str = "linear",
 ) -> Schedule:
@@ -275,7 +275,7 @@ def make_schedule(
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule
         A ready `Schedule` is returned as it is.
     temperatures : int or array_like of shape (T + 1,)
-        T, or the inverse temperatures themselves.
+        T, or the inverse temperatures themselves; None only beside a ready `Schedule`.
     default : int, optional
         Value of ``temperatures`` that may stand beside a ready `Schedule`.
     default_name : str, default "linear"
@@ -294,22 +294,22 @@ def make_schedule(
     array([0. , 0.5, 1. ])
     """
     if isinstance(schedule, Schedule):
-        if np.ndim(temperatures) or temperatures != default:
+        if np.ndim(cast(ArrayLike, temperatures)) or temperatures != default:
             raise ValueError(
                 f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
                 "out."
             )
         return schedule
-    if not isinstance(schedule, str) or schedule not in SCHEDULES:
+    if not isinstance(schedule, str) or schedule not in {*SCHEDULES, default_name}:
         raise ValueError(
             f"schedule: unknown name {schedule!r}; choose one of "
             f"{', '.join(map(repr, SCHEDULES))}, or pass the values as temperatures=[0, …, 1]."
         )
-    if not np.ndim(temperatures):
+    if not np.ndim(cast(ArrayLike, temperatures)):
         return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:
         raise ValueError(
             f"schedule: {schedule!r} says nothing where the temperatures are given one by one; "
             "leave it out, or pass how many."
         )
-    return explicit(temperatures)
+    return explicit(cast(ArrayLike, temperatures))

@@ -1,22 +1,17 @@
-"""Pilots and annealing of all data sets, once or in rounds until the gap is small and confirmed."""
+"""Annealing on all data sets, once or in rounds until the gap is small and confirmed."""
 
 import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from pymc_bdmc.annealing import (
-    AnnealTask,
-    Engine,
-    PilotTask,
-    Recorder,
-    ThreadPool,
-    WorkerPool,
-)
+from pymc_bdmc.annealing.record import Recorder
+from pymc_bdmc.annealing.tasks import AnnealTask
+from pymc_bdmc.annealing.tuning import Pool
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
@@ -24,11 +19,9 @@ from pymc_bdmc.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import Annealing, Direction, Point, Tuning
 
-__all__ = ["Plan", "Round", "Side", "anneal_in_rounds", "pilot_all"]
+__all__ = ["Plan", "Round", "Side", "anneal_in_rounds"]
 
 _log = logging.getLogger("pymc.bdmc")
-
-Pool = ThreadPool | WorkerPool
 
 BLOCKS = 30
 
@@ -46,7 +39,7 @@ class Plan:
     progressbar: bool
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Side:
     """One side of a sandwich: the runs of one direction on one data set."""
 
@@ -54,10 +47,9 @@ class Side:
     dataset: int
     """0 is the real data; the simulated sets count from 1."""
     data: Mapping[str, np.ndarray]
+    tuning: Tuning
     source: Simulated | None = None
     """Where reverse chains start."""
-    tuning: Tuning = field(init=False, repr=False, compare=False)
-    """What `pilot_all` finds."""
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
@@ -101,24 +93,6 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
-def pilot_all(pool: Pool, engine: Engine, sides: Sequence[Side], plan: Plan) -> None:
-    """Tune the kernel on every data set, with streams that no weighted chain uses.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the pool was stopped.
-    """
-    data = {side.dataset: side.data for side in sides}
-    keys = [(dataset, pilot) for dataset in data for pilot in range(engine.pilots)]
-    tasks = [PilotTask(data[d], stream(plan.entropy, Purpose.PILOT, d, 0, c)) for d, c in keys]
-    found = {keys[i]: tuning for i, tuning in pool.run(tasks)}
-    if len(found) < len(tasks):
-        raise KeyboardInterrupt
-    for side in sides:
-        side.tuning = engine.combine([found[side.dataset, c] for c in range(engine.pilots)])
-
-
 def anneal_in_rounds(
     pool: Pool, sides: Sequence[Side], schedule: Schedule, is_adaptive: bool, plan: Plan
 ) -> list[Round]:
@@ -133,7 +107,7 @@ def anneal_in_rounds(
     pool : ThreadPool or WorkerPool
         Where chains run.
     sides : sequence of Side
-        Tuned; the real data first.
+        The real data first.
     schedule : Schedule
         Of the first round.
     is_adaptive : bool

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Point, Run, Tuning
 
@@ -20,6 +21,8 @@ class Engine[T: Tuning](Protocol):
     density: TemperedDensity
     pilots: int
     """Independent pilots on a data set."""
+    default_particles: int
+    """Of a run, where nobody says how many."""
 
     @property
     def description(self) -> str:
@@ -44,6 +47,7 @@ class PilotTask:
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
+    reference: Reference | None = None
 
     def run[T: Tuning](self, engine: Engine[T]) -> T | None:
         """The tuning that the pilot finds; None if it was stopped."""

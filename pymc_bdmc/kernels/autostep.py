@@ -103,12 +103,12 @@ def step_twice(target, beta, metric, step_size, start, start_momentum, end, mome
     momentum[:] = start_momentum
     kick(momentum, end, beta, metric, OUTER * step_size)
     drift(end, momentum, velocity, metric, step_size)
-    evaluate(target.with_gradient, target.data, end)
+    evaluate(target, end)
     if tempered(end, beta) == -np.inf:
         return np.inf, 1
     kick(momentum, end, beta, metric, INNER * step_size)
     drift(end, momentum, velocity, metric, step_size)
-    evaluate(target.with_gradient, target.data, end)
+    evaluate(target, end)
     kick(momentum, end, beta, metric, OUTER * step_size)
     velocity_of(metric, momentum, velocity)
     return 0.5 * dot(momentum, velocity) - tempered(end, beta), 2

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.normal import standard_normal
-from pymc_bdmc.kernels.state import evaluate, tempered
+from pymc_bdmc.kernels.state import evaluate_terms, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["discrete_scan"]
@@ -34,7 +34,7 @@ def discrete_scan(target, beta, parameters, state, work, backwards, rng):
             length = 1.0 + np.floor(2.4 * widths[j] * abs(standard_normal(rng)) * rng.random())
             new = old + length if rng.random() < 0.5 else old - length
         proposal.theta[first + j] = new
-        evaluate(target.without_gradient, target.data, proposal)
+        evaluate_terms(target, proposal)
         acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
         total += acceptance
         if rng.random() < acceptance:

@@ -44,7 +44,7 @@ def hmc(target, beta, parameters, state, work, rng):
     kick(momentum, proposal, beta, metric, OUTER * step_size)
     for i in range(n_steps):
         drift(proposal, momentum, velocity, metric, step_size)
-        evaluate(target.with_gradient, target.data, proposal)
+        evaluate(target, proposal)
         if tempered(proposal, beta) == -np.inf:
             return Move(0.0, True, i + 1)
         part = INNER if i % 2 == 0 else 2.0 * OUTER if i < n_steps - 1 else OUTER

@@ -5,7 +5,7 @@ import numpy as np
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.hamiltonian import drift
 from pymc_bdmc.kernels.metric import draw_momentum
-from pymc_bdmc.kernels.state import copy, evaluate, tempered
+from pymc_bdmc.kernels.state import copy, evaluate_terms, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["metropolis"]
@@ -18,7 +18,7 @@ def metropolis(target, beta, parameters, state, work, rng):
     proposal.theta[:] = state.theta
     draw_momentum(metric, work.momentum, rng)
     drift(proposal, work.momentum, work.velocity, metric, parameters.step_size)
-    evaluate(target.without_gradient, target.data, proposal)
+    evaluate_terms(target, proposal)
     acceptance = min(1.0, np.exp(tempered(proposal, beta) - tempered(state, beta)))
     if rng.random() < acceptance:
         copy(proposal, state)

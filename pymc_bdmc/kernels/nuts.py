@@ -42,7 +42,7 @@ def nuts(target, beta, parameters, state, work, rng):
         for leaf in range(1 << depth):
             kick(momentum, edge, beta, metric, 0.5 * step)
             drift(edge, momentum, velocity, metric, step)
-            evaluate(target.with_gradient, target.data, edge)
+            evaluate(target, edge)
             kick(momentum, edge, beta, metric, 0.5 * step)
             velocity_of(metric, momentum, velocity)
             n_leaves += 1

@@ -34,7 +34,7 @@ def prior_move(target, beta, draw, state, work, rng):
         return
     proposal = work.proposal
     proposal.theta[:] = draw.theta
-    evaluate(target.with_gradient, target.data, proposal)
+    evaluate(target, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
     broken = not is_legal(proposal) and np.all(

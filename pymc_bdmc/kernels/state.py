@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import Reference, refer
 
 __all__ = [
     "MAX_TREE_DEPTH",
@@ -16,6 +17,7 @@ __all__ = [
     "Workspace",
     "copy",
     "evaluate",
+    "evaluate_terms",
     "is_legal",
     "make_state",
     "make_workspace",
@@ -35,6 +37,8 @@ class Target(NamedTuple):
     """Flat."""
     categories: np.ndarray
     """Number of values of every discrete element, 0 where it is unlimited. In θ they come last."""
+    reference: Reference
+    """Where the path starts if not from the prior; then every element is continuous."""
 
 
 class Parameters(NamedTuple):
@@ -53,7 +57,7 @@ class State(NamedTuple):
 
     theta: np.ndarray
     terms: np.ndarray
-    """log p(θ) and ℓ(θ), shape (2,)."""
+    """log p(θ) and ℓ(θ), shape (2,); from a reference r, log r and g = log p + ℓ − log r."""
     log_prior_gradient: np.ndarray
     log_likelihood_gradient: np.ndarray
 
@@ -109,13 +113,26 @@ def copy(source, target):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def evaluate(density, data, state):
+def evaluate(target, state):
     """Fill in what depends on θ."""
+    _evaluate(target.with_gradient, target, state)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def evaluate_terms(target, state):
+    """Fill in what depends on θ, but for the gradients, which then mean nothing."""
+    _evaluate(target.without_gradient, target, state)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _evaluate(density, target, state):
     log_prior, ell = density(
-        state.theta, data, state.log_prior_gradient, state.log_likelihood_gradient
+        state.theta, target.data, state.log_prior_gradient, state.log_likelihood_gradient
     )
     state.terms[0] = log_prior
     state.terms[1] = ell
+    if target.reference.location.size > 0:
+        refer(target.reference, state)
 
 
 @njit(nogil=True, cache=True, forceinline=True)

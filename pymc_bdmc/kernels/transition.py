@@ -59,7 +59,7 @@ def transition(target, kernel, parameters, beta, draw, state, work, reverse, rng
             discrete = discrete_scan(target, beta, parameters, state, work, False, rng).acceptance
     if has_continuous:
         if has_discrete and differentiates:
-            evaluate(target.with_gradient, target.data, state)
+            evaluate(target, state)
             gradients += 1
         if kernel.branch == HMC:
             move = hmc(target, beta, parameters, state, work, rng)

@@ -206,6 +206,8 @@ class FromHyperparameters(Simulation):
         if self.names is not None:
             names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
             object.__setattr__(self, "names", names)
+            if not names:
+                raise ValueError("names: at least one variable is needed; or use FromPrior().")
         check_choice("at", self.at, ["draw", "mean"])
         check_counts(burn_in=self.burn_in, datasets=self.datasets)
         if self.idata is not None and "posterior" not in getattr(self.idata, "children", ()):

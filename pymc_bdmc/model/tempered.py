@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from math import prod
 
 import numpy as np
 import pymc as pm
@@ -125,9 +126,14 @@ class TemperedDensity:
         self.prior = ForwardSampler(self.model)
 
     @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the unconstrained variables, in the model's order."""
+        return {name: value.shape for name, value in self.prior.draw()[0].items()}
+
+    @property
     def size(self) -> int:
         """Number of elements of θ."""
-        return sum(value.size for value in self.prior.draw()[0].values())
+        return sum(prod(shape) for shape in self.shapes.values())
 
     @cached_property
     def terms(self) -> Callable[..., tuple[float, float]]:

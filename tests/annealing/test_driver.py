@@ -98,7 +98,7 @@ def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
     state = make_state(theta.size, parameters.metric.scale.size)
     work = make_workspace(theta.size, parameters.metric.scale.size)
     state.theta[:] = theta
-    evaluate(target.with_gradient, target.data, state)
+    evaluate(target, state)
     return state.theta, transition(
         target, kernel, parameters, beta, draw, state, work, reverse, rng
     )

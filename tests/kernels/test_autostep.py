@@ -32,7 +32,7 @@ def there_and_back(join):
         state, momentum, start = work.proposal, work.momentum, np.empty(thetas.shape[1])
         for j in range(len(thetas)):
             state.theta[:] = thetas[j]
-            evaluate(target.with_gradient, target.data, state)
+            evaluate(target, state)
             energy = draw_momentum(metric, momentum, rng) - tempered(state, 1.0)
             start[:] = momentum
             joined, energy, gradients[j] = join(target, 1.0, metric, LONG_STEP, energy, work)
@@ -78,7 +78,7 @@ def moves(kernel, step_size):
         state, work = make_state(size, size), make_workspace(size, size)
         for theta in thetas:
             state.theta[:] = theta
-            evaluate(target.with_gradient, target.data, state)
+            evaluate(target, state)
             gradients += kernel(target, 1.0, parameters, state, work, rng).gradient_evaluations
             theta[:] = state.theta
         return thetas, gradients

@@ -77,7 +77,7 @@ def drive(move):
             state = make_state(theta.size, n)
             work = make_workspace(theta.size, n)
             state.theta[:] = theta
-            evaluate(target.with_gradient, target.data, state)
+            evaluate(target, state)
             for _ in range(3):
                 total += move(target, beta, parameters, state, work, rng)
             theta[:] = state.theta

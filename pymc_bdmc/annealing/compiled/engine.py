@@ -20,6 +20,7 @@ from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.kernels.reference import Reference, draw_reference, log_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -54,6 +55,8 @@ class CompiledEngine:
 
     pilots = 1
     """Independent pilots on a data set."""
+    default_particles = 16
+    """Of a run, where nobody says how many."""
 
     def __init__(self, density: TemperedDensity, step: str | None = None):
         self.density = density
@@ -86,19 +89,21 @@ class CompiledEngine:
         (tuning,) = tunings
         return tuning
 
-    def target(self, data: Mapping[str, np.ndarray]) -> Target:
+    def target(self, data: Mapping[str, np.ndarray], reference: Reference) -> Target:
         """The path of densities on some data, for the compiled loops."""
-        return Target(*self._functions, self.jitted.ravel_data(data), self.jitted.categories)
+        flat = self.jitted.ravel_data(data)
+        return Target(*self._functions, flat, self.jitted.categories, reference)
 
     def pilot(self, task: PilotTask) -> PathTuning | None:
         """One pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
-        target = self.target(task.data)
+        reference = task.reference or no_reference()
+        target = self.target(task.data, reference)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             batches = (
                 ([(draws[place], ell) for place, ell in supported], len(draws))
-                for draws, supported in self._batches(PRIOR_DRAWS, rng)
+                for draws, supported in self._batches(PRIOR_DRAWS, reference, rng)
             )
             starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
         if self._stop[0]:
@@ -112,17 +117,19 @@ class CompiledEngine:
             )
             return None if self._stop[0] else stage
 
-        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng)
+        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, reference)
         return (
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
 
-    def _draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws of θ, one a row."""
+    def _draw(self, n: int, reference: Reference, rng: np.random.Generator) -> np.ndarray:
+        """Draws of θ from the reference or the prior, one a row."""
+        if reference.location.size:
+            return draw_reference(reference, n, rng)
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
 
     def _batches(
-        self, n: int, rng: np.random.Generator
+        self, n: int, reference: Reference, rng: np.random.Generator
     ) -> Iterator[tuple[np.ndarray, list[tuple[int, float]]]]:
         """Batches of n prior draws with their `_supported` rows, until the engine is stopped.
 
@@ -133,22 +140,35 @@ class CompiledEngine:
         """
         in_vain = 0
         while not self._stop[0]:
-            draws = self._draw_prior(n, rng)
-            supported = list(self._supported(draws))
+            draws = self._draw(n, reference, rng)
+            supported = list(self._supported(draws, reference))
             in_vain = 0 if supported else in_vain + n
             if in_vain > MAX_PRIOR_DRAWS:
                 raise self._impossible(draws, in_vain)
             yield draws, supported
 
-    def _supported(self, thetas: np.ndarray) -> Iterator[tuple[int, float]]:
-        """Rows of prior draws in S, with their ℓ."""
+    def _supported(self, thetas: np.ndarray, reference: Reference) -> Iterator[tuple[int, float]]:
+        """Rows in S of draws from where the path starts, with their ℓ."""
         self.density.set_beta(0.0)
         for place, theta in enumerate(thetas):
-            point = self.jitted.unravel(theta)
-            if self.density.prior.supports(point):
-                ell = self.density(point)[1]
+            if self.density.prior.supports(self.jitted.unravel(theta)):
+                ell = self._log_likelihood(theta, reference)
                 if ell > -np.inf:
                     yield place, ell
+
+    def log_likelihoods(
+        self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference
+    ) -> np.ndarray:
+        """ℓ of every row, or g on the path from a reference, nats."""
+        with self._lock:
+            self.density.set_data(data)
+            return np.array([self._log_likelihood(theta, reference) for theta in thetas])
+
+    def _log_likelihood(self, theta: np.ndarray, reference: Reference) -> float:
+        log_prior, ell = self.density(self.jitted.unravel(theta))
+        if reference.location.size:
+            return ell + log_prior - log_reference(reference, theta[None])[0]
+        return ell
 
     def _impossible(self, thetas: np.ndarray, n_draws: int) -> ValueError:
         return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
@@ -160,24 +180,24 @@ class CompiledEngine:
 
         None if it was stopped.
         """
-        spent = 0
-        draws = self._draw_prior(n_fresh + 1, rng)
+        spent, reference = 0, task.tuning.reference
+        draws = self._draw(n_fresh + 1, reference, rng)
         if task.start is not None:
             return self.jitted.ravel(task.start)[None], draws[1:], 0
-        while (supported := next(self._supported(draws), None)) is None:
+        while (supported := next(self._supported(draws, reference), None)) is None:
             spent += len(draws)
             if self._stop[0]:
                 return None
             if spent > MAX_PRIOR_DRAWS:
                 raise self._impossible(draws, spent)
-            draws = self._draw_prior(n_fresh + 1, rng)
+            draws = self._draw(n_fresh + 1, reference, rng)
         place, _ = supported
         fresh = draws[place + 1 :]
         if place:
-            fresh = np.concatenate([fresh, self._draw_prior(place, rng)])
+            fresh = np.concatenate([fresh, self._draw(place, reference, rng)])
         trials = [spent + place + 1]
         if task.tuning.accepted_draws > 1:
-            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng)[1]
+            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, reference, rng)[1]
         return draws[[place]], fresh, np.array(trials)
 
     def _starts(
@@ -190,20 +210,20 @@ class CompiledEngine:
         n = task.particles
         kept = [] if task.start is None else [self.jitted.ravel(task.start)]
         needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
-        thetas, trials = self._accepted(needed, n, rng)
+        thetas, trials = self._accepted(needed, n, task.tuning.reference, rng)
         starts = np.array([*kept, *thetas[: n - len(kept)]])
         if len(starts) < n:
             return None
         return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
 
     def _accepted(
-        self, n: int, batch: int, rng: np.random.Generator
+        self, n: int, batch: int, reference: Reference, rng: np.random.Generator
     ) -> tuple[list[np.ndarray], list[int]]:
         """Prior draws in S, and how many each of them took; fewer than n if it was stopped."""
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
-        for draws, supported in self._batches(batch, rng):
+        for draws, supported in self._batches(batch, reference, rng):
             places = [place for place, _ in supported]
             thetas += list(draws[places])
             trials += np.diff([-1 - waited, *places]).tolist()
@@ -247,10 +267,10 @@ class CompiledEngine:
             np.full(len(betas), float(len(starts))),
             np.zeros(len(betas), dtype=bool),
         )
+        target, tuning = self.target(task.data, task.tuning.reference), task.tuning.along(betas)
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
-            self.target(task.data), self._kernel.compiled, task.tuning.along(betas), plan, rng,
-            self._stop, record,
-        )  # fmt: skip
+            target, self._kernel.compiled, tuning, plan, rng, self._stop, record
+        )
         if status == STOPPED:
             return None
         if status == NOT_A_NUMBER:
@@ -282,7 +302,7 @@ class CompiledEngine:
             If a log density is NaN; names the variables.
         """
         terms = np.empty((len(betas), 2))
-        target = self.target(self.density.data)
+        target = self.target(self.density.data, no_reference())
         move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
             self._raise_at(betas[j], thetas[j])

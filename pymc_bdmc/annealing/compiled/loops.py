@@ -188,7 +188,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     last, gradients = plan.betas.size - 1, 0
     state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
     state.theta[:] = theta
-    evaluate(target.with_gradient, target.data, state)
+    evaluate(target, state)
     total = plan.burn_in + last
     arrival, status = last, FINISHED
     for k in range(total + 1):
@@ -236,7 +236,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
     ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
     for i in range(n):
         members[i].theta[:] = thetas[i]
-        evaluate(target.with_gradient, target.data, members[i])
+        evaluate(target, members[i])
         ells[i] = members[i].terms[1]
         if not is_legal(members[i]):
             thetas[0] = thetas[i]
@@ -250,7 +250,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             ancestors = resample(weights, plan.reverse, rng)
             if plan.reverse and np.sum(ancestors == 0) > 1:
                 members[0].theta[:] = kept[row]
-                evaluate(target.with_gradient, target.data, members[0])
+                evaluate(target, members[0])
                 gradients += 1
             for i in range(first, n):
                 copy(members[ancestors[i]], spare[i])
@@ -306,7 +306,7 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     members = [make_state(population.shape[1], metric.scale.size) for _ in range(n_members)]
     for j in range(n_members):
         members[j].theta[:] = population[j]
-        evaluate(target.with_gradient, target.data, members[j])
+        evaluate(target, members[j])
     work = make_workspace(population.shape[1], metric.scale.size)
     nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
     largest = np.log(kernel.largest_step_size)
@@ -345,7 +345,7 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
     work, nothing = make_workspace(thetas.shape[1], table.scales.shape[1]), no_draw()
     for j in range(betas.size):
         state.theta[:] = thetas[j]
-        evaluate(target.with_gradient, target.data, state)
+        evaluate(target, state)
         if betas[j] > 0.0:
             metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
             parameters = Parameters(metric, table.step_sizes[j], table.widths[j])

@@ -9,6 +9,7 @@ from scipy.special import softmax
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table, Trace
 from pymc_bdmc.annealing.path import MeanPath
 from pymc_bdmc.kernels.metric import deviations, estimate_metric
+from pymc_bdmc.kernels.reference import Reference, fit_reference
 from pymc_bdmc.kernels.state import Parameters
 
 __all__ = ["MEMBERS", "PathTuning", "pilot"]
@@ -40,6 +41,14 @@ class PathTuning:
         ℓ of the draws from the prior that the pilot started from, nats.
     gradient_evaluations : int
         Cost of the pilot.
+    reference : Reference
+        Where the path starts, if not at the prior.
+    fit : Reference
+        To what the pilot saw of the posterior's continuous part.
+    rhat : float
+        Largest R̂ of the members in the last stage.
+    last_log_likelihood : ndarray of shape (S,)
+        ℓ of what it saw of the posterior, nats.
     accepted_draws : int
         Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start.
     """
@@ -51,6 +60,10 @@ class PathTuning:
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
+    reference: Reference
+    fit: Reference
+    rhat: float
+    last_log_likelihood: np.ndarray
     accepted_draws: int = 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +106,12 @@ class PathTuning:
 
 
 def pilot(
-    thetas: np.ndarray, ells: np.ndarray, move: MoveStage, n: int, rng: np.random.Generator
+    thetas: np.ndarray,
+    ells: np.ndarray,
+    move: MoveStage,
+    n: int,
+    rng: np.random.Generator,
+    reference: Reference,
 ) -> PathTuning | None:
     """Lead a population from the prior to the posterior and note what every β asks for.
 
@@ -155,7 +173,20 @@ def pilot(
         path.mean_log_likelihood,
         ells,
         n_gradients,
+        reference,
+        fit_reference(samples[:, :n], gradients.sum(axis=0).reshape(-1, n)),
+        _rhat(trace),
+        samples_ells,
     )
+
+
+def _rhat(trace: Trace) -> float:
+    """Largest R̂ over the elements of θ, and ℓ: what all members cover, by what each explores."""
+    values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
+    within = values.var(axis=0, ddof=1).mean(axis=0)
+    between = values.mean(axis=0).var(axis=0, ddof=1)
+    n = len(values)
+    return float(np.sqrt(np.max((n - 1) / n + between / within)))
 
 
 def _table(parameters: Sequence[Parameters]) -> Table:

@@ -40,6 +40,8 @@ class StepEngine:
 
     pilots = PILOT_CHAINS
     """Independent pilots on a data set."""
+    default_particles = 1
+    """Of a run, where nobody says how many."""
 
     def __init__(
         self,

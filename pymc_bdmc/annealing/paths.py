@@ -1,0 +1,217 @@
+"""Where a path of densities starts: at the prior, or at a reference near the posterior."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing.compiled.pilot import PathTuning
+from pymc_bdmc.annealing.tasks import Engine
+from pymc_bdmc.arguments import check_positive
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference, no_reference
+
+__all__ = ["FittedPath", "Path", "PriorPath", "ReferencePath", "make_path", "no_reference_for"]
+
+
+class Path(ABC):
+    """Where the path of densities to the posterior starts.
+
+    One of `PriorPath`, `FittedPath` and `ReferencePath`. Estimates and bounds mean the same on any
+    of them: the divergence is that of the last particles of *its* runs from the posterior.
+
+    Attributes
+    ----------
+    name : str
+        What a result calls it.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> bdmc.FittedPath().name
+    'fitted'
+    """
+
+    name: ClassVar[str]
+
+    def check(self, engine: Engine) -> None:
+        """Refuse a model that has no such path.
+
+        Raises
+        ------
+        ValueError
+            Names the variables, or the argument, and the remedy.
+        """
+        if reason := no_reference_for(engine):
+            raise ValueError(f"path: {self.name!r} is not possible here, {reason}. Use 'prior'.")
+
+    @abstractmethod
+    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
+        """Where the path starts on the data of a pilot from the prior."""
+
+
+@dataclass(frozen=True)
+class PriorPath(Path):
+    """From the prior: f_β(θ) = p(θ) p(y|θ)^β, the path of BDMC and of BREAD.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> bdmc.PriorPath().name
+    'prior'
+    """
+
+    name = "prior"
+
+    def check(self, engine: Engine) -> None:
+        """Every model has it."""
+
+    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
+        """None."""
+        return no_reference()
+
+
+@dataclass(frozen=True)
+class FittedPath(Path):
+    """From a reference r near the posterior: f_β(θ) = r(θ)^(1−β) (p(θ) p(y|θ))^β.
+
+    A pilot on the path from the prior fits r to the data, a multivariate t distribution on the
+    unconstrained scale, before any weighted run and without θ*. So all identities hold. The path is
+    shorter by far where the posterior has one mode; a mode that the pilot missed stays missed.
+
+    Parameters
+    ----------
+    degrees_of_freedom : float, default 10
+        Of the t distribution: the smaller, the heavier its tails.
+
+    References
+    ----------
+    Surjanovic, Syed, Bouchard-Côté and Campbell (2022), Parallel tempering with a variational
+    reference. With T = 1 it is bridge sampling: Meng and Wong (1996).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
+    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(degrees_of_freedom=5), chains=4,
+    ...                     temperatures=10, random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["path"]
+    'fitted'
+    """
+
+    degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    name = "fitted"
+
+    def __post_init__(self):
+        check_positive(degrees_of_freedom=self.degrees_of_freedom)
+
+    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
+        """What the pilot fitted."""
+        fit = tuning.fit
+        return make_reference(fit.location, fit.metric, self.degrees_of_freedom)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferencePath(Path):
+    """From a reference of your own: independent t distributions, stretched together.
+
+    Parameters
+    ----------
+    location, scale : mapping of str to array_like
+        Of every free variable on the unconstrained scale, by its name: of log σ for a positive
+        σ, say. Chosen without a look at θ*; a fit to the real data is not one.
+    degrees_of_freedom : float, default 10
+        Of the t distribution.
+
+    Raises
+    ------
+    ValueError
+        By `sample_bdmc`: if a variable is missing or unknown, has another shape, or a scale is not
+        positive.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
+    >>> path = bdmc.ReferencePath(location={"x": 0.0}, scale={"x": 3.0})
+    >>> dt = pm.sample_bdmc(model, path=path, chains=4, temperatures=10, simulate=None,
+    ...                     random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["path"]
+    'reference'
+    """
+
+    location: Mapping[str, ArrayLike]
+    scale: Mapping[str, ArrayLike]
+    degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    name = "reference"
+
+    def __post_init__(self):
+        check_positive(degrees_of_freedom=self.degrees_of_freedom)
+
+    def check(self, engine: Engine) -> None:
+        """Refuse also what does not fit the variables."""
+        super().check(engine)
+        self.reference(None, cast(CompiledEngine, engine))
+
+    def reference(self, tuning: PathTuning | None, engine: CompiledEngine) -> Reference:
+        """The same for all data."""
+        scale = self._flat("scale", engine)
+        if not (scale > 0).all():
+            raise ValueError(f"scale: must be positive, got {dict(self.scale)}.")
+        shape = Metric(scale, np.zeros((0, len(scale))), np.zeros(0))
+        return make_reference(self._flat("location", engine), shape, self.degrees_of_freedom)
+
+    def _flat(self, argument: str, engine: CompiledEngine) -> np.ndarray:
+        """The values of an argument as θ."""
+        given, model = getattr(self, argument), engine.density.model
+        names = [rv.name for rv in model.free_RVs]
+        if set(given) != set(names):
+            raise ValueError(f"{argument}: must give {names}, got {sorted(given)}.")
+        point = {}
+        for name, (value, shape) in zip(names, engine.density.shapes.items(), strict=True):
+            point[value] = np.asarray(given[name], float)
+            if point[value].shape != shape or not np.isfinite(point[value]).all():
+                raise ValueError(
+                    f"{argument}: {name} must be finite and of shape {shape} on the unconstrained "
+                    f"scale, got {given[name]!r}."
+                )
+        return engine.jitted.ravel(point)
+
+
+_NAMED: dict[str, Path] = {path.name: path for path in (PriorPath(), FittedPath())}
+
+
+def make_path(path: str | Path | None) -> Path | None:
+    """The path of a name; an object, or None, is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(path, Path | None):
+        return path
+    if not isinstance(path, str) or path not in _NAMED:
+        raise ValueError(
+            f"path: {path!r} is none of {', '.join(map(repr, _NAMED))}, FittedPath(...), "
+            "ReferencePath(...) and None."
+        )
+    return _NAMED[path]
+
+
+def no_reference_for(engine: Engine) -> str:
+    """Why a path can start from the prior only; empty where it need not."""
+    if not isinstance(engine, CompiledEngine):
+        return "since PyMC's step methods move along the path from the prior"
+    _, discrete = engine.jitted.names
+    if discrete:
+        return f"since a reference has no density for the discrete {', '.join(discrete)}"
+    return ""

@@ -1,0 +1,196 @@
+"""Before the weighted runs: pilots and scouts on every data set, and the path they speak for."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from scipy.special import log_softmax
+
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing.compiled.pilot import PathTuning
+from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
+from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.progress import ChainProgress
+from pymc_bdmc.schedules import adaptive, thermodynamic_length
+from pymc_bdmc.streams import Entropy, Purpose, stream
+from pymc_bdmc.types import Direction, Run, Tuning
+
+__all__ = [
+    "IDEAL_GAP",
+    "MOST_TEMPERATURES",
+    "Pool",
+    "Preparation",
+    "enough_temperatures",
+]
+
+Pool = ThreadPool | WorkerPool
+
+DataSets = Mapping[int, Mapping[str, np.ndarray]]
+"""By number; 0 is the real data."""
+Tunings = Mapping[int, Tuning]
+
+IDEAL_GAP = 0.1
+"""Nats to which perfectly mixed runs would close, where T is not given."""
+FEWEST_TEMPERATURES, MOST_TEMPERATURES = 100, 2000
+
+SCOUTS = 8
+"""Forward runs from the prior on each data set, by which the path is chosen."""
+MAX_RHAT = 1.7
+"""Up to it each member of a pilot explores what all of them cover: the posterior has one mode."""
+WORTHWHILE = 0.5
+"""Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
+MAX_SURPLUS = 5.0
+"""Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
+NOTABLE_WEIGHT = 1e-3
+"""Share of all weight that a scout's particle must have to be heard."""
+
+
+class Preparation:
+    """What is found out about each data set before the weighted runs, once.
+
+    Parameters
+    ----------
+    pool : ThreadPool or WorkerPool
+    engine : Engine
+    entropy : int or sequence of int
+        Pilots and scouts have streams that no weighted run uses, and never see θ*.
+    progressbar : bool
+    """
+
+    def __init__(self, pool: Pool, engine: Engine, entropy: Entropy, progressbar: bool):
+        self._pool, self._engine, self._entropy = pool, engine, entropy
+        self._progressbar = progressbar
+        self._tunings: dict[int, Tuning] = {}
+        self._scouts: dict[int, list[Run]] = {}
+
+    def tunings(self, data: DataSets) -> Tunings:
+        """Of the kernel on the path from the prior.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        new = {d: data[d] for d in data if d not in self._tunings}
+        self._tunings |= self._pilots(new, {})
+        return {d: self._tunings[d] for d in data}
+
+    def scouts(self, data: DataSets) -> Mapping[int, Sequence[Run]]:
+        """A few forward runs from the prior on each data set.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        tunings = self.tunings(data)
+        keys = [(d, chain) for d in data if d not in self._scouts for chain in range(SCOUTS)]
+        tasks = [self._scout(d, data[d], tunings[d], chain) for d, chain in keys]
+        found: dict[tuple[int, int], Run] = {}
+        with ChainProgress({"scouts": len(tasks)}, self._progressbar and bool(tasks)) as progress:
+            for i, run in self._pool.run(tasks):
+                found[keys[i]] = run
+                progress.finished("scouts", run.log_weight)
+        if len(found) < len(tasks):
+            raise KeyboardInterrupt
+        self._scouts |= {d: [found[d, chain] for chain in range(SCOUTS)] for d, _ in keys}
+        return {d: self._scouts[d] for d in data}
+
+    def choose(self, data: DataSets, path: Path | None) -> tuple[Tunings, Path, str]:
+        """The path that is asked for, or else the better one; its tunings; and why it was taken.
+
+        The fitted path is the better one where it is shorter by far and sees all that pilots and
+        scouts from the prior saw. All data sets go the same way.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        tunings = self.tunings(data)
+        if path is None and (reason := _against_a_fit(self._engine, tunings)):
+            return tunings, PriorPath(), reason
+        wanted = path or FittedPath()
+        if isinstance(wanted, PriorPath):
+            return tunings, wanted, "as asked for"
+        engine = cast(CompiledEngine, self._engine)
+        references = {
+            d: wanted.reference(cast(PathTuning, tuning), engine) for d, tuning in tunings.items()
+        }
+        found = self._pilots(data, references)
+        if path:
+            return found, path, "as asked for"
+        before, after = squared_length(tunings), squared_length(found)
+        lengths = f"Λ² is {before:.3g} nats from the prior, {after:.3g} from a fit"
+        if after > WORTHWHILE * before:
+            return tunings, PriorPath(), lengths
+        scouts = self.scouts(data)
+        for d, tuning in found.items():
+            surplus = _surplus(engine, data[d], cast(PathTuning, tuning), scouts[d])
+            if surplus > MAX_SURPLUS:
+                reason = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+                return tunings, PriorPath(), reason
+        return found, wanted, lengths
+
+    def _pilots(self, data: DataSets, references: Mapping[int, Reference]) -> dict[int, Tuning]:
+        stage = 1 if references else 0
+        n = self._engine.pilots
+        keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
+        tasks = [
+            PilotTask(data[d], stream(self._entropy, Purpose.PILOT, d, stage, c), references.get(d))
+            for d, c in keys
+        ]
+        found = {keys[i]: tuning for i, tuning in self._pool.run(tasks)}
+        if len(found) < len(tasks):
+            raise KeyboardInterrupt
+        return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
+
+    def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
+        particles = self._engine.default_particles
+        n = enough_temperatures({dataset: tuning}, particles, IDEAL_GAP)
+        betas = adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
+        seed = stream(self._entropy, Purpose.FIT, dataset, chain)
+        return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
+
+
+def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
+    """Why not to fit a reference; empty where nothing speaks against it."""
+    if reason := no_reference_for(engine):
+        return reason
+    rhat = max(cast(PathTuning, tuning).rhat for tuning in tunings.values())
+    if rhat > MAX_RHAT:
+        return f"the posterior may have several modes: R̂ of the pilot is {rhat:.2g}"
+    return ""
+
+
+def _surplus(
+    engine: CompiledEngine, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
+) -> float:
+    """How far log p + ℓ − log r of the scouts' last particles exceeds what the pilot from r saw.
+
+    Where the posterior has a mode that r does not cover, or a peak within, it is large.
+    """
+    shares = np.exp(log_softmax([run.log_weight for run in scouts]))
+    weights = np.concatenate(
+        [share * run.weights for share, run in zip(shares, scouts, strict=True)]
+    )
+    thetas = np.concatenate([engine.jitted.ravel_many(run.ends) for run in scouts])
+    found = engine.log_likelihoods(thetas[weights > NOTABLE_WEIGHT], data, tuning.reference)
+    return float(np.max(found) - np.max(tuning.last_log_likelihood))
+
+
+def squared_length(tunings: Tunings) -> float:
+    """Λ², mean over data sets, nats."""
+    lengths = [
+        thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood)
+        for tuning in tunings.values()
+    ]
+    return float(np.mean(np.square(lengths)))
+
+
+def enough_temperatures(tunings: Tunings, particles: int, gap: float) -> int:
+    """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
+    needed = np.ceil(squared_length(tunings) / (particles * gap))
+    return int(np.clip(needed, FEWEST_TEMPERATURES, MOST_TEMPERATURES))
