@@ -21,6 +21,7 @@ from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.annealing.tuning import (
     IDEAL_GAP,
     MOST_TEMPERATURES,
+    DataSets,
     Preparation,
     enough_temperatures,
 )
@@ -243,12 +244,14 @@ def sample_bdmc(
             with nothing_to_keep():
                 fit = partial(_fit, model, density, prepare, entropy)
                 simulated = simulation.simulate(density, entropy, fit) if simulation else []
-            data = {0: density.data} if real_data else {}
-            data |= {d: source.data for d, source in enumerate(simulated, start=1)}
+            data: DataSets = {
+                **({0: density.data} if real_data else {}),
+                **{d: source.data for d, source in enumerate(simulated, start=1)},
+            }
             tunings, taken, reason = prepare.choose(data, wanted)
             _log.info(f"Path: {taken.name}, {reason}")
             if is_open:
-                n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP)
+                n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP, taken)
                 first = _first_schedule(schedule, min(n, max_temperatures or n))
             sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
             for d, source in enumerate(simulated, start=1):

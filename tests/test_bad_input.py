@@ -179,7 +179,7 @@ BAD = [
         ValueError,
         r"names: \['z'\] are not among.*\['x'\]",
     ),
-    (normal_model, {"simulate": Fitted([])}, ValueError, "there are no hyperparameters to hold"),
+    (normal_model, {"simulate": Fitted([])}, ValueError, "names: give at least one variable"),
     (normal_model, {"simulate": Fitted(idata=fit(2, 0))}, ValueError, "its x has no draws"),
     (normal_model, {"simulate": Fitted(idata=fit(2))}, ValueError, "its x has no draws"),
     (
@@ -237,7 +237,6 @@ WITHOUT_EFFECT = [
     ({"max_temperatures": 50}, "max_temperatures: it limits the rounds until target_gap"),
     ({"target_gap": 1.0, "simulate": None}, "target_gap: a gap needs simulated data"),
     ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
-    ({"schedule": "adaptive", "temperatures": [0, 1]}, "temperatures: schedule='adaptive' chooses"),
     ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 of its own"),
     ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),
 ]

@@ -99,14 +99,15 @@ def test_pm_sample_bdmc_is_the_front_door():
 def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
-        "model", "chains", "particles", "temperatures", "schedule", "step", "simulate", "real_data",
+        "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
+        "real_data",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
         "backend", "compile_kwargs",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}
-    assert defaults["chains"] == 64
-    assert defaults["temperatures"] == 1000
-    assert defaults["schedule"] == "sigmoid"
+    assert defaults["chains"] == 16
+    assert defaults["particles"] is defaults["temperatures"] is defaults["path"] is None
+    assert defaults["schedule"] == "adaptive"
     assert defaults["simulate"] == "hyperparameters"
     assert defaults["target_gap"] is None
     assert all(p.kind is p.KEYWORD_ONLY for name, p in parameters.items() if name != "model")

@@ -13,7 +13,7 @@ from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.tasks import Engine
 from pymc_bdmc.arguments import check_positive
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference, no_reference
+from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
 
 __all__ = ["FittedPath", "Path", "PriorPath", "ReferencePath", "make_path", "no_reference_for"]
 
@@ -50,8 +50,8 @@ class Path(ABC):
             raise ValueError(f"path: {self.name!r} is not possible here, {reason}. Use 'prior'.")
 
     @abstractmethod
-    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
-        """Where the path starts on the data of a pilot from the prior."""
+    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference | None:
+        """Where the path starts on the data of a pilot from the prior; None: there."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,8 @@ class PriorPath(Path):
     def check(self, engine: Engine) -> None:
         """Every model has it."""
 
-    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
-        """None."""
-        return no_reference()
+    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> None:
+        """The prior."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pymc_bdmc.types import Direction, Run, Tuning
 __all__ = [
     "IDEAL_GAP",
     "MOST_TEMPERATURES",
+    "DataSets",
     "Pool",
     "Preparation",
     "enough_temperatures",
@@ -33,9 +34,11 @@ Tunings = Mapping[int, Tuning]
 
 IDEAL_GAP = 0.1
 """Nats to which perfectly mixed runs would close, where T is not given."""
-FEWEST_TEMPERATURES, MOST_TEMPERATURES = 100, 2000
+MOST_TEMPERATURES = 2000
+FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
+"""However short the path: kernels mix less than perfectly, the more so the further they go."""
 
-SCOUTS = 8
+SCOUTS = 4
 """Forward runs from the prior on each data set, by which the path is chosen."""
 MAX_RHAT = 1.7
 """Up to it each member of a pilot explores what all of them cover: the posterior has one mode."""
@@ -112,10 +115,9 @@ class Preparation:
         tunings = self.tunings(data)
         if path is None and (reason := _against_a_fit(self._engine, tunings)):
             return tunings, PriorPath(), reason
-        wanted = path or FittedPath()
-        if isinstance(wanted, PriorPath):
-            return tunings, wanted, "as asked for"
-        engine = cast(CompiledEngine, self._engine)
+        if isinstance(path, PriorPath):
+            return tunings, path, "as asked for"
+        wanted, engine = path or FittedPath(), cast(CompiledEngine, self._engine)
         references = {
             d: wanted.reference(cast(PathTuning, tuning), engine) for d, tuning in tunings.items()
         }
@@ -134,7 +136,9 @@ class Preparation:
                 return tunings, PriorPath(), reason
         return found, wanted, lengths
 
-    def _pilots(self, data: DataSets, references: Mapping[int, Reference]) -> dict[int, Tuning]:
+    def _pilots(
+        self, data: DataSets, references: Mapping[int, Reference | None]
+    ) -> dict[int, Tuning]:
         stage = 1 if references else 0
         n = self._engine.pilots
         keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
@@ -149,7 +153,7 @@ class Preparation:
 
     def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
         particles = self._engine.default_particles
-        n = enough_temperatures({dataset: tuning}, particles, IDEAL_GAP)
+        n = enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, PriorPath())
         betas = adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
         seed = stream(self._entropy, Purpose.FIT, dataset, chain)
         return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
@@ -190,7 +194,8 @@ def squared_length(tunings: Tunings) -> float:
     return float(np.mean(np.square(lengths)))
 
 
-def enough_temperatures(tunings: Tunings, particles: int, gap: float) -> int:
+def enough_temperatures(tunings: Tunings, particles: int, gap: float, path: Path) -> int:
     """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
+    fewest = FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
     needed = np.ceil(squared_length(tunings) / (particles * gap))
-    return int(np.clip(needed, FEWEST_TEMPERATURES, MOST_TEMPERATURES))
+    return int(np.clip(needed, fewest, MOST_TEMPERATURES))

@@ -13,6 +13,7 @@ from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.metric import Metric, estimate_metric
 
 __all__ = [
+    "DEGREES_OF_FREEDOM",
     "Reference",
     "draw_reference",
     "fit_reference",

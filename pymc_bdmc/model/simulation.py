@@ -168,11 +168,12 @@ class FromHyperparameters(Simulation):
     Parameters
     ----------
     names : str or sequence of str, optional
-        Variables held at fitted values. Default: the free variables without random parents.
+        Variables held at fitted values. Default: the scalar free variables without random parents.
+        Where there are none, everything is drawn from the model, and the start is exact.
     at : {"draw", "mean"}
         Hold them at a posterior draw, a different one for every data set, or at the mean.
     idata : DataTree, optional
-        Your own fit to the real data. Default: a short `pymc.sample` is run.
+        Your own fit to the real data. Default: particles of a few forward runs on them.
     burn_in : int, default 100
         Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
         heuristic.
@@ -206,8 +207,6 @@ class FromHyperparameters(Simulation):
         if self.names is not None:
             names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
             object.__setattr__(self, "names", names)
-            if not names:
-                raise ValueError("names: at least one variable is needed; or use FromPrior().")
         check_choice("at", self.at, ["draw", "mean"])
         check_counts(burn_in=self.burn_in, datasets=self.datasets)
         if self.idata is not None and "posterior" not in getattr(self.idata, "children", ()):
@@ -220,14 +219,12 @@ class FromHyperparameters(Simulation):
         """Refuse also names that are not free, a mean of discrete variables, and another's fit."""
         model = density.model
         names = self._names(model)
+        if self.names == ():
+            raise ValueError("names: give at least one variable, or use FromPrior().")
         free = [rv.name for rv in model.free_RVs]
         unknown = [name for name in names if name not in free]
         if unknown:
             raise ValueError(f"names: {unknown} are not among the free variables {free}.")
-        if not names:
-            raise ValueError(
-                "simulate: there are no hyperparameters to hold at fitted values; use 'prior'."
-            )
         discrete = [name for name in names if model[name].dtype in discrete_types]
         if discrete and self.at == "mean":
             raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
@@ -238,6 +235,8 @@ class FromHyperparameters(Simulation):
     def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
         """Draws from the model given the hyperparameters."""
         names = self._names(density.model)
+        if not names:
+            return FromPrior(self.datasets).simulate(density, entropy)
         draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
@@ -363,15 +362,17 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
 
 
 def default_hyperparameters(model: pm.Model) -> list[str]:
-    """Names of the free variables that depend on no other random variable.
+    """Names of the scalar free variables that depend on no other random variable.
 
-    The missing part of a partly observed variable is never one: it is simulated with the rest.
+    A vector of them, regression weights or non-centred effects say, is simulated from its prior
+    with the rest, which is exact; so is the missing part of a partly observed variable.
     """
     basic = set(model.basic_RVs)
     return [
         rv.name
         for rv in model.free_RVs
-        if not basic.intersection(ancestors(rv.owner.inputs))
+        if not rv.type.ndim
+        and not basic.intersection(ancestors(rv.owner.inputs))
         and not (rv.name.endswith("_unobserved") and rv.name[:-10] + "observed" in model.named_vars)
     ]
 

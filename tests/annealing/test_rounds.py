@@ -13,7 +13,10 @@ from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
 from pymc_bdmc.types import Direction, Population, Run
 from tests.models import conjugate_regression
 
-OPTIONS = dict(chains=16, temperatures=20, simulate="prior", random_seed=5, progressbar=False)
+OPTIONS = dict(
+    chains=16, particles=1, temperatures=20, path="prior", simulate="prior", random_seed=5,
+    progressbar=False,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def result(model):
-    return pm.sample_bdmc(model, target_gap=2.0, schedule="adaptive", **OPTIONS)
+    return pm.sample_bdmc(model, target_gap=2.0, **OPTIONS)
 
 
 def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(result):
@@ -63,9 +66,9 @@ class GaussianWork:
 
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
-        sides = [Side("forward", 1, {}), Side("reverse", 1, {}, source)]
-        for side in sides:
-            side.tuning = self.tuning
+        sides = [
+            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, source)
+        ]  # fmt: skip
         limits = dict(max_temperatures=10**6, max_time=None) | limits
         plan = Plan(chains, 1, seed, target, progressbar=False, **limits)
         return anneal_in_rounds(self, sides, bdmc.schedules.linear(2), False, plan)
@@ -119,12 +122,10 @@ def test_a_round_is_begun_only_if_its_confirmation_would_fit(monkeypatch):
 
 def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result):
     """The first round equals a run without a target; later ones do not repeat its chains."""
-    single = pm.sample_bdmc(model, schedule="adaptive", **OPTIONS)
+    single = pm.sample_bdmc(model, **OPTIONS)
     assert single["rounds"]["jeffreys_bound"].values[0] == result["rounds"]["jeffreys_bound"][0]
     n_rounds = result.attrs["rounds"]
-    longer = pm.sample_bdmc(
-        model, schedule="adaptive", **OPTIONS | {"temperatures": 20 * 2 ** (n_rounds - 1)}
-    )
+    longer = pm.sample_bdmc(model, **OPTIONS | {"temperatures": 20 * 2 ** (n_rounds - 1)})
     first, last = (dt["forward"]["log_weight"].values for dt in (longer, result))
     assert not np.intersect1d(first, last).size
 
@@ -153,15 +154,15 @@ def test_schedules_are_adapted_to_forward_chains_only(model, monkeypatch):
             seen.append(self.betas)
         return chain
 
-    plain = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, schedule="adaptive",
-                           **OPTIONS)  # fmt: skip
+    plain = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
     monkeypatch.setattr(AnnealTask, "run", shifted)
-    pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, schedule="adaptive", **OPTIONS)
+    pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=40, **OPTIONS)
     np.testing.assert_array_equal(seen[-1], plain["forward"]["beta"])
 
 
 def test_limits_end_the_rounds(model, caplog):
-    dt = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=50, **OPTIONS)
+    sigmoid = OPTIONS | {"schedule": "sigmoid"}
+    dt = pm.sample_bdmc(model, target_gap=1e-3, max_temperatures=50, **sigmoid)
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]
     assert "not reached within max_temperatures=50: the result is the last round" in caplog.text
     assert not dt["rounds"]["confirms"].any()

@@ -6,6 +6,7 @@ import pytest
 
 from pymc_bdmc.kernels import autostep, hmc
 from pymc_bdmc.kernels.metric import draw_momentum
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import (
     Parameters,
     Target,
@@ -17,7 +18,7 @@ from pymc_bdmc.kernels.state import (
 from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson
 from tests.mutants import compile_kernels
 
-TARGET = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int))
+TARGET = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference())
 LONG_STEP = 0.7
 
 

@@ -16,6 +16,7 @@ from scipy.special import gammaln, softmax
 
 from pymc_bdmc.kernels import autostep, discrete, hmc, metropolis, nuts, prior_move, state
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, Target
 from tests.mutants import compile_kernels
 
@@ -128,7 +129,7 @@ NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 def continuous_p_values(module, name):
     """p-value and acceptance at every β."""
     run = drive(single_move(module, name))
-    target = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int))
+    target = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference())
     parameters = Parameters(METRIC, STEP_SIZES[name], np.zeros(0))
     rng = np.random.default_rng(7)
     rows = []
@@ -222,7 +223,7 @@ def discrete_p_values(module, backwards):
     states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
     terms = np.array([discrete_terms(state) for state in states])
     run = drive(scan_move(module, backwards))
-    target = Target(discrete_target, discrete_target, np.zeros(0), CATEGORIES)
+    target = Target(discrete_target, discrete_target, np.zeros(0), CATEGORIES, no_reference())
     parameters = Parameters(NO_METRIC, 1.0, np.array([1.0, 1.0, 1.5]))
     rng = np.random.default_rng(11)
     p_values = []

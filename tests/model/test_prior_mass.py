@@ -76,13 +76,13 @@ def test_every_start_has_its_limit(ask, monkeypatch):
 
 def test_draws_in_vain_end_by_ctrl_c():
     engine, seed = constrained(np.inf), np.random.SeedSequence(1)
-    task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), None, seed)
+    tuning = SimpleNamespace(accepted_draws=1, reference=None)
+    task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None
     assert engine._accepted(2, 256, np.random.default_rng(seed)) == ([], [])
     assert engine.run(task) is None
-    several = replace(task, particles=3, tuning=SimpleNamespace(accepted_draws=1))
-    assert engine.run(several) is None
+    assert engine.run(replace(task, particles=3)) is None
 
 
 @pytest.mark.parametrize("batch", [4, 256])

@@ -55,7 +55,7 @@ class CompiledEngine:
 
     pilots = 1
     """Independent pilots on a data set."""
-    default_particles = 16
+    default_particles = 32
     """Of a run, where nobody says how many."""
 
     def __init__(self, density: TemperedDensity, step: str | None = None):
@@ -89,21 +89,21 @@ class CompiledEngine:
         (tuning,) = tunings
         return tuning
 
-    def target(self, data: Mapping[str, np.ndarray], reference: Reference) -> Target:
-        """The path of densities on some data, for the compiled loops."""
-        flat = self.jitted.ravel_data(data)
-        return Target(*self._functions, flat, self.jitted.categories, reference)
+    def target(self, data: Mapping[str, np.ndarray], reference: Reference | None = None) -> Target:
+        """The path of densities on some data, from the prior by default, for the compiled loops."""
+        flat, categories = self.jitted.ravel_data(data), self.jitted.categories
+        return Target(*self._functions, flat, categories, reference or no_reference())
 
     def pilot(self, task: PilotTask) -> PathTuning | None:
         """One pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
-        reference = task.reference or no_reference()
+        reference = task.reference
         target = self.target(task.data, reference)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             batches = (
                 ([(draws[place], ell) for place, ell in supported], len(draws))
-                for draws, supported in self._batches(PRIOR_DRAWS, reference, rng)
+                for draws, supported in self._batches(PRIOR_DRAWS, rng, reference)
             )
             starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
         if self._stop[0]:
@@ -122,14 +122,14 @@ class CompiledEngine:
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
 
-    def _draw(self, n: int, reference: Reference, rng: np.random.Generator) -> np.ndarray:
+    def _draw(self, n: int, rng: np.random.Generator, reference: Reference | None) -> np.ndarray:
         """Draws of θ from the reference or the prior, one a row."""
-        if reference.location.size:
+        if reference:
             return draw_reference(reference, n, rng)
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
 
     def _batches(
-        self, n: int, reference: Reference, rng: np.random.Generator
+        self, n: int, rng: np.random.Generator, reference: Reference | None
     ) -> Iterator[tuple[np.ndarray, list[tuple[int, float]]]]:
         """Batches of n prior draws with their `_supported` rows, until the engine is stopped.
 
@@ -140,14 +140,16 @@ class CompiledEngine:
         """
         in_vain = 0
         while not self._stop[0]:
-            draws = self._draw(n, reference, rng)
+            draws = self._draw(n, rng, reference)
             supported = list(self._supported(draws, reference))
             in_vain = 0 if supported else in_vain + n
             if in_vain > MAX_PRIOR_DRAWS:
                 raise self._impossible(draws, in_vain)
             yield draws, supported
 
-    def _supported(self, thetas: np.ndarray, reference: Reference) -> Iterator[tuple[int, float]]:
+    def _supported(
+        self, thetas: np.ndarray, reference: Reference | None
+    ) -> Iterator[tuple[int, float]]:
         """Rows in S of draws from where the path starts, with their ℓ."""
         self.density.set_beta(0.0)
         for place, theta in enumerate(thetas):
@@ -157,16 +159,16 @@ class CompiledEngine:
                     yield place, ell
 
     def log_likelihoods(
-        self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference
+        self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference | None
     ) -> np.ndarray:
         """ℓ of every row, or g on the path from a reference, nats."""
         with self._lock:
             self.density.set_data(data)
             return np.array([self._log_likelihood(theta, reference) for theta in thetas])
 
-    def _log_likelihood(self, theta: np.ndarray, reference: Reference) -> float:
+    def _log_likelihood(self, theta: np.ndarray, reference: Reference | None) -> float:
         log_prior, ell = self.density(self.jitted.unravel(theta))
-        if reference.location.size:
+        if reference:
             return ell + log_prior - log_reference(reference, theta[None])[0]
         return ell
 
@@ -181,7 +183,7 @@ class CompiledEngine:
         None if it was stopped.
         """
         spent, reference = 0, task.tuning.reference
-        draws = self._draw(n_fresh + 1, reference, rng)
+        draws = self._draw(n_fresh + 1, rng, reference)
         if task.start is not None:
             return self.jitted.ravel(task.start)[None], draws[1:], 0
         while (supported := next(self._supported(draws, reference), None)) is None:
@@ -190,14 +192,14 @@ class CompiledEngine:
                 return None
             if spent > MAX_PRIOR_DRAWS:
                 raise self._impossible(draws, spent)
-            draws = self._draw(n_fresh + 1, reference, rng)
+            draws = self._draw(n_fresh + 1, rng, reference)
         place, _ = supported
         fresh = draws[place + 1 :]
         if place:
-            fresh = np.concatenate([fresh, self._draw(place, reference, rng)])
+            fresh = np.concatenate([fresh, self._draw(place, rng, reference)])
         trials = [spent + place + 1]
         if task.tuning.accepted_draws > 1:
-            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, reference, rng)[1]
+            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng, reference)[1]
         return draws[[place]], fresh, np.array(trials)
 
     def _starts(
@@ -210,20 +212,20 @@ class CompiledEngine:
         n = task.particles
         kept = [] if task.start is None else [self.jitted.ravel(task.start)]
         needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
-        thetas, trials = self._accepted(needed, n, task.tuning.reference, rng)
+        thetas, trials = self._accepted(needed, n, rng, task.tuning.reference)
         starts = np.array([*kept, *thetas[: n - len(kept)]])
         if len(starts) < n:
             return None
         return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
 
     def _accepted(
-        self, n: int, batch: int, reference: Reference, rng: np.random.Generator
+        self, n: int, batch: int, rng: np.random.Generator, reference: Reference | None = None
     ) -> tuple[list[np.ndarray], list[int]]:
         """Prior draws in S, and how many each of them took; fewer than n if it was stopped."""
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
-        for draws, supported in self._batches(batch, reference, rng):
+        for draws, supported in self._batches(batch, rng, reference):
             places = [place for place, _ in supported]
             thetas += list(draws[places])
             trials += np.diff([-1 - waited, *places]).tolist()
@@ -302,7 +304,7 @@ class CompiledEngine:
             If a log density is NaN; names the variables.
         """
         terms = np.empty((len(betas), 2))
-        target = self.target(self.density.data, no_reference())
+        target = self.target(self.density.data)
         move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
             self._raise_at(betas[j], thetas[j])

@@ -41,7 +41,7 @@ class PathTuning:
         ℓ of the draws from the prior that the pilot started from, nats.
     gradient_evaluations : int
         Cost of the pilot.
-    reference : Reference
+    reference : Reference or None
         Where the path starts, if not at the prior.
     fit : Reference
         To what the pilot saw of the posterior's continuous part.
@@ -60,7 +60,7 @@ class PathTuning:
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
-    reference: Reference
+    reference: Reference | None
     fit: Reference
     rhat: float
     last_log_likelihood: np.ndarray
@@ -111,7 +111,7 @@ def pilot(
     move: MoveStage,
     n: int,
     rng: np.random.Generator,
-    reference: Reference,
+    reference: Reference | None = None,
 ) -> PathTuning | None:
     """Lead a population from the prior to the posterior and note what every β asks for.
 
@@ -133,6 +133,8 @@ def pilot(
         Number of continuous elements, which come first in θ.
     rng : numpy.random.Generator
         The pilot's own stream.
+    reference : Reference, optional
+        That the draws are from.
 
     Returns
     -------
