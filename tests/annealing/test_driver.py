@@ -151,6 +151,9 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
     task = AnnealTask(direction, data, betas, tuning, seed, start, 2 if start else 0, particles)
     expected = engine.run(task)
 
+    def ell(point):
+        return engine.density(point)[1]
+
     def in_python(*, twin=False):
         rng = np.random.default_rng(task.seed)
         if particles == 1:
@@ -161,7 +164,6 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:
             starts[1:] = starts[:0:-1]
-        ell = lambda point: engine.density(point)[1]  # noqa: E731
         return anneal(kernel, ell, betas, starts, direction, rng, task.burn_in)
 
     run, twin = in_python(), in_python(twin=True)
