@@ -17,6 +17,7 @@ def driver(anneal_run):
         n = len(betas)
         record = RunRecord(
             np.empty(n),
+            np.empty(n),
             np.zeros(n),
             np.empty((n, 2)),
             np.zeros(n, dtype=np.int64),
@@ -28,7 +29,7 @@ def driver(anneal_run):
         for j in range(len(starts)):
             plan = RunPlan(betas, starts[j], reverse, 0, reversal, places, draws[j], 1)
             status = anneal_run(target, kernel, tuning, plan, rng, stop, record)[4]
-            weights[j] = np.sum(np.diff(betas) * record.path[:-1]) + record.gains.sum()
+            weights[j] = np.sum(np.diff(betas) * record.highest[:-1]) + record.rests.sum()
             if status != FINISHED:
                 weights[j] = np.nan
         return weights

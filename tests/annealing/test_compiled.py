@@ -22,6 +22,7 @@ from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.progress import ChainProgress
@@ -94,8 +95,8 @@ def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_run=loops.ann
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
     return driver(anneal_run)(
-        engine.target(engine.density.data), KERNELS[step].compiled, tuning, BETAS, starts,
-        direction is REVERSE, backwards, fresh, rng,
+        engine.target(engine.density.data, no_reference()), KERNELS[step].compiled, tuning, BETAS,
+        starts, direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
 from pymc_bdmc.kernels.transition import transition
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -124,7 +125,7 @@ class CompiledSteps:
         table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
         theta, move = apply(
-            self.engine.target(self.task.data), self.kernel,
+            self.engine.target(self.task.data, no_reference()), self.kernel,
             Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
             no_draw() if rest or not len(self.draws) else Draw(True, self.draws[place - 1]),
             self.engine.jitted.ravel(point), self.reverse, self.rng,
