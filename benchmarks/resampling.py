@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from common import table
 
-from pymc_bdmc.kernels.resampling import effective_size, mean_of, resample, reweigh
+from pymc_bdmc.kernels.resampling import effective_size, resample, reweigh
 from pymc_bdmc.schedules import power
 
 DIMENSION, NOISE, PARTICLES, TEMPERATURES, RUNS = 10, 0.1, 32, 60, 3000
@@ -65,8 +65,8 @@ def log_z(betas, n, correlation, scheme, threshold, reverse, rng):
     for t in range(1, last + 1):
         ells = np.array([likelihood(theta) for theta in thetas])
         step = betas[t] - betas[t - 1]
-        total += step * mean_of(weights, ells)
-        total += reweigh(weights, ells, step)
+        highest, rest = reweigh(weights, ells, step)
+        total += step * highest + rest
         if effective_size(weights) < threshold * n:
             thetas = thetas[choose(scheme, weights, ells, reverse, rng)]
             weights[:] = 1 / n

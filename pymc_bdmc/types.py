@@ -91,7 +91,10 @@ class Tuning(Protocol):
 
     @property
     def accepted_draws(self) -> int:
-        """Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start."""
+        """Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle.
+
+        The first are their starts.
+        """
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""

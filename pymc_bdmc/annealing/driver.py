@@ -98,7 +98,7 @@ def anneal(
     acceptance = np.full((last + 1, parts.shape[1]), np.nan)
     acceptance[1:] = parts
     return Run(
-        float(np.diff(betas) @ record.path[:-1] + record.gains.sum()),
+        float(np.diff(betas) @ record.highest[:-1] + record.rests.sum()),
         record.path,
         acceptance,
         np.array([0, *(sum(move.diverging for move in moves) for moves in by_temperature)]),
@@ -113,8 +113,8 @@ class _Record:
     """What a run writes down at every β."""
 
     def __init__(self, n_temperatures: int, n: int):
-        self.path = np.empty(n_temperatures + 1)
-        self.gains = np.zeros(n_temperatures + 1)
+        self.path, self.highest = np.empty((2, n_temperatures + 1))
+        self.rests = np.zeros(n_temperatures + 1)
         self.moves: list[list[Move]] = [[] for _ in self.path]
         self.effective_size = np.full(n_temperatures + 1, float(n))
         self.resampled = np.zeros(n_temperatures + 1, dtype=bool)
@@ -134,11 +134,11 @@ def _lead(
     kernel.reset(rng)
     for _ in range(burn_in):
         point, _ = kernel.step(last, point)
-    record.path[last] = log_likelihood(point)
+    record.path[last] = record.highest[last] = log_likelihood(point)
     for t in range(last, 0, -1):
         point, move = kernel.step(t, point)
         record.moves[t].append(move)
-        record.path[t - 1] = log_likelihood(point)
+        record.path[t - 1] = record.highest[t - 1] = log_likelihood(point)
         if allowed[t]:
             trail[t] = point
     return point, trail
@@ -166,7 +166,7 @@ def _follow(
     kernel.reset(rng)
     record.path[0] = mean_of(weights, ells)
     for t in range(1, len(betas)):
-        record.gains[t] = reweigh(weights, ells, betas[t] - betas[t - 1])
+        record.highest[t - 1], record.rests[t] = reweigh(weights, ells, betas[t] - betas[t - 1])
         record.effective_size[t] = effective_size(weights)
         if allowed[t] and record.effective_size[t] < THRESHOLD * n:
             record.resampled[t] = True

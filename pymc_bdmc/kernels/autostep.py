@@ -39,15 +39,19 @@ def autostep(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`.
 
     In its acceptance pairs of steps that turned back count as refused: pilots are to shorten them.
+    It diverges where some pair exhausts its halvings.
     """
     proposal, momentum = work.proposal, work.momentum
     copy(state, proposal)
     start = energy = draw_momentum(parameters.metric, momentum, rng) - tempered(state, beta)
     n_steps, step_size = draw_trajectory(parameters.step_size, rng)
     n_pairs = n_steps // 2
-    n_joined = gradients = 0
+    n_joined, diverging, gradients = 0, False, 0
     for i in range(n_pairs):
-        joined, energy, cost = join(target, beta, parameters.metric, step_size, energy, work)
+        joined, exhausted, energy, cost = join(
+            target, beta, parameters.metric, step_size, energy, work
+        )
+        diverging |= exhausted
         gradients += cost
         if joined:
             n_joined += 1
@@ -58,7 +62,7 @@ def autostep(target, beta, parameters, state, work, rng):
     acceptance = min(1.0, np.exp(start - energy))
     if rng.random() < acceptance:
         copy(proposal, state)
-    return Move(acceptance * n_joined / n_pairs, n_joined == 0, gradients)
+    return Move(acceptance * n_joined / n_pairs, diverging, gradients)
 
 
 @njit(nogil=True, cache=True)
@@ -68,6 +72,8 @@ def join(target, beta, metric, step_size, energy, work):
     Returns
     -------
     joined : bool
+    exhausted : bool
+        Whether no number of halvings will do.
     energy : float
         Of the proposal, as it is now.
     gradient_evaluations : int
@@ -89,11 +95,11 @@ def join(target, beta, metric, step_size, energy, work):
                 )  # fmt: skip
                 gradients += cost
                 if abs(third_energy - far_energy) <= MAX_ERROR:
-                    return False, energy, gradients
+                    return False, False, energy, gradients
             copy(far, near)
             momentum[:] = far_momentum
-            return True, far_energy, gradients
-    return False, energy, gradients
+            return True, False, far_energy, gradients
+    return False, True, energy, gradients
 
 
 @njit(nogil=True, cache=True)

@@ -64,26 +64,29 @@ def mean_of(weights, ells):
 def reweigh(weights, ells, increment):
     """Multiply normalised weights by exp(increment · ℓ) and normalise them, in place.
 
+    The logarithm of the mean weight grows by increment · ``highest`` + ``rest``. Far draws from a
+    heavy tail, with an ℓ of −10^20, do not touch the digits of either.
+
     Returns
     -------
-    float
-        By how much the logarithm of the mean weight grows beyond increment · `mean_of` ℓ, nats: 0
-        for a single particle, −∞ if every weight becomes zero.
+    highest : float
+        Largest ℓ of a particle with a weight, nats.
+    rest : float
+        In nats: 0 for a single particle, −∞ if every weight becomes zero.
     """
-    mean, top = mean_of(weights, ells), -np.inf
-    if mean == -np.inf:
-        return -np.inf
+    highest, total = -np.inf, 0.0
     for i in range(weights.size):
         if weights[i] > 0.0:
-            top = max(top, increment * (ells[i] - mean))
-    total = 0.0
+            highest = max(highest, ells[i])
+    if highest == -np.inf:
+        return highest, -np.inf
     for i in range(weights.size):
         if weights[i] > 0.0:
-            weights[i] *= np.exp(increment * (ells[i] - mean) - top)
+            weights[i] *= np.exp(increment * (ells[i] - highest))
             total += weights[i]
     for i in range(weights.size):
         weights[i] /= total
-    return top + np.log(total)
+    return highest, np.log(total)
 
 
 @njit(nogil=True, cache=True)

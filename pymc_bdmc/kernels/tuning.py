@@ -26,7 +26,8 @@ class StepTuning:
     prior_log_likelihood : ndarray of shape (N,)
         ℓ of the pilot's draws from the prior, nats.
     accepted_draws : int
-        Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start.
+        Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
+        the first are their starts.
     """
 
     betas: np.ndarray

@@ -22,11 +22,13 @@ from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import thermodynamic_length
 from pymc_bdmc.types import Direction
+from tests.annealing.short_runs import driver
 from tests.annealing.test_identities import (
     STANDARD_ERRORS,
     crooks_scores,
@@ -92,44 +94,15 @@ def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_run=loops.ann
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    return drive(anneal_run)(
-        engine.target(engine.density.data), KERNELS[step].compiled, tuning, starts,
-        direction is REVERSE, backwards, fresh, rng,
+    return driver(anneal_run)(
+        engine.target(engine.density.data, no_reference()), KERNELS[step].compiled, tuning, BETAS,
+        starts, direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
 
 
 @cache
 def mixed_engine(step, n):
     return CompiledEngine(TemperedDensity(mixed_model(n)), step)
-
-
-@cache
-def drive(anneal_run):
-    """A function that returns the log weights of many short runs."""
-    RunPlan, RunRecord = loops.RunPlan, loops.RunRecord
-
-    @numba.njit
-    def run(target, kernel, tuning, starts, reverse, backwards, fresh, rng):
-        n = len(BETAS)
-        record = RunRecord(
-            np.empty(n),
-            np.zeros(n),
-            np.empty((n, 2)),
-            np.zeros(n, dtype=np.int64),
-            np.empty(n),
-            np.zeros(n, dtype=np.bool_),
-        )
-        places = np.array([False, True, True])
-        weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
-        for j in range(len(starts)):
-            plan = RunPlan(BETAS, starts[j], reverse, 0, backwards, places, fresh[j], 1)
-            status = anneal_run(target, kernel, tuning, plan, rng, stop, record)[4]
-            weights[j] = np.sum(np.diff(BETAS) * record.path[:-1]) + record.gains.sum()
-            if status != loops.FINISHED:
-                weights[j] = np.nan
-        return weights
-
-    return run
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
 from pymc_bdmc.kernels.transition import transition
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -124,7 +125,7 @@ class CompiledSteps:
         table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
         theta, move = apply(
-            self.engine.target(self.task.data), self.kernel,
+            self.engine.target(self.task.data, no_reference()), self.kernel,
             Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
             no_draw() if rest or not len(self.draws) else Draw(True, self.draws[place - 1]),
             self.engine.jitted.ravel(point), self.reverse, self.rng,
@@ -151,6 +152,9 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
     task = AnnealTask(direction, data, betas, tuning, seed, start, 2 if start else 0, particles)
     expected = engine.run(task)
 
+    def ell(point):
+        return engine.density(point)[1]
+
     def in_python(*, twin=False):
         rng = np.random.default_rng(task.seed)
         if particles == 1:
@@ -161,7 +165,6 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:
             starts[1:] = starts[:0:-1]
-        ell = lambda point: engine.density(point)[1]  # noqa: E731
         return anneal(kernel, ell, betas, starts, direction, rng, task.burn_in)
 
     run, twin = in_python(), in_python(twin=True)

@@ -1,5 +1,7 @@
 """Local step sizes: both ends of a step agree on it, and it costs nothing where none is needed."""
 
+from functools import cache
+
 import numba
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ def there_and_back(join):
             evaluate(target, state)
             energy = draw_momentum(metric, momentum, rng) - tempered(state, 1.0)
             start[:] = momentum
-            joined, energy, gradients[j] = join(target, 1.0, metric, LONG_STEP, energy, work)
+            joined, _, energy, gradients[j] = join(target, 1.0, metric, LONG_STEP, energy, work)
             if joined:
                 momentum *= -1.0
                 join(target, 1.0, metric, LONG_STEP, energy, work)
@@ -70,29 +72,47 @@ def test_ends_that_do_not_agree_are_exposed(mutation):
     assert np.mean(errors > 1e-3) > 0.01
 
 
-def moves(kernel, step_size):
-    """States that many short chains visit, and all gradients."""
+@cache
+def mover(kernel):
+    """A function that returns moved states, the share of divergent moves, and all gradients."""
 
     @numba.njit
     def run(target, parameters, thetas, rng):
-        gradients, size = 0, thetas.shape[1]
+        divergent, gradients, size = 0, 0, thetas.shape[1]
         state, work = make_state(size, size), make_workspace(size, size)
         for theta in thetas:
             state.theta[:] = theta
             evaluate(target, state)
-            gradients += kernel(target, 1.0, parameters, state, work, rng).gradient_evaluations
+            move = kernel(target, 1.0, parameters, state, work, rng)
+            divergent += move.diverging
+            gradients += move.gradient_evaluations
             theta[:] = state.theta
-        return thetas, gradients
+        return thetas, divergent / len(thetas), gradients
 
+    return run
+
+
+def moves(kernel, step_size, metric=METRIC):
+    """One of each of 500 exact draws."""
     thetas = exact_draws(1.0, np.random.default_rng(3), 500)
-    parameters = Parameters(METRIC, step_size, np.zeros(0))
-    return run(TARGET, parameters, thetas, np.random.default_rng(4))
+    parameters = Parameters(metric, step_size, np.zeros(0))
+    return mover(kernel)(TARGET, parameters, thetas, np.random.default_rng(4))
 
 
 def test_without_need_it_is_hmc():
     """Same moves from the same stream, at as many gradients; long steps make the difference."""
-    ours, gradients = moves(autostep.autostep, 0.1)
-    theirs, as_many = moves(hmc.hmc, 0.1)
+    ours, _, gradients = moves(autostep.autostep, 0.1)
+    theirs, _, as_many = moves(hmc.hmc, 0.1)
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     assert gradients == as_many
-    assert moves(autostep.autostep, LONG_STEP)[1] > 1.2 * moves(hmc.hmc, LONG_STEP)[1]
+    assert moves(autostep.autostep, LONG_STEP)[2] > 1.2 * moves(hmc.hmc, LONG_STEP)[2]
+
+
+def test_to_turn_back_is_not_to_diverge():
+    """Only where no number of halvings will do; the twin counts what turned back at both ends."""
+    kernel = autostep.autostep
+    mutation = "n_pairs, diverging, gradients", "n_pairs, n_joined == 0, gradients"
+    twin = compile_kernels(mutation, modules=(autostep,))
+    assert moves(kernel, LONG_STEP)[1] == 0 < moves(twin.autostep, LONG_STEP)[1]
+    wide = METRIC._replace(scale=1e6 * METRIC.scale)
+    assert moves(kernel, LONG_STEP, wide)[1] == 1

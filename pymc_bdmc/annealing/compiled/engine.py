@@ -263,6 +263,7 @@ class CompiledEngine:
         )
         record = RunRecord(
             np.empty(len(betas)),
+            np.empty(len(betas)),
             np.zeros(len(betas)),
             np.full((len(betas), 2), np.nan),
             np.zeros(len(betas), dtype=int),
@@ -280,7 +281,7 @@ class CompiledEngine:
                 self.density.set_data(task.data)
                 self._raise_at(betas[arrival], ends[0])
         return Run(
-            float(np.diff(betas) @ record.path[:-1] + record.gains.sum()),
+            float(np.diff(betas) @ record.highest[:-1] + record.rests.sum()),
             record.path,
             record.acceptance,
             record.divergences,

@@ -85,8 +85,10 @@ class RunRecord(NamedTuple):
 
     path: np.ndarray
     """Weighted mean of ℓ, nats."""
-    gains: np.ndarray
-    """What `reweigh` adds to log Ẑ, nats."""
+    highest: np.ndarray
+    """Largest ℓ of a particle with a weight, nats."""
+    rests: np.ndarray
+    """What `reweigh` adds to log Ẑ beside that, nats."""
     acceptance: np.ndarray
     """Of the discrete and of the continuous elements, shape (T + 1, 2)."""
     divergences: np.ndarray
@@ -204,7 +206,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
             gradients += move.gradient_evaluations
-        record.path[arrival] = state.terms[1]
+        record.path[arrival] = record.highest[arrival] = state.terms[1]
         if row > 0 and k >= plan.burn_in and arrival < last and plan.places[arrival + 1]:
             row -= 1
             kept[row] = state.theta
@@ -243,7 +245,9 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             return n, gradients, NOT_A_NUMBER, 0
     record.path[0] = mean_of(weights, ells)
     for t in range(1, plan.betas.size):
-        record.gains[t] = reweigh(weights, ells, plan.betas[t] - plan.betas[t - 1])
+        record.highest[t - 1], record.rests[t] = reweigh(
+            weights, ells, plan.betas[t] - plan.betas[t - 1]
+        )
         record.effective_size[t] = effective_size(weights)
         record.resampled[t] = plan.places[t] and record.effective_size[t] < THRESHOLD * n
         if record.resampled[t]:

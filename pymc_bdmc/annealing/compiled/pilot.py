@@ -50,7 +50,8 @@ class PathTuning:
     last_log_likelihood : ndarray of shape (S,)
         ℓ of what it saw of the posterior, nats.
     accepted_draws : int
-        Prior draws with ℓ > −∞ that a forward chain waits for; the first is its start.
+        Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
+        the first are their starts.
     """
 
     betas: np.ndarray
