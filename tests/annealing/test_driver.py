@@ -11,7 +11,6 @@ from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
 from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
-from pymc_bdmc.kernels.transition import transition
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Move
 
@@ -99,9 +98,7 @@ def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
     work = make_workspace(theta.size, parameters.metric.scale.size)
     state.theta[:] = theta
     evaluate(target.with_gradient, target.data, state)
-    return state.theta, transition(
-        target, kernel, parameters, beta, draw, state, work, reverse, rng
-    )
+    return state.theta, kernel.transition(target, parameters, beta, draw, state, work, reverse, rng)
 
 
 class CompiledSteps:

@@ -34,7 +34,6 @@ from tests.mutants import LOOPS, compile_kernels
 FORWARD, REVERSE = Direction
 RUNS = 100_000
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
-SCAN = ("from pymc_bdmc.kernels.transition import", "from tests.annealing.scan import")
 
 
 class Enumerable:
@@ -106,10 +105,9 @@ def engine(system):
 
 
 @cache
-def compiled_run(system, *twin):
+def compiled_run(*twin):
     """`anneal_run`, with a fault in it or without."""
-    small = [SCAN] if system.kernel == "metropolis" else []
-    return compile_kernels(*small, *twin, modules=LOOPS).anneal_run
+    return compile_kernels(*twin, modules=LOOPS).anneal_run
 
 
 @cache
@@ -152,7 +150,7 @@ def log_weights(system, direction, particles, *twin, reversal=True):
                   np.ones((2, m)))  # fmt: skip
     tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
     compiled = engine(system)
-    return driver(compiled_run(system, *twin))(
+    return driver(compiled_run(*twin))(
         compiled.target(compiled.density.data), KERNELS[system.kernel].compiled, tuning, starts,
         direction is REVERSE, direction is REVERSE and reversal, rng,
     )  # fmt: skip
