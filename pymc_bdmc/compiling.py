@@ -1,4 +1,4 @@
-"""`njit` with a cache on disk that belongs to the sources, heals itself and may be missing."""
+"""`njit` with a cache on disk that belongs to the sources, and functions called by address."""
 
 import ast
 import functools
@@ -7,18 +7,24 @@ import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
+from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import cpu_target
 
 from pymc_bdmc.interrupts import unbroken
 
-__all__ = ["load_numba", "njit"]
+__all__ = ["DENSITY", "CalledByAddress", "load_numba", "njit"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 _ROOT = Path(__file__).parent
+
+_VECTOR = types.float64[::1]
+DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
+"""Signature of every compiled density: what calls one is compiled once for all models."""
 
 
 def njit(*, cache: bool = False, **options) -> Callable:
@@ -57,6 +63,53 @@ def njit(*, cache: bool = False, **options) -> Callable:
         return dispatcher
 
     return decorate
+
+
+class CalledByAddress(types.WrapperAddressProtocol):
+    """A compiled function that others take as an argument and call by its address.
+
+    What numba calls by name it compiles anew into every caller, and again into those of the caller.
+    In this way a large function is compiled once.
+
+    Parameters
+    ----------
+    function : dispatcher
+        By `njit`. It must not raise: no exception passes through the call.
+    signature : numba signature
+        The only one it is called with.
+
+    Examples
+    --------
+    >>> from numba import float64
+    >>> from pymc_bdmc.compiling import CalledByAddress, njit
+    >>> @njit()
+    ... def double(x):
+    ...     return 2 * x
+    >>> @njit()
+    ... def twice(function, x):
+    ...     return function(function(x))
+    >>> twice(CalledByAddress(double, float64(float64)), 1.5)
+    6.0
+    """
+
+    def __init__(self, function: Any, signature: Any):
+        self._function, self._signature = function, signature
+
+    def signature(self):
+        """What numba takes for its type."""
+        return self._signature
+
+    def __wrapper_address__(self) -> int:
+        """Where numba finds it; compiled when first asked for."""
+        return self._address
+
+    @functools.cached_property
+    def _address(self) -> int:
+        self._function.compile(self._signature.args)
+        found = self._function.get_compile_result(self._signature)
+        if found.signature.return_type != self._signature.return_type:
+            raise TypeError(f"{self._function}: returns {found.signature.return_type}.")
+        return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
 from pymc_bdmc.kernels.hmc import INNER, OUTER, draw_trajectory
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
-from pymc_bdmc.kernels.state import copy, evaluate, tempered
+from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["autostep", "join"]
@@ -97,7 +97,7 @@ def join(target, beta, metric, step_size, energy, work):
                 if abs(third_energy - far_energy) <= MAX_ERROR:
                     return False, False, energy, gradients
             copy(far, near)
-            momentum[:] = far_momentum
+            copy_vector(far_momentum, momentum)
             return True, False, far_energy, gradients
     return False, True, energy, gradients
 
@@ -106,7 +106,7 @@ def join(target, beta, metric, step_size, energy, work):
 def step_twice(target, beta, metric, step_size, start, start_momentum, end, momentum, velocity):
     """Write where two steps lead to ``end`` and ``momentum``; return the energy, and gradients."""
     copy(start, end)
-    momentum[:] = start_momentum
+    copy_vector(start_momentum, momentum)
     kick(momentum, end, beta, metric, OUTER * step_size)
     drift(end, momentum, velocity, metric, step_size)
     evaluate(target, end)

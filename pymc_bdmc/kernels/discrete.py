@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.normal import standard_normal
-from pymc_bdmc.kernels.state import evaluate_terms, tempered
+from pymc_bdmc.kernels.state import copy_vector, evaluate_terms, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["discrete_scan"]
@@ -20,7 +20,7 @@ def discrete_scan(target, beta, parameters, state, work, backwards, rng):
     """Propose to every element in turn, or ``backwards``; return a `Move` with the mean."""
     categories, widths = target.categories, parameters.widths
     proposal = work.proposal
-    proposal.theta[:] = state.theta
+    copy_vector(state.theta, proposal.theta)
     total, first = 0.0, state.log_prior_gradient.size  # after the continuous elements
     n = categories.size
     for k in range(n):
@@ -39,7 +39,7 @@ def discrete_scan(target, beta, parameters, state, work, backwards, rng):
         total += acceptance
         if rng.random() < acceptance:
             state.theta[first + j] = new
-            state.terms[:] = proposal.terms
+            copy_vector(proposal.terms, state.terms)
         else:
             proposal.theta[first + j] = old
     return Move(total / n, False, 0)

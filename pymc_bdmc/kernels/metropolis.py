@@ -5,7 +5,7 @@ import numpy as np
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.hamiltonian import drift
 from pymc_bdmc.kernels.metric import draw_momentum
-from pymc_bdmc.kernels.state import copy, evaluate_terms, tempered
+from pymc_bdmc.kernels.state import copy, copy_vector, evaluate_terms, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["metropolis"]
@@ -15,7 +15,7 @@ __all__ = ["metropolis"]
 def metropolis(target, beta, parameters, state, work, rng):
     """Propose one step of the walk; return a `Move`."""
     metric, proposal = parameters.metric, work.proposal
-    proposal.theta[:] = state.theta
+    copy_vector(state.theta, proposal.theta)
     draw_momentum(metric, work.momentum, rng)
     drift(proposal, work.momentum, work.velocity, metric, parameters.step_size)
     evaluate_terms(target, proposal)

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_bdmc.compiling import njit
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
-from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, evaluate, tempered
+from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
 from pymc_bdmc.types import Move
 
 __all__ = ["nuts"]
@@ -25,9 +25,10 @@ def nuts(target, beta, parameters, state, work, rng):
     momenta, velocities, (total, part) = work.edge_momenta, work.edge_velocities, work.momentum_sums
     starts, sums = work.checkpoints
     energy = draw_momentum(metric, total, rng) - tempered(state, beta)
-    momenta[0] = momenta[1] = total
+    copy_vector(total, momenta[0])
+    copy_vector(total, momenta[1])
     velocity_of(metric, total, velocities[0])
-    velocities[1] = velocities[0]
+    copy_vector(velocities[0], velocities[1])
     copy(state, left)
     copy(state, right)
     copy(state, proposal)
@@ -57,8 +58,8 @@ def nuts(target, beta, parameters, state, work, rng):
             # Binary digits of the leaf say which subtrees start and end here.
             level = _ones(leaf >> 1)
             if leaf % 2 == 0:
-                starts[level] = velocity
-                sums[level] = part
+                copy_vector(velocity, starts[level])
+                copy_vector(part, sums[level])
             for i in range(part.size):
                 part[i] += momentum[i]
             if leaf % 2:

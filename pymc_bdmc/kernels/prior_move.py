@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bdmc.compiling import njit
-from pymc_bdmc.kernels.state import copy, evaluate, is_legal, tempered
+from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, is_legal, tempered
 
 __all__ = ["Draw", "no_draw", "prior_move"]
 
@@ -33,7 +33,7 @@ def prior_move(target, beta, draw, state, work, rng):
     if not draw.exists:
         return
     proposal = work.proposal
-    proposal.theta[:] = draw.theta
+    copy_vector(draw.theta, proposal.theta)
     evaluate(target, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from pymc.step_methods import HamiltonianMC, Metropolis
 from pymc.step_methods.compound import BlockedStep
 from pymc.step_methods.hmc import NUTS as PyMCNUTS
 
-from pymc_bdmc.kernels.hmc import TRAJECTORY
-from pymc_bdmc.kernels.transition import AUTOSTEP, HMC, METROPOLIS, NUTS, CompiledKernel
+from pymc_bdmc.kernels.transition import TRANSITIONS, CompiledKernel
 
 __all__ = ["DEFAULT_KERNEL", "KERNELS", "NamedKernel"]
 
@@ -24,15 +22,11 @@ class NamedKernel:
 
 
 KERNELS = {
-    "nuts": NamedKernel("NUTS", CompiledKernel(NUTS, True, 0.8, np.inf), PyMCNUTS),
-    # A step longer than the trajectory is cut to it.
-    "hmc": NamedKernel("HMC", CompiledKernel(HMC, True, 0.9, TRAJECTORY), HamiltonianMC),
-    "autostep": NamedKernel(  # PyMC's has no local step size
-        "AutoStep HMC", CompiledKernel(AUTOSTEP, True, 0.9, TRAJECTORY), HamiltonianMC
-    ),
-    "metropolis": NamedKernel(
-        "Metropolis", CompiledKernel(METROPOLIS, False, 0.3, np.inf), Metropolis
-    ),
+    "nuts": NamedKernel("NUTS", TRANSITIONS["nuts"], PyMCNUTS),
+    "hmc": NamedKernel("HMC", TRANSITIONS["hmc"], HamiltonianMC),
+    # PyMC's HamiltonianMC has no local step size.
+    "autostep": NamedKernel("AutoStep HMC", TRANSITIONS["autostep"], HamiltonianMC),
+    "metropolis": NamedKernel("Metropolis", TRANSITIONS["metropolis"], Metropolis),
 }
 
 DEFAULT_KERNEL = "hmc"

@@ -16,6 +16,7 @@ __all__ = [
     "Target",
     "Workspace",
     "copy",
+    "copy_vector",
     "evaluate",
     "evaluate_terms",
     "is_legal",
@@ -101,15 +102,22 @@ def make_workspace(size, n):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
+def copy_vector(source, target):
+    """Overwrite one vector by another.
+
+    Numba's assignment of slices takes several times as long, and seconds to compile.
+    """
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@njit(nogil=True, cache=True, forceinline=True)
 def copy(source, target):
-    """Overwrite one state by another; numba's assignment of slices costs several times as much."""
-    for i in range(source.theta.size):
-        target.theta[i] = source.theta[i]
-    for i in range(2):
-        target.terms[i] = source.terms[i]
-    for i in range(source.log_prior_gradient.size):
-        target.log_prior_gradient[i] = source.log_prior_gradient[i]
-        target.log_likelihood_gradient[i] = source.log_likelihood_gradient[i]
+    """Overwrite one state by another."""
+    copy_vector(source.theta, target.theta)
+    copy_vector(source.terms, target.terms)
+    copy_vector(source.log_prior_gradient, target.log_prior_gradient)
+    copy_vector(source.log_likelihood_gradient, target.log_likelihood_gradient)
 
 
 @njit(nogil=True, cache=True, forceinline=True)

@@ -6,38 +6,28 @@ the discrete elements. So the reversal takes the parts the other way round, and 
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
+from numba import types
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.compiling import DENSITY, CalledByAddress, njit
 from pymc_bdmc.kernels.autostep import autostep
 from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.hmc import hmc
+from pymc_bdmc.kernels.hmc import TRAJECTORY, hmc
+from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.metropolis import metropolis
 from pymc_bdmc.kernels.nuts import nuts
-from pymc_bdmc.kernels.prior_move import prior_move
-from pymc_bdmc.kernels.state import evaluate, is_legal
+from pymc_bdmc.kernels.prior_move import Draw, prior_move
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.state import Parameters, State, Target, Workspace, evaluate, is_legal
 from pymc_bdmc.types import Move
 
-__all__ = ["AUTOSTEP", "HMC", "METROPOLIS", "NUTS", "CompiledKernel", "transition"]
-
-NUTS, HMC, METROPOLIS, AUTOSTEP = range(4)
+__all__ = ["SIGNATURE", "TRANSITIONS", "CompiledKernel"]
 
 
-class CompiledKernel(NamedTuple):
-    """A way to move the continuous elements, as the compiled loops see it."""
-
-    branch: int
-    """NUTS, HMC, METROPOLIS or AUTOSTEP."""
-    needs_gradient: bool
-    target_acceptance: float
-    """That a pilot adapts the step size to."""
-    largest_step_size: float
-    """Beyond which a longer step changes nothing."""
-
-
-@njit(nogil=True, cache=True)
-def transition(target, kernel, parameters, beta, draw, state, work, reverse, rng):
-    """Apply K_t, or its reversal, to ``state`` in place.
+@njit(nogil=True, inline="always")
+def transition(move, gradient, target, parameters, beta, draw, state, work, reverse, rng):
+    """Apply K_t, or its reversal, to ``state`` in place; ``move`` the continuous elements.
 
     Returns
     -------
@@ -48,7 +38,7 @@ def transition(target, kernel, parameters, beta, draw, state, work, reverse, rng
     diverging, gradients = False, 0
     has_discrete = target.categories.size > 0
     has_continuous = parameters.metric.scale.size > 0
-    differentiates = has_continuous and kernel.needs_gradient
+    differentiates = has_continuous and gradient
     if draw.exists and differentiates:
         gradients += 1
     if not reverse:
@@ -56,23 +46,97 @@ def transition(target, kernel, parameters, beta, draw, state, work, reverse, rng
         if draw.exists and not is_legal(state):
             return Move((discrete, continuous), False, gradients)
         if has_discrete:
-            discrete = discrete_scan(target, beta, parameters, state, work, False, rng).acceptance
+            discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
     if has_continuous:
         if has_discrete and differentiates:
             evaluate(target, state)
             gradients += 1
-        if kernel.branch == HMC:
-            move = hmc(target, beta, parameters, state, work, rng)
-        elif kernel.branch == AUTOSTEP:
-            move = autostep(target, beta, parameters, state, work, rng)
-        elif kernel.branch == NUTS:
-            move = nuts(target, beta, parameters, state, work, rng)
-        else:
-            move = metropolis(target, beta, parameters, state, work, rng)
-        continuous, diverging = move.acceptance, move.diverging
-        gradients += move.gradient_evaluations
+        found = move(target, beta, parameters, state, work, rng)
+        continuous, diverging = found.acceptance, found.diverging
+        gradients += found.gradient_evaluations
     if reverse:
         if has_discrete:
-            discrete = discrete_scan(target, beta, parameters, state, work, True, rng).acceptance
+            discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
         prior_move(target, beta, draw, state, work, rng)
     return Move((discrete, continuous), diverging, gradients)
+
+
+@njit(nogil=True, cache=True)
+def nuts_transition(target, parameters, beta, draw, state, work, reverse, rng):
+    """`transition` by `nuts`."""
+    return transition(nuts, True, target, parameters, beta, draw, state, work, reverse, rng)
+
+
+@njit(nogil=True, cache=True)
+def hmc_transition(target, parameters, beta, draw, state, work, reverse, rng):
+    """`transition` by `hmc`."""
+    return transition(hmc, True, target, parameters, beta, draw, state, work, reverse, rng)
+
+
+@njit(nogil=True, cache=True)
+def autostep_transition(target, parameters, beta, draw, state, work, reverse, rng):
+    """`transition` by `autostep`."""
+    return transition(autostep, True, target, parameters, beta, draw, state, work, reverse, rng)
+
+
+@njit(nogil=True, cache=True)
+def metropolis_transition(target, parameters, beta, draw, state, work, reverse, rng):
+    """`transition` by `metropolis`."""
+    return transition(metropolis, False, target, parameters, beta, draw, state, work, reverse, rng)
+
+
+def _signature():
+    """Of all transitions."""
+
+    def tuple_of(names, *kinds):
+        return types.BaseTuple.from_types(kinds, names)
+
+    vector, matrix, cube = (types.Array(types.float64, n, "C") for n in (1, 2, 3))
+    density = types.FunctionType(DENSITY)
+    state = tuple_of(State, vector, vector, vector, vector)
+    work = tuple_of(
+        Workspace, state, vector, vector, types.UniTuple(state, 2), matrix, matrix, state, matrix,
+        cube,
+    )  # fmt: skip
+    metric = tuple_of(Metric, vector, matrix, vector)
+    parameters = tuple_of(Parameters, metric, types.float64, vector)
+    reference = tuple_of(Reference, vector, metric, types.float64, types.float64)
+    move = tuple_of(Move, types.UniTuple(types.float64, 2), types.boolean, types.int64)
+    return move(
+        tuple_of(Target, density, density, vector, types.int64[::1], reference),
+        parameters,
+        types.float64,
+        tuple_of(Draw, types.boolean, vector),
+        state,
+        work,
+        types.boolean,
+        numba.typeof(np.random.default_rng(0)),
+    )
+
+
+SIGNATURE = _signature()
+
+
+class CompiledKernel(NamedTuple):
+    """K_t with one way to move the continuous elements, as the compiled loops see it."""
+
+    transition: CalledByAddress
+    """``(target, parameters, beta, draw, state, work, reverse, rng) -> Move``."""
+    needs_gradient: bool
+    target_acceptance: float
+    """That a pilot adapts the step size to."""
+    largest_step_size: float
+    """Beyond which a longer step changes nothing."""
+
+
+TRANSITIONS = {
+    "nuts": CompiledKernel(CalledByAddress(nuts_transition, SIGNATURE), True, 0.8, np.inf),
+    # A step longer than the trajectory is cut to it.
+    "hmc": CompiledKernel(CalledByAddress(hmc_transition, SIGNATURE), True, 0.9, TRAJECTORY),
+    "autostep": CompiledKernel(
+        CalledByAddress(autostep_transition, SIGNATURE), True, 0.9, TRAJECTORY
+    ),
+    "metropolis": CompiledKernel(
+        CalledByAddress(metropolis_transition, SIGNATURE), False, 0.3, np.inf
+    ),
+}

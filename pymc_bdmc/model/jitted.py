@@ -10,7 +10,6 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from numba import types
 from pymc.distributions.discrete import Bernoulli, Categorical
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
@@ -25,15 +24,12 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bdmc.compiling import load_numba, njit
+from pymc_bdmc.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import jitted_function
 
 __all__ = ["JittedDensity", "NotJittable"]
-
-_VECTOR = types.float64[::1]
-_SIGNATURE = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
 
 
 class NotJittable(Exception):
@@ -300,8 +296,9 @@ def _as_cfunc(jitted, gradient: bool):
                 log_prior, ell, first, second = jitted(theta, data)
             except Exception:
                 return np.nan, np.nan
-            log_prior_gradient[:] = first
-            log_likelihood_gradient[:] = second
+            for i in range(first.size):  # numba takes seconds to compile assignments of slices
+                log_prior_gradient[i] = first[i]
+                log_likelihood_gradient[i] = second[i]
             return log_prior.item(), ell.item()
 
     else:
@@ -313,7 +310,7 @@ def _as_cfunc(jitted, gradient: bool):
                 return np.nan, np.nan
             return log_prior.item(), ell.item()
 
-    return numba.cfunc(_SIGNATURE)(function)
+    return numba.cfunc(DENSITY)(function)
 
 
 @cache

@@ -21,8 +21,8 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
-from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.reference import no_reference
+from pymc_bdmc.kernels import KERNELS, transition
+from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.progress import ChainProgress
@@ -87,15 +87,20 @@ TABLES = {
 }
 
 
-def log_weights(step, direction, backwards, n_fresh=0, n=1, anneal_run=loops.anneal_run):
+PACKAGE = SimpleNamespace(
+    anneal_run=loops.anneal_run, TRANSITIONS=transition.TRANSITIONS, Target=Target
+)
+
+
+def log_weights(step, direction, backwards, n_fresh=0, n=1, module=PACKAGE):
     """Of N chains from exact starts, with a few prior draws to move to on the way."""
     engine = mixed_engine(step, n)
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    return driver(anneal_run)(
-        engine.target(engine.density.data, no_reference()), KERNELS[step].compiled, tuning, BETAS,
+    return driver(module.anneal_run)(
+        module.Target(*engine.target(engine.density.data)), module.TRANSITIONS[step], tuning, BETAS,
         starts, direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
 
@@ -139,8 +144,8 @@ def test_faults_of_the_kernels_are_exposed():
         ("- tempered(state, beta)))\n    if", "- tempered(state, beta)) ** 0.5)\n    if"),
     )
     for step in KERNELS:
-        forward = log_weights(step, FORWARD, False, n=2, anneal_run=twin.anneal_run)
-        reverse = log_weights(step, REVERSE, True, n=2, anneal_run=twin.anneal_run)
+        forward = log_weights(step, FORWARD, False, n=2, module=twin)
+        reverse = log_weights(step, REVERSE, True, n=2, module=twin)
         assert crooks_scores(SYSTEM, forward, reverse).max() > STANDARD_ERRORS, step
 
 

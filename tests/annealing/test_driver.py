@@ -10,9 +10,7 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
-from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
-from pymc_bdmc.kernels.transition import transition
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Move
 
@@ -100,9 +98,7 @@ def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
     work = make_workspace(theta.size, parameters.metric.scale.size)
     state.theta[:] = theta
     evaluate(target, state)
-    return state.theta, transition(
-        target, kernel, parameters, beta, draw, state, work, reverse, rng
-    )
+    return state.theta, kernel.transition(target, parameters, beta, draw, state, work, reverse, rng)
 
 
 class CompiledSteps:
@@ -125,7 +121,7 @@ class CompiledSteps:
         table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
         theta, move = apply(
-            self.engine.target(self.task.data, no_reference()), self.kernel,
+            self.engine.target(self.task.data), self.kernel,
             Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
             no_draw() if rest or not len(self.draws) else Draw(True, self.draws[place - 1]),
             self.engine.jitted.ravel(point), self.reverse, self.rng,

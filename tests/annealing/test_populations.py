@@ -17,7 +17,6 @@ from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngin
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.estimators import bar, certified_bounds, histogram
 from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction
@@ -34,14 +33,13 @@ from tests.mutants import LOOPS, compile_kernels
 FORWARD, REVERSE = Direction
 RUNS = 100_000
 BETAS = np.array([0.0, 0.15, 0.5, 1.0])
-SCAN = ("from pymc_bdmc.kernels.transition import", "from tests.annealing.scan import")
 
 
 class Enumerable:
     """Two coupled discrete variables, which Metropolis moves one after the other."""
 
     p_b, p_c, y, sd = [0.7, 0.3], [0.4, 0.3, 0.2, 0.1], 3.5, 0.8
-    kernel, width = "metropolis", 0
+    kernel, width, reference = "metropolis", 0, None
 
     def __init__(self):
         with pm.Model() as model:
@@ -75,7 +73,7 @@ class Transformed:
     """A Gamma rate on the log scale with a Poisson count: the evidence is negative binomial."""
 
     a, b, y = 2.0, 0.5, 9
-    kernel, width = "hmc", 1
+    kernel, width, reference = "hmc", 1, None
 
     def __init__(self):
         with pm.Model() as model:
@@ -106,10 +104,9 @@ def engine(system):
 
 
 @cache
-def compiled_run(system, *twin):
+def compiled_run(*twin):
     """`anneal_run`, with a fault in it or without."""
-    small = [SCAN] if system.kernel == "metropolis" else []
-    return compile_kernels(*small, *twin, modules=LOOPS).anneal_run
+    return compile_kernels(*twin, modules=LOOPS).anneal_run
 
 
 @cache
@@ -123,8 +120,8 @@ def log_weights(system, direction, particles, *twin, reversal=True):
                   np.ones((2, m)))  # fmt: skip
     tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
     compiled = engine(system)
-    return driver(compiled_run(system, *twin))(
-        compiled.target(compiled.density.data, no_reference()), KERNELS[system.kernel].compiled,
+    return driver(compiled_run(*twin))(
+        compiled.target(compiled.density.data, system.reference), KERNELS[system.kernel].compiled,
         tuning, BETAS, starts, direction is REVERSE, direction is REVERSE and reversal,
         np.empty((RUNS, 0, starts.shape[2])), rng,
     )  # fmt: skip

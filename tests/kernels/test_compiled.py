@@ -14,7 +14,16 @@ from numba import types
 from scipy import stats
 from scipy.special import gammaln, softmax
 
-from pymc_bdmc.kernels import autostep, discrete, hmc, metropolis, nuts, prior_move, state
+from pymc_bdmc.kernels import (
+    KERNELS,
+    autostep,
+    discrete,
+    hmc,
+    metropolis,
+    nuts,
+    prior_move,
+    state,
+)
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -263,3 +272,11 @@ def test_discrete_moves_leave_the_tempered_density_invariant(backwards):
 )
 def test_broken_discrete_moves_are_exposed(mutation):
     assert discrete_p_values(compile_kernels(mutation), False).min() < ALPHA / len(BETAS)
+
+
+def test_a_kernel_compiles_its_own_moves_only():
+    """And each of them once: numba would make another copy for every constant that is handed on."""
+    twin = compile_kernels()
+    assert twin.TRANSITIONS["metropolis"].transition.__wrapper_address__()
+    found = {name: len(getattr(twin, name).signatures) for name in ("discrete_scan", *KERNELS)}
+    assert found == dict.fromkeys(KERNELS, 0) | {"discrete_scan": 1, "metropolis": 1}

@@ -12,12 +12,12 @@ from pymc_bdmc.kernels.state import (
     Parameters,
     Workspace,
     copy,
+    copy_vector,
     evaluate,
     is_legal,
     make_state,
     make_workspace,
 )
-from pymc_bdmc.kernels.transition import transition
 
 __all__ = [
     "FINISHED",
@@ -189,7 +189,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     """
     last, gradients = plan.betas.size - 1, 0
     state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
-    state.theta[:] = theta
+    copy_vector(theta, state.theta)
     evaluate(target, state)
     total = plan.burn_in + last
     arrival, status = last, FINISHED
@@ -199,9 +199,8 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
             arrival = min(total - k, last)
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
-            move = transition(
-                target, kernel, parameters, plan.betas[t], draw, state, memory.work,
-                plan.reversal, rng,
+            move = kernel.transition(
+                target, parameters, plan.betas[t], draw, state, memory.work, plan.reversal, rng,
             )  # fmt: skip
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
@@ -209,14 +208,14 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
         record.path[arrival] = record.highest[arrival] = state.terms[1]
         if row > 0 and k >= plan.burn_in and arrival < last and plan.places[arrival + 1]:
             row -= 1
-            kept[row] = state.theta
+            copy_vector(state.theta, kept[row])
         if not is_legal(state):
             status = NOT_A_NUMBER
         elif stop[0]:
             status = STOPPED
         if status != FINISHED:
             break
-    theta[:] = state.theta
+    copy_vector(state.theta, theta)
     return gradients, status, arrival
 
 
@@ -237,11 +236,11 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
     spare = [make_state(size, memory.scale.size) for _ in range(n if n > 1 else 0)]
     ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
     for i in range(n):
-        members[i].theta[:] = thetas[i]
+        copy_vector(thetas[i], members[i].theta)
         evaluate(target, members[i])
         ells[i] = members[i].terms[1]
         if not is_legal(members[i]):
-            thetas[0] = thetas[i]
+            copy_vector(thetas[i], thetas[0])
             return n, gradients, NOT_A_NUMBER, 0
     record.path[0] = mean_of(weights, ells)
     for t in range(1, plan.betas.size):
@@ -253,7 +252,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         if record.resampled[t]:
             ancestors = resample(weights, plan.reverse, rng)
             if plan.reverse and np.sum(ancestors == 0) > 1:
-                members[0].theta[:] = kept[row]
+                copy_vector(kept[row], members[0].theta)
                 evaluate(target, members[0])
                 gradients += 1
             for i in range(first, n):
@@ -270,8 +269,8 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             ells[0] = record.path[t]
         for i in range(first, n):
             state = members[i]
-            move = transition(
-                target, kernel, parameters, plan.betas[t], draw, state, memory.work, False, rng,
+            move = kernel.transition(
+                target, parameters, plan.betas[t], draw, state, memory.work, False, rng,
             )  # fmt: skip
             discrete += move.acceptance[0]
             continuous += move.acceptance[1]
@@ -279,15 +278,25 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             gradients += move.gradient_evaluations
             ells[i] = state.terms[1]
             if not is_legal(state):
-                thetas[0] = state.theta
+                copy_vector(state.theta, thetas[0])
                 return n, gradients, NOT_A_NUMBER, t
             if stop[0]:
                 return n, gradients, STOPPED, t
         record.acceptance[t, 0], record.acceptance[t, 1] = discrete / n, continuous / n
         record.path[t] = mean_of(weights, ells)
     for i in range(first, n):
-        thetas[i] = members[i].theta
-    return np.unique(roots[weights > 0.0]).size, gradients, FINISHED, plan.betas.size - 1
+        copy_vector(members[i].theta, thetas[i])
+    return count(roots, weights), gradients, FINISHED, plan.betas.size - 1
+
+
+@njit(nogil=True, cache=True)
+def count(roots, weights):
+    """Number of different roots of particles that have a weight."""
+    alive = np.zeros(roots.size, np.bool_)
+    for i in range(roots.size):
+        if weights[i] > 0.0:
+            alive[roots[i]] = True
+    return np.sum(alive)
 
 
 @njit(nogil=True, cache=True)
@@ -309,7 +318,7 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     part = 1 if metric.scale.size else 0  # the step size decides about the continuous elements
     members = [make_state(population.shape[1], metric.scale.size) for _ in range(n_members)]
     for j in range(n_members):
-        members[j].theta[:] = population[j]
+        copy_vector(population[j], members[j].theta)
         evaluate(target, members[j])
     work = make_workspace(population.shape[1], metric.scale.size)
     nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
@@ -320,13 +329,13 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
         present = Parameters(metric, np.exp(log_step), widths)
         for j in range(n_members):
             state = members[j]
-            move = transition(target, kernel, present, beta, nothing, state, work, False, rng)
+            move = kernel.transition(target, present, beta, nothing, state, work, False, rng)
             total += move.acceptance[part]
             gradients += move.gradient_evaluations
             trace.ells[k, j] = state.terms[1]
-            trace.thetas[k, j] = state.theta
-            trace.gradients[0, k, j] = state.log_prior_gradient
-            trace.gradients[1, k, j] = state.log_likelihood_gradient
+            copy_vector(state.theta, trace.thetas[k, j])
+            copy_vector(state.log_prior_gradient, trace.gradients[0, k, j])
+            copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
         if stop[0]:
             break
         log_step = min(log_step + total / n_members - kernel.target_acceptance, largest)
@@ -335,7 +344,7 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
             late_acceptance += total / n_members
             n_late += 1
     for j in range(n_members):
-        population[j] = members[j].theta
+        copy_vector(members[j].theta, population[j])
     return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
 
 
@@ -348,11 +357,11 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
     state = make_state(thetas.shape[1], table.scales.shape[1])
     work, nothing = make_workspace(thetas.shape[1], table.scales.shape[1]), no_draw()
     for j in range(betas.size):
-        state.theta[:] = thetas[j]
+        copy_vector(thetas[j], state.theta)
         evaluate(target, state)
         if betas[j] > 0.0:
             metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
             parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
-            transition(target, kernel, parameters, betas[j], nothing, state, work, False, rng)
-        thetas[j] = state.theta
-        terms[j] = state.terms
+            kernel.transition(target, parameters, betas[j], nothing, state, work, False, rng)
+        copy_vector(state.theta, thetas[j])
+        copy_vector(state.terms, terms[j])
