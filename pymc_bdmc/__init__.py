@@ -7,6 +7,7 @@ model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`
 import pymc as _pymc
 
 from pymc_bdmc import estimators, lattice, rbm, schedules, testsystems
+from pymc_bdmc.annealing.paths import FittedPath, PriorPath, ReferencePath
 from pymc_bdmc.model.simulation import FromHyperparameters, FromPrior, Given
 from pymc_bdmc.plots import (
     plot_convergence,
@@ -28,9 +29,12 @@ from pymc_bdmc.tempering.sampler import temper
 from pymc_bdmc.version import VERSION
 
 __all__ = [
+    "FittedPath",
     "FromHyperparameters",
     "FromPrior",
     "Given",
+    "PriorPath",
+    "ReferencePath",
     "Schedule",
     "certified",
     "diagnose",

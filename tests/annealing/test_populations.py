@@ -115,15 +115,21 @@ def log_weights(system, direction, particles, *twin, reversal=True):
     starts = system.prior(rng, RUNS, particles)
     if direction is REVERSE:
         starts[:, 0] = system.posterior(rng, RUNS)
-    n, m = (system.width, 2 - 2 * system.width)
+    return short_runs(system, direction, starts, system.reference, rng, *twin, reversal=reversal)
+
+
+def short_runs(system, direction, starts, reference, rng, *twin, reversal=True):
+    """Log weights of runs from these starts."""
+    n = system.width
+    m = starts.shape[2] - n
     table = Table(np.full(2, 0.6), np.ones((2, n)), np.zeros((2, 0, n)), np.zeros((2, 0)),
                   np.ones((2, m)))  # fmt: skip
     tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
     compiled = engine(system)
     return driver(compiled_run(*twin))(
-        compiled.target(compiled.density.data, system.reference), KERNELS[system.kernel].compiled,
+        compiled.target(compiled.density.data, reference), KERNELS[system.kernel].compiled,
         tuning, BETAS, starts, direction is REVERSE, direction is REVERSE and reversal,
-        np.empty((RUNS, 0, starts.shape[2])), rng,
+        np.empty((len(starts), 0, starts.shape[2])), rng,
     )  # fmt: skip
 
 

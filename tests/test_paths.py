@@ -1,0 +1,137 @@
+"""Which path a call takes, what it finds there, and what is refused."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.annealing import tuning
+from tests.models import SIGMAS, conjugate_regression
+
+QUICK = dict(simulate=None, random_seed=3, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return conjugate_regression(d=5, n=40)
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """Far apart in ten dimensions, and equal; the evidence is known."""
+    sd, apart = 0.3, 4.0 / np.sqrt(10)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 5, shape=10)
+        modes = [-0.5 * pm.math.sum((x - at) ** 2) / sd**2 for at in (-apart, apart)]
+        pm.Potential("modes", pm.math.logaddexp(*modes) - np.log(2))
+    variance = 25 + sd**2
+    return model, 5 * np.log(sd**2 / variance) - 8 / variance
+
+
+def distance(dt, log_ml):
+    """From the known answer, in stated errors."""
+    row = bdmc.evidence(dt).iloc[0]
+    assert row["valid"]
+    return abs(row["value"] - log_ml) / row["error"]
+
+
+def test_a_regression_takes_the_fitted_path(regression):
+    model, log_ml = regression
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "fitted"
+    assert dt.attrs["path_reason"].startswith("Λ² is ")
+    assert distance(dt, log_ml) < SIGMAS
+    prior = pm.sample_bdmc(model, path="prior", **QUICK)
+    assert prior.attrs["path"] == "prior"
+    assert distance(prior, log_ml) < SIGMAS
+    assert dt["real"]["thermodynamic_length"] < prior["real"]["thermodynamic_length"] / 3
+
+
+def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
+    """The pilot of this seed finds one of the modes; the twin does not ask the scouts."""
+    model, log_ml = two_modes
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "prior"
+    assert "a fit misses" in dt.attrs["path_reason"]
+    assert distance(dt, log_ml) < SIGMAS
+    monkeypatch.setattr(tuning, "MAX_SURPLUS", np.inf)
+    twin = pm.sample_bdmc(model, **QUICK)
+    assert twin.attrs["path"] == "fitted"
+    assert distance(twin, log_ml) > SIGMAS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_both_modes_are_found_by_default(two_modes, seed):
+    model, log_ml = two_modes
+    dt = pm.sample_bdmc(model, **QUICK | {"random_seed": seed})
+    assert distance(dt, log_ml) < SIGMAS
+
+
+def test_a_reference_of_the_callers(regression):
+    model, log_ml = regression
+    path = bdmc.ReferencePath({"beta": np.zeros(5)}, {"beta": np.ones(5)}, degrees_of_freedom=5)
+    dt = pm.sample_bdmc(model, path=path, **QUICK)
+    assert dt.attrs["path"] == "reference"
+    assert distance(dt, log_ml) < SIGMAS
+
+
+def test_pilots_on_simulated_data_do_not_see_their_parameters():
+    """Other parameters for the same data, the same forward runs on the fitted path."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, 10), observed=0.3)
+    options = QUICK | dict(path="fitted", chains=3, temperatures=5, real_data=False)
+    pairs = [bdmc.Given({"x": x}, {"y": 1.0}, exact=True) for x in (0.5, 1.5)]
+    one, other = (pm.sample_bdmc(model, **options | {"simulate": pair}) for pair in pairs)
+    assert one["forward"].equals(other["forward"])
+    assert not one["reverse"]["log_weight"].equals(other["reverse"]["log_weight"])
+
+
+def test_data_sets_go_the_same_way(regression):
+    """Forward and reverse runs close to within noise on a path that was fitted for each."""
+    model, _ = regression
+    dt = pm.sample_bdmc(model, **QUICK | {"simulate": bdmc.FromPrior(datasets=3)})
+    assert dt.attrs["path"] == "fitted"
+    assert dt.attrs["upper_bound"] == "exact"
+    gap = bdmc.summary(dt).loc[("simulated", "jeffreys bound")]
+    assert abs(gap["value"]) < 0.1 + SIGMAS * gap["error"]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x") + pm.Bernoulli("b", 0.5), observed=0.3)
+    return model
+
+
+def test_without_a_reference_the_path_is_from_the_prior(mixed):
+    options = QUICK | dict(chains=2, temperatures=3)
+    dt = pm.sample_bdmc(mixed, **options)
+    assert dt.attrs["path"] == "prior"
+    assert "no density for the discrete b" in dt.attrs["path_reason"]
+
+
+BAD = [
+    ("spline", "path: 'spline' is none of 'prior', 'fitted'"),
+    (bdmc.ReferencePath({"x": 0}, {"x": 1, "z": 1}), r"scale: must give \['x'\]"),
+    (bdmc.ReferencePath({}, {"x": 1}), r"location: must give \['x'\]"),
+    (bdmc.ReferencePath({"x": [0, 1]}, {"x": 1}), r"location: x must be finite and of shape \(\)"),
+    (bdmc.ReferencePath({"x": 0}, {"x": 0}), "scale: must be positive"),
+]
+
+
+@pytest.mark.parametrize(("path", "message"), BAD)
+def test_bad_paths_are_refused(path, message):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=0.3)
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(model, path=path, **QUICK)
+
+
+def test_paths_that_a_model_or_a_step_method_does_not_have(mixed, regression):
+    with pytest.raises(ValueError, match="path: 'fitted' is not possible here.*discrete b"):
+        pm.sample_bdmc(mixed, path="fitted", **QUICK)
+    with pytest.raises(ValueError, match="path: 'fitted' is not possible here.*step methods"):
+        pm.sample_bdmc(regression[0], path="fitted", step=pm.Metropolis, temperatures=5, **QUICK)
+    with pytest.raises(ValueError, match="degrees_of_freedom: must be a positive number"):
+        bdmc.FittedPath(degrees_of_freedom=0)
