@@ -94,25 +94,37 @@ def sample_bdmc(
 ) -> xr.DataTree:
     r"""Sandwich the log marginal likelihood and bound a sampler's divergence from the posterior.
 
-    Chains are annealed along f_β(θ) = p(θ) p(y|θ)^β: forward from the prior on simulated data
-    y\*, in reverse from a sample θ\* of the posterior given y\*, and forward on the real data.
-    Forward log weights bound log p(y) from below and reverse ones from above, in expectation;
-    their gap bounds the Jeffreys divergence between the last states of the forward chains and
-    the posterior (bidirectional Monte Carlo; BREAD).
+    Runs of several particles are annealed along a path of densities, f_β(θ) = p(θ) p(y|θ)^β or one
+    from a fitted reference: forward from its start on simulated data y\*, in reverse from a sample
+    θ\* of the posterior given y\*, and forward on the real data. Forward log weights bound log p(y)
+    from below and reverse ones from above, in expectation; their gap bounds the Jeffreys divergence
+    between a last particle of the forward runs and the posterior (bidirectional Monte Carlo;
+    BREAD).
 
     Parameters
     ----------
     model : pymc.Model, optional
         Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
-    chains : int, default 64
+    chains : int, default 16
         Independent runs per direction and data set, at least 2.
-    particles : int, default 1
+    particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
-        behind. A run of one particle is a chain of annealed importance sampling.
-    temperatures : int or array_like of shape (T + 1,), default 1000
-        T, the number of transitions of a chain, or the inverse temperatures themselves.
-    schedule : {"sigmoid", "linear", "power", "cubic", "adaptive"} or Schedule, default "sigmoid"
+        behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
+        1 with PyMC's step methods.
+    temperatures : int or array_like of shape (T + 1,), optional
+        T, the number of transitions of a particle, or the inverse temperatures themselves.
+        Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
+        well as can be, by the thermodynamic length that pilots measure; within 100 (from a
+        reference 30) and 2000.
+    path : {"prior", "fitted"} or Path, optional
+        Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
+        at a distribution near the posterior that the pilot finds; the way is far shorter, but a
+        mode that the pilot missed stays missed. `ReferencePath`: at one of your own. Default: the
+        fitted one where it is shorter and misses nothing that pilots and a few runs from the prior
+        saw, else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers
+        as BREAD does, pass ``"prior"``; their step methods have no other.
+    schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
         length, from the pilot. A `Schedule` brings its own temperatures.
     step : {"hmc", "autostep", "nuts", "metropolis"}, step method class, sequence of them, or None
@@ -125,8 +137,9 @@ def sample_bdmc(
         for ``"autostep"``.
     simulate : {"hyperparameters", "prior"}, Simulation or None
         Where y\* comes from: a name, or the object that carries its options.
-        ``"hyperparameters"``, `FromHyperparameters`: fit the real data, hold the hyperparameters
-        at what was found, simulate the rest; y\* resembles the data, θ\* is burned in.
+        ``"hyperparameters"``, `FromHyperparameters`: hold the scalar hyperparameters at a draw from
+        a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
+        Without such hyperparameters it is the same as ``"prior"``.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
         `Given`: your own point and data. None: no simulated data, the lower bound on the real
         data alone.

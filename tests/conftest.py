@@ -30,11 +30,14 @@ def reference_data() -> Path:
 
 @pytest.fixture(scope="session")
 def schools_result():
-    """Forward and reverse on two data sets, and forward on the real data."""
+    """Chains forward and reverse on two data sets, and forward on the real data."""
     return pm.sample_bdmc(
         eight_schools(centred=False),
         chains=8,
+        particles=1,
         temperatures=30,
+        path="prior",
+        schedule="sigmoid",
         simulate=bdmc.FromPrior(datasets=2),
         random_seed=1,
         cores=1,

@@ -129,9 +129,9 @@ def test_bad_paths_are_refused(path, message):
 
 
 def test_paths_that_a_model_or_a_step_method_does_not_have(mixed, regression):
-    with pytest.raises(ValueError, match="path: 'fitted' is not possible here.*discrete b"):
+    with pytest.raises(ValueError, match=r"'fitted' is not possible here.*discrete b"):
         pm.sample_bdmc(mixed, path="fitted", **QUICK)
-    with pytest.raises(ValueError, match="path: 'fitted' is not possible here.*step methods"):
+    with pytest.raises(ValueError, match=r"'fitted' is not possible here.*step methods"):
         pm.sample_bdmc(regression[0], path="fitted", step=pm.Metropolis, temperatures=5, **QUICK)
     with pytest.raises(ValueError, match="degrees_of_freedom: must be a positive number"):
         bdmc.FittedPath(degrees_of_freedom=0)

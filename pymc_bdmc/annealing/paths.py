@@ -112,7 +112,7 @@ class FittedPath(Path):
 
     def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
         """What the pilot fitted."""
-        fit = tuning.fit
+        fit = cast(Reference, tuning.fit)
         return make_reference(fit.location, fit.metric, self.degrees_of_freedom)
 
 

@@ -36,6 +36,8 @@ def plot_hysteresis(
 ) -> PlotCollection:
     """Mean ℓ of the chains along β, forward and reverse.
 
+    On a path from a reference r, that of log p(θ) + ℓ(θ) − log r(θ), which is in ℓ's place there.
+
     Where the directions disagree the kernels do not keep up with the path. Against β the area
     between the curves is the gap of the sandwich, up to the discretisation.
 
@@ -98,7 +100,9 @@ def plot_hysteresis(
         canvas.draw("critical", vline, _named(lines), color="gray", linestyle="C1")
     canvas.draw("ylim", limit_y, _named(_shown_range(paths)))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="mean log likelihood (nats)")
+    from_prior = all(each.attrs.get("path", "prior") == "prior" for each in panels(dt).values())
+    mean = "mean log likelihood" if from_prior else "mean log posterior over reference"
+    canvas.draw("ylabel", labelled_y, canvas.panel, text=f"{mean} (nats)")
     return canvas.finish()
 
 

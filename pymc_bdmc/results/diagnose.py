@@ -217,7 +217,8 @@ def _finer_start(dt: xr.DataTree) -> str:
         else 'take smaller first steps, schedule="adaptive"'
     )
     other = _more_particles(dt) if _has_particles(dt) else "a prior with lighter tails"
-    return f"chains that the prior started in the far tail: {finer}, or {other}."
+    start = "prior" if dt.attrs.get("path", "prior") == "prior" else "reference"
+    return f"chains that the {start} started in the far tail: {finer}, or {other}."
 
 
 def _lighter_tails(dt: xr.DataTree) -> str:

@@ -43,8 +43,8 @@ class PathTuning:
         Cost of the pilot.
     reference : Reference or None
         Where the path starts, if not at the prior.
-    fit : Reference
-        To what the pilot saw of the posterior's continuous part.
+    fit : Reference or None
+        To what the pilot saw of the posterior, if all elements are continuous.
     rhat : float
         Largest R̂ of the members in the last stage.
     last_log_likelihood : ndarray of shape (S,)
@@ -62,7 +62,7 @@ class PathTuning:
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
     reference: Reference | None
-    fit: Reference
+    fit: Reference | None
     rhat: float
     last_log_likelihood: np.ndarray
     accepted_draws: int = 1
@@ -168,6 +168,7 @@ def pilot(
         stages.append((beta, Parameters(metric, step_size, widths), acceptance))
         path.add(beta, samples_ells)
     betas, parameters, accepted = zip(*stages, strict=True)
+    is_real = n == thetas.shape[1]
     return PathTuning(
         np.array(betas),
         _table(parameters),
@@ -177,7 +178,7 @@ def pilot(
         ells,
         n_gradients,
         reference,
-        fit_reference(samples[:, :n], gradients.sum(axis=0).reshape(-1, n)),
+        fit_reference(samples, gradients.sum(axis=0).reshape(samples.shape)) if is_real else None,
         _rhat(trace),
         samples_ells,
     )
@@ -189,7 +190,8 @@ def _rhat(trace: Trace) -> float:
     within = values.var(axis=0, ddof=1).mean(axis=0)
     between = values.mean(axis=0).var(axis=0, ddof=1)
     n = len(values)
-    return float(np.sqrt(np.max((n - 1) / n + between / within)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # what nowhere moves says nothing
+        return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
 
 
 def _table(parameters: Sequence[Parameters]) -> Table:
