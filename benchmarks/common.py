@@ -58,12 +58,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def publish(title: str, *parts: str) -> None:
+def publish(title: str, *parts: str, page: Path = PAGE) -> None:
     """Print a section; with ``--docs`` put it in the place of the one of that title on the page."""
     section = "\n\n".join([f"## {title}", *parts]) + "\n"
     print(section)
     if "--docs" in sys.argv:
-        head, *sections = PAGE.read_text().split("\n## ")
+        head, *sections = page.read_text().split("\n## ")
         found = {each.split("\n", 1)[0]: each.rstrip("\n") + "\n" for each in sections}
         found[title] = section.removeprefix("## ")
-        PAGE.write_text("\n## ".join([head.rstrip("\n") + "\n", *found.values()]))
+        page.write_text("\n## ".join([head.rstrip("\n") + "\n", *found.values()]))

@@ -1,22 +1,36 @@
-"""What several particles a run are worth, at equal cost and until the gap is below one nat.
+"""What several particles a run are worth, at fixed cost and until the gap is below one nat.
 
-Run as ``python benchmarks/particles.py``; some fifteen minutes.
+Run as ``python benchmarks/particles.py [--docs]``; some fifteen minutes. With ``--docs`` tables and
+picture go to docs/particles.md.
 """
 
 import logging
 import time
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
-from common import table
+from common import publish, table
 from models import MODELS
 
 import pymc_bdmc as bdmc
 
-BUDGET = 3200
-"""Transitions a run, particles times temperatures."""
+DOCS = Path(__file__).parents[1] / "docs"
 PARTICLES = (1, 4, 16, 64)
-CHAINS, DATASETS = 8, 2
+RUNS, TEMPERATURES = 8, 50
+"""A direction and data set, where a run has the most particles."""
+BUDGET = RUNS * PARTICLES[-1] * TEMPERATURES
+"""Transitions a direction and data set, however they are spent."""
+DATASETS = 4
+SHOWN = [
+    "factorisation 50×25×5",
+    "conjugate regression, d = 100",
+    "linear 1566×5",
+    "mixture of two normals",
+]
+FLOOR = 0.01
+"""Least gap in the picture, nats."""
 SEEDS = (1, 2, 3)
 MAX_TIME = 60.0
 POPULATION = 32
@@ -41,27 +55,83 @@ class CPU(logging.Handler):
 
 def sample(name: str, **options):
     defaults = dict(
-        chains=CHAINS, simulate=bdmc.FromPrior(DATASETS), schedule="adaptive", real_data=False,
-        progressbar=False,
+        chains=RUNS, simulate=bdmc.FromPrior(DATASETS), schedule="adaptive", path="prior",
+        real_data=False, random_seed=1, progressbar=False,
     )  # fmt: skip
     return pm.sample_bdmc(MODELS[name](), **defaults | options)
 
 
-def gap(dt) -> float:
-    """Median over data sets of the difference of the directions' medians, nats."""
+def gaps(dt) -> np.ndarray:
+    """Difference of the directions' medians over runs, by data set, nats."""
     medians = (dt[group]["log_weight"].median("chain") for group in ("reverse", "forward"))
-    return float(np.median(np.subtract(*medians)))
+    return np.subtract(*medians)
 
 
-def at_equal_cost(name: str) -> list[float]:
-    """Gaps by particles, each with the temperatures that the budget leaves; medians over seeds."""
-    return [
-        float(np.median([
-            gap(sample(name, particles=n, temperatures=BUDGET // n, random_seed=seed))
-            for seed in SEEDS
-        ]))
-        for n in PARTICLES
-    ]  # fmt: skip
+def error_of_bar(dt) -> str:
+    """Median over data sets, nats; with a star unless most of them call it valid."""
+    found = bdmc.evidence(dt, "bar")
+    return f"{found['error'].median():.2g}{'' if found['valid'].mean() > 0.5 else '*'}"
+
+
+def at_fixed_cost() -> None:
+    """As many transitions in all for every number of particles."""
+    splits = {
+        "runs": [(RUNS * PARTICLES[-1] // n, TEMPERATURES) for n in PARTICLES],
+        "temperatures": [(RUNS, TEMPERATURES * PARTICLES[-1] // n) for n in PARTICLES],
+    }
+    found, errors = {}, {}
+    for name in SHOWN:
+        for split, sizes in splits.items():
+            results = [
+                sample(name, particles=n, chains=runs, temperatures=temperatures)
+                for n, (runs, temperatures) in zip(PARTICLES, sizes, strict=True)
+            ]
+            found[name, split] = np.array([gaps(dt) for dt in results])
+            errors[name, split] = [error_of_bar(dt) for dt in results]
+    draw(found, splits)
+    head = ["model", "paid with", *(f"N = {n}" for n in PARTICLES)]
+    publish(
+        "Gap at fixed cost",
+        "Made by `python benchmarks/particles.py --docs`, on the path from the prior, with the\n"
+        f"adaptive schedule, on {DATASETS} data sets from the prior. Each gets {BUDGET:,}\n"
+        "transitions a direction. Particles are paid with runs, "
+        f"{RUNS * PARTICLES[-1]}/N of them at T = {TEMPERATURES},\n"
+        f"or with temperatures, {RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N.",
+        "![gap against the number of particles](images/particles.png)",
+        "A point is a data set: the median of the reverse runs less that of the forward runs.\n"
+        "Lines join the medians over data sets. What is negative by noise, or below "
+        f"{FLOOR} nats,\nis drawn there.",
+        "Gap, nats:",
+        table(head, [
+            [*key, *(f"{np.median(each):.2g}" for each in values)] for key, values in found.items()
+        ]),
+        "Error of log ML by BAR from all runs of a data set, nats; a star where BAR itself does\n"
+        "not call it valid on most data sets:",
+        table(head, [[*key, *values] for key, values in errors.items()]),
+        page=DOCS / "particles.md",
+    )  # fmt: skip
+
+
+def draw(found: dict, splits: dict) -> None:
+    """A panel for each way to pay for the particles."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", sharey=True)
+    titles = [
+        f"paid with runs: {RUNS * PARTICLES[-1]}/N at T = {TEMPERATURES}",
+        f"paid with temperatures: {RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N",
+    ]
+    for axes, split, title in zip(panels, splits, titles, strict=True):
+        for i, name in enumerate(SHOWN):
+            values = np.maximum(found[name, split], FLOOR)
+            axes.plot(PARTICLES, values, "o", color=f"C{i}", alpha=0.3, markersize=4)
+            axes.plot(PARTICLES, np.median(values, axis=1), color=f"C{i}", label=name)
+        axes.loglog()
+        axes.set(title=title, xlabel="particles of a run, N")
+        axes.set_xticks(PARTICLES, labels=PARTICLES)
+        axes.minorticks_off()
+    panels[0].plot(PARTICLES, 300 / np.array(PARTICLES), "--", color="grey", label="1/N")
+    panels[0].set_ylabel("gap of a run, nats")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(DOCS / "images" / "particles.png", dpi=100)
 
 
 def to_one_nat(name: str, cpu: CPU, particles: int) -> tuple[float, float, int]:
@@ -76,28 +146,32 @@ def to_one_nat(name: str, cpu: CPU, particles: int) -> tuple[float, float, int]:
     return seconds, gaps, int(temperatures)
 
 
-def main() -> None:
-    logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
-    logger.handlers[:] = [cpu]
-    gaps = {name: at_equal_cost(name) for name in MODELS}
-    print(f"## At equal cost\n\n{BUDGET} transitions a run, {CHAINS} runs a direction on each of")
-    print(f"{DATASETS} data sets from the prior, adaptive schedule. Gap of the medians, nats: the")
-    print(f"median over data sets and over {len(SEEDS)} seeds.\n")
-    head = ["model", *(f"N = {n}, T = {BUDGET // n}" for n in PARTICLES)]
-    print(table(head, [[name, *(f"{v:.3g}" for v in row)] for name, row in gaps.items()]))
-    print(
-        "\n## Time to one nat\n\n`target_gap=1`, from T = 32 on, with the round that confirms it."
-    )
-    print(f"CPU seconds without compilation; medians over {len(SEEDS)} seeds. Two cores,")
-    print(f"`max_time={MAX_TIME:g}`.\n")
+def until_one_nat(cpu: CPU) -> None:
+    """Chains beside populations, rounds until the target."""
     rows = []
     for name in MODELS:
         to_one_nat(name, cpu, POPULATION)  # fills the caches
         one, many = (to_one_nat(name, cpu, n) for n in (1, POPULATION))
         cells = [cell for s, g, t in (one, many) for cell in (f"{s:.2f}", f"{g:.2f}", t)]
         rows.append([name, *cells, f"{many[0] / one[0]:.2f}"])
-    head = ["model", "N = 1: s", "gap", "T", f"N = {POPULATION}: s", "gap", "T", "ratio of s"]
-    print(table(head, rows))
+    publish(
+        "Time to one nat",
+        "Made by `python benchmarks/particles.py --docs`. `target_gap=1` on the path from the\n"
+        "prior, from T = 32 on, with the round that confirms it. CPU seconds without compilation;\n"
+        f"medians over {len(SEEDS)} seeds. Two cores, `max_time={MAX_TIME:g}`.",
+        table(
+            ["model", "N = 1: s", "gap", "T", f"N = {POPULATION}: s", "gap", "T", "ratio of s"],
+            rows,
+        ),
+        page=DOCS / "particles.md",
+    )
+
+
+def main() -> None:
+    logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
+    logger.handlers[:] = [cpu]
+    at_fixed_cost()
+    until_one_nat(cpu)
 
 
 if __name__ == "__main__":

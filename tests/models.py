@@ -2,6 +2,8 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pytensor import wrap_py
 from scipy import integrate, stats
 from scipy.special import betaln, logsumexp
 
@@ -114,3 +116,68 @@ def hard_constraint() -> tuple[pm.Model, float]:
         pm.Normal("y", x, 1.0, observed=0.5)
     log_ml = stats.norm.logpdf(0.5, 0, np.sqrt(2)) + stats.norm.logsf(1, 0.25, np.sqrt(0.5))
     return model, log_ml
+
+
+def gaussian_random_walk() -> tuple[pm.Model, float]:
+    """Thirty correlated steps in the plane, seen with noise: walk and data are jointly normal."""
+    n, noise, covariance, rng = (
+        30,
+        0.5,
+        np.array([[1.0, 0.6], [0.6, 1.0]]),
+        np.random.default_rng(1),
+    )
+    steps = rng.multivariate_normal(np.zeros(2), covariance, size=n, method="cholesky")
+    y = np.cumsum(steps, axis=0) + noise * rng.normal(size=(n, 2))
+    with pm.Model() as model:
+        first = pm.MvNormal.dist(np.zeros(2), covariance)
+        x = pm.MvGaussianRandomWalk("x", np.zeros(2), cov=covariance, init_dist=first, shape=(n, 2))
+        pm.Normal("y", x, noise, observed=y)
+    times = np.arange(1, n + 1)
+    joint = np.kron(np.minimum.outer(times, times), covariance) + noise**2 * np.eye(2 * n)
+    return model, stats.multivariate_normal.logpdf(y.ravel(), np.zeros(2 * n), joint)
+
+
+def stochastic_volatility() -> tuple[pm.Model, float]:
+    """Log variances walk from a start that may be anywhere; log ML by filtering on a grid."""
+    n, step, wide, rng = 100, 0.2, 20.0, np.random.default_rng(2)
+    y = np.exp(0.5 * (step * np.cumsum(rng.normal(size=n)) - 3)) * rng.normal(size=n)
+    with pm.Model() as model:
+        first = pm.Normal.dist(0, wide)
+        log_variance = pm.GaussianRandomWalk("log_variance", 0, step, init_dist=first, shape=n)
+        pm.Normal("y", 0, pm.math.exp(log_variance / 2), observed=y)
+    width = 0.02
+    grid = np.arange(-25, 25, width)  # outside of it y is impossible
+    transition = width * stats.norm.pdf(width * np.arange(-100, 101), 0, step)
+    density, log_ml = stats.norm.pdf(grid, 0, wide), 0.0
+    for t, value in enumerate(y):
+        if t > 0:
+            density = np.convolve(density, transition, mode="same")
+        density = density * stats.norm.pdf(value, 0, np.exp(grid / 2))
+        log_ml += np.log(width * density.sum())
+        density /= width * density.sum()
+    return model, log_ml
+
+
+Y_BLACK_BOX = np.random.default_rng(3).normal(3.0, 0.5, size=40)
+
+
+@wrap_py([pt.dscalar, pt.dscalar], [pt.dscalar])
+def likelihood_in_python(mean, log_sd):
+    """Of normal values; PyTensor can only call it, and has no gradient."""
+    squares = np.sum((Y_BLACK_BOX - mean) ** 2) * np.exp(-2 * log_sd)
+    return np.array(-0.5 * squares - len(Y_BLACK_BOX) * (log_sd + 0.5 * np.log(2 * np.pi)))
+
+
+def black_box() -> tuple[pm.Model, float]:
+    """Mean and log standard deviation by a likelihood in Python; log ML by quadrature."""
+    with pm.Model() as model:
+        mean, log_sd = pm.Normal("mean", 0, 10), pm.Normal("log_sd", 0, 2)
+        pm.Potential("likelihood", likelihood_in_python(mean, log_sd))
+
+    def joint(log_sd, mean):
+        log_likelihood = stats.norm.logpdf(Y_BLACK_BOX, mean, np.exp(log_sd)).sum()
+        return np.exp(
+            log_likelihood + 36 + stats.norm.logpdf(mean, 0, 10) + stats.norm.logpdf(log_sd, 0, 2)
+        )
+
+    return model, np.log(integrate.dblquad(joint, 2, 4, -2, 1, epsabs=0, epsrel=1e-5)[0]) - 36

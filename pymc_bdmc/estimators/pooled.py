@@ -98,7 +98,7 @@ def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledC
 
 def _skewness(values: np.ndarray, probability: np.ndarray) -> float:
     deviation = values - probability @ values
-    variance = probability @ deviation**2
+    scale = (probability @ deviation**2) ** 1.5  # 0 where it underflows
     if np.ptp(values) <= ROUNDING:
         return 0.0
-    return float(abs(probability @ deviation**3) / variance**1.5) if variance > 0 else np.inf
+    return float(abs(probability @ deviation**3) / scale) if scale > 0 else np.inf

@@ -37,6 +37,12 @@ def test_equal_weights_have_no_skewness():
     assert pooled.expansion("reverse") == (0.0, 0.0)
 
 
+def test_directions_a_thousand_nats_apart():
+    """The variance, unlike its power, is above the smallest number."""
+    pooled = pool_chains([-500.0, -501.0], [500.0, 501.0], 0.0)
+    assert pooled.skewness_of_average("forward") == np.inf
+
+
 def test_infinite_weights():
     pooled = pool_chains([-np.inf, 0.0, 0.1], [0.0, np.inf], 0.0)
     assert np.isfinite(pooled.skewness_of_average("forward"))
