@@ -36,6 +36,7 @@ from pymc_bdmc.arguments import (
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.simulation import Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
@@ -219,7 +220,8 @@ def sample_bdmc(
 
     with nothing_to_keep():
         _log.info("Compiling, once per model structure; the first time it takes a while")
-        density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        loan = Loan(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        density = loan.density
         if simulation:
             simulation.check(density)
         engine = make_engine(density, first.betas, step, backend, compile_kwargs)
@@ -280,6 +282,7 @@ def sample_bdmc(
         }
         dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, entropy, attrs)
         warn(dt)
+    loan.give_back()
     return dt
 
 
