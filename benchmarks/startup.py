@@ -14,8 +14,6 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from common import publish, table
-
 REPEATS = 3
 ROOT = Path(__file__).parents[1]
 
