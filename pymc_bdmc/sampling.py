@@ -110,7 +110,6 @@ def sample(
     _check_compilation(backend, compile_kwargs)
 
     with nothing_to_keep():
-        _log.info("Compiling, once per model structure; the first time it takes a while")
         loan = Loan(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
         density = loan.density
         if simulation:

@@ -1,5 +1,6 @@
 """The tempered density as one numba function of flat vectors, compiled once for all of a run."""
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from pickle import UnpicklingError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["JittedDensity", "NotJittable"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 
 class NotJittable(Exception):
@@ -230,6 +233,7 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
     if key not in _cfuncs:
         if len(_cfuncs) == MOST_KEPT:
             del _cfuncs[next(iter(_cfuncs))]  # the oldest
+        _log.info(f"Compiling the log density{' with its gradient' if gradient else ''}")
         _cfuncs[key] = _make_cfunc(graph, gradient, check_bounds)
     return _cfuncs[key]
 

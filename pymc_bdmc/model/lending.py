@@ -71,9 +71,9 @@ class Loan:
         self._model = model
         self._seen = None if compile_kwargs else _fingerprint(model)
         with _lock:
-            seen, density = _kept.pop(model, (None, None))
-        if self._seen is not None and seen == self._seen:
-            self.density = density
+            kept = _kept.pop(model, None)
+        if kept and kept[0] == self._seen:
+            self.density = kept[1]
         else:
             self.density = TemperedDensity(model, compile_kwargs)
 

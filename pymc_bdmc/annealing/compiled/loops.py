@@ -139,7 +139,7 @@ def draw_at(t, plan, nothing):
     return nothing
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="the annealing loop")
 def anneal_run(target, kernel, tuning, plan, rng, stop, record):
     """The loops of `annealing.anneal` for one run; fills the ``record``.
 
@@ -299,7 +299,7 @@ def count(roots, weights):
     return np.sum(alive)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="the pilot")
 def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
