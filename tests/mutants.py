@@ -15,14 +15,15 @@ from pymc_bdmc.kernels import (
     metropolis,
     nuts,
     prior_move,
+    reference,
     resampling,
     state,
     transition,
 )
 
 MODULES = (
-    metric, state, hamiltonian, hmc, autostep, nuts, metropolis, discrete, prior_move, transition,
-    resampling, loops,
+    metric, reference, state, hamiltonian, hmc, autostep, nuts, metropolis, discrete, prior_move,
+    transition, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)
 """The others are then those of the package."""
