@@ -4,28 +4,11 @@ How far is a sampler's posterior from the true one, and how strongly do the data
 model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available.
 """
 
+from importlib import import_module as _import_module
+
 import pymc as _pymc
 
-from pymc_bdmc import estimators, lattice, rbm, schedules, testsystems
-from pymc_bdmc.annealing.paths import FittedPath, PriorPath, ReferencePath
-from pymc_bdmc.model.simulation import FromHyperparameters, FromPrior, Given
-from pymc_bdmc.plots import (
-    plot_convergence,
-    plot_error_analysis,
-    plot_estimators,
-    plot_hysteresis,
-    plot_sandwich,
-    plot_tempering,
-    plot_work,
-)
-from pymc_bdmc.results.certified import certified
-from pymc_bdmc.results.diagnose import diagnose
-from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.expectation import expectation
-from pymc_bdmc.results.summary import summary
-from pymc_bdmc.sampling import sample_bdmc
-from pymc_bdmc.schedules import Schedule
-from pymc_bdmc.tempering.sampler import temper
+from pymc_bdmc.front import sample_bdmc
 from pymc_bdmc.version import VERSION
 
 __all__ = [
@@ -56,6 +39,44 @@ __all__ = [
     "temper",
     "testsystems",
 ]
+
+_HOMES = {
+    "FittedPath": "annealing.paths",
+    "FromHyperparameters": "model.simulation",
+    "FromPrior": "model.simulation",
+    "Given": "model.simulation",
+    "PriorPath": "annealing.paths",
+    "ReferencePath": "annealing.paths",
+    "Schedule": "schedules",
+    "certified": "results.certified",
+    "diagnose": "results.diagnose",
+    "evidence": "results.evidence",
+    "expectation": "results.expectation",
+    "plot_convergence": "plots",
+    "plot_error_analysis": "plots",
+    "plot_estimators": "plots",
+    "plot_hysteresis": "plots",
+    "plot_sandwich": "plots",
+    "plot_tempering": "plots",
+    "plot_work": "plots",
+    "summary": "results.summary",
+    "temper": "tempering.sampler",
+}
+"""Modules of the public names, imported when they are first asked for; other names are modules."""
+
+
+def __getattr__(name: str):
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _import_module(f"{__name__}.{_HOMES.get(name, name)}")
+    found = getattr(module, name) if name in _HOMES else module
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
 
 __version__ = VERSION
 

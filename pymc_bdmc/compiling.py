@@ -27,7 +27,7 @@ DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
 """Signature of every compiled density: what calls one is compiled once for all models."""
 
 
-def njit(*, cache: bool = False, **options) -> Callable:
+def njit(*, cache: bool = False, title: str | None = None, **options) -> Callable:
     """`numba.njit`, whose cache on disk is never stale and never an obstacle.
 
     Numba itself looks at the file of the function only, and keeps what was compiled into it from
@@ -39,6 +39,8 @@ def njit(*, cache: bool = False, **options) -> Callable:
         Whether to keep compiled code on disk, where numba would (see ``NUMBA_CACHE_DIR``), until
         one of its sources changes. If no such place is writable, that is logged, and every process
         compiles anew.
+    title : str, optional
+        Of a function that takes seconds to compile: what is then logged, so that nobody wonders.
     **options
         Passed to `numba.njit`.
 
@@ -56,7 +58,7 @@ def njit(*, cache: bool = False, **options) -> Callable:
         dispatcher = numba.njit(**options)(function)
         if cache:
             try:
-                dispatcher._cache = _Cache(function)  # what `enable_caching` of numba's does
+                dispatcher._cache = _Cache(function, title)  # what `enable_caching` of numba's does
             except (RuntimeError, OSError) as error:
                 _say_that_nothing_is_kept(str(_ROOT))
                 _log.debug(f"{function.__name__}: {error}")
@@ -133,19 +135,24 @@ def load_numba() -> None:
 class _Cache(FunctionCache):
     """Compiled code that is good while its sources stay the same."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, title: str | None = None):
         super().__init__(function)
+        self._title = title
         self._cache_file = IndexDataCacheFile(
             self.cache_path, self._impl.filename_base, _stamp(Path(inspect.getfile(function)))
         )
 
     def load_overload(self, sig, target_context):
-        """As numba's; a file that cannot be read counts as missing."""
+        """As numba's; a file that cannot be read counts as missing. What is missing is logged."""
+        found = None
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception as error:  # unpickling half a file can raise anything
             _log.info(f"A compiled function in {self.cache_path} is made anew: {error!r}")
             self._attempt(self.flush)
+        if found is None and self._title:
+            _log.info(f"Compiling {self._title}; kept for later calls and processes")
+        return found
 
     def save_overload(self, sig, data):
         """As numba's; what cannot be written is compiled again by the next process."""

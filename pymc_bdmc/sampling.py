@@ -1,4 +1,4 @@
-"""The front door: `sample_bdmc` checks, wires, runs and converts."""
+"""What is behind `sample_bdmc`: check, wire, run, convert."""
 
 import logging
 import time
@@ -36,6 +36,7 @@ from pymc_bdmc.arguments import (
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.simulation import Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
@@ -58,7 +59,7 @@ from pymc_bdmc.schedules import (
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.types import Point
 
-__all__ = ["sample_bdmc"]
+__all__ = ["sample"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -72,149 +73,27 @@ _GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
 """Arguments of `pytensor.function` that are not the caller's."""
 
 
-def sample_bdmc(
-    model: pm.Model | None = None,
+def sample(
+    model: pm.Model | None,
     *,
-    chains: int = 16,
-    particles: int | None = None,
-    temperatures: int | ArrayLike | None = None,
-    path: Literal["prior", "fitted"] | Path | None = None,
-    schedule: str | Schedule = "adaptive",
-    step: str | StepFactory | Sequence[StepFactory] | None = None,
-    simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
-    real_data: bool = True,
-    target_gap: float | None = None,
-    max_temperatures: int | None = None,
-    max_time: float | None = None,
-    random_seed: RandomSeed = None,
-    cores: int | None = None,
-    progressbar: bool = True,
-    backend: str | None = None,
-    compile_kwargs: dict | None = None,
+    chains: int,
+    particles: int | None,
+    temperatures: int | ArrayLike | None,
+    path: Literal["prior", "fitted"] | Path | None,
+    schedule: str | Schedule,
+    step: str | StepFactory | Sequence[StepFactory] | None,
+    simulate: Literal["hyperparameters", "prior"] | Simulation | None,
+    real_data: bool,
+    target_gap: float | None,
+    max_temperatures: int | None,
+    max_time: float | None,
+    random_seed: RandomSeed,
+    cores: int | None,
+    progressbar: bool,
+    backend: str | None,
+    compile_kwargs: dict | None,
 ) -> xr.DataTree:
-    r"""Sandwich the log marginal likelihood and bound a sampler's divergence from the posterior.
-
-    Runs of several particles are annealed along a path of densities, f_β(θ) = p(θ) p(y|θ)^β or one
-    from a fitted reference: forward from its start on simulated data y\*, in reverse from a sample
-    θ\* of the posterior given y\*, and forward on the real data. Forward log weights bound log p(y)
-    from below and reverse ones from above, in expectation; their gap bounds the Jeffreys divergence
-    between a last particle of the forward runs and the posterior (bidirectional Monte Carlo;
-    BREAD).
-
-    Parameters
-    ----------
-    model : pymc.Model, optional
-        Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
-    chains : int, default 16
-        Independent runs per direction and data set, at least 2.
-    particles : int, optional
-        States of a run that are annealed together and, where their weights grow uneven, resampled
-        in proportion to them. The gap falls about as their number, and a far prior draw is left
-        behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
-        1 with PyMC's step methods.
-    temperatures : int or array_like of shape (T + 1,), optional
-        T, the number of transitions of a particle, or the inverse temperatures themselves.
-        Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
-        well as can be, by the thermodynamic length that pilots measure; within 100 (from a
-        reference 30) and 2000.
-    path : {"prior", "fitted"} or Path, optional
-        Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
-        at a distribution near the posterior that the pilot finds; the way is far shorter, but a
-        mode that the pilot missed stays missed. `ReferencePath`: at one of your own. Default: the
-        fitted one where it is shorter and misses nothing that pilots and a few runs from the prior
-        saw, else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers
-        as BREAD does, pass ``"prior"``; their step methods have no other.
-    schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
-        How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
-        length, from the pilot. A `Schedule` brings its own temperatures.
-    step : {"hmc", "autostep", "nuts", "metropolis"}, step method class, sequence of them, or None
-        The kernel. A name: compiled moves of the continuous variables, with Metropolis moves of
-        the discrete ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC
-        that halves its step size where the density asks for it, as in a funnel. None: ``"hmc"``.
-        Or PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
-        say; several are assigned by competence. They also run where a model cannot be compiled,
-        or ``backend`` is not numba; then ``pm.HamiltonianMC``, without local step sizes, stands in
-        for ``"autostep"``.
-    simulate : {"hyperparameters", "prior"}, Simulation or None
-        Where y\* comes from: a name, or the object that carries its options.
-        ``"hyperparameters"``, `FromHyperparameters`: hold the scalar hyperparameters at a draw from
-        a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
-        Without such hyperparameters it is the same as ``"prior"``.
-        ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
-        `Given`: your own point and data. None: no simulated data, the lower bound on the real
-        data alone.
-    real_data : bool, default True
-        Whether to anneal forward on the real data too.
-    target_gap : float, optional
-        Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
-        no more than this many nats. That may be due to noise, so the round that meets the target
-        is repeated with new chains, and these are the result, whatever their gap. All rounds are
-        rows of the group ``rounds``, and certified bounds spend their confidence over them.
-    max_temperatures : int, optional
-        Only with ``target_gap``. Largest T of a round, default 1000000. Where a limit comes before
-        the target, the last round is the result.
-    max_time : float, optional
-        Only with ``target_gap``. Seconds; a round that would not fit, together with the one that
-        confirms it, is not begun. The first round is, and so is one that confirms.
-    random_seed : int, sequence of int, SeedSequence or Generator, optional
-        One seed gives one result for any ``cores`` on one machine; to rounding, where the model
-        is compiled for the first time: PyTensor's arithmetic is optimised anew around what its
-        cache holds.
-    cores : int, optional
-        Threads, or processes for PyMC's step methods; never more than there are chains. Default:
-        as many as the machine has, at most 4.
-    progressbar : bool, default True
-        Whether to show progress and the current bounds.
-    backend : {"numba", "c", "jax"}, optional
-        PyTensor backend of the log density; the compiled chains need numba.
-    compile_kwargs : dict, optional
-        Passed to PyTensor when the density and PyMC's step methods are compiled. The compiled
-        chains refuse it, unless it names a mode, which rules them out.
-
-    Returns
-    -------
-    DataTree
-        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``particles`` (weighted
-        last states on the real data), ``posterior`` (draws of equal weight from them, as many as
-        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` and
-        ``observed_data``. Read it with `summary` and the plots.
-
-    Raises
-    ------
-    ValueError
-        For a model or an argument that cannot give a right answer; names it and the remedy.
-    FloatingPointError
-        If a log density is NaN at a state of a chain; names β and the variables.
-    KeyboardInterrupt
-        If Ctrl-C comes before any chain is finished, or is pressed a second time. Else what is
-        finished is the result, with the attribute ``interrupted``: some chains, or the last whole
-        round.
-
-    References
-    ----------
-    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
-    Monte Carlo. Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with
-    bidirectional Monte Carlo.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import pymc_bdmc as bdmc
-    >>> with pm.Model() as model:
-    ...     p = pm.Beta("p", 1, 1)
-    ...     y = pm.Binomial("y", 10, p, observed=7)
-    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate="prior", random_seed=1,
-    ...                     cores=1, progressbar=False)
-    >>> dt["forward"]["log_weight"].sizes
-    Frozen({'dataset': 1, 'chain': 4})
-
-    Options of the simulation stand in its object:
-
-    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate=bdmc.FromPrior(datasets=3),
-    ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
-    >>> dt["simulated"]["y"].dims
-    ('dataset',)
-    """
+    """As `pymc_bdmc.sample_bdmc`, which see."""
     started = time.perf_counter()
     model = pm.modelcontext(model)
     check_model(model)
@@ -231,8 +110,8 @@ def sample_bdmc(
     _check_compilation(backend, compile_kwargs)
 
     with nothing_to_keep():
-        _log.info("Compiling, once per model structure; the first time it takes a while")
-        density = TemperedDensity(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        loan = Loan(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        density = loan.density
         if simulation:
             simulation.check(density)
         engine = make_engine(density, first.betas, step, backend, compile_kwargs)
@@ -293,6 +172,7 @@ def sample_bdmc(
         }
         dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, entropy, attrs)
         warn(dt)
+    loan.give_back()
     return dt
 
 

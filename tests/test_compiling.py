@@ -32,7 +32,7 @@ def rooms(tmp_path, monkeypatch):
     (package / "loop.py").write_text(
         "from pymc_bdmc.compiling import njit\n"
         "from rooms.kernel import step\n"
-        "@njit(cache=True)\n"
+        "@njit(cache=True, title='the loop')\n"
         "def loop(x):\n"
         "    return step(x)\n"
     )
@@ -57,12 +57,16 @@ def hits(function) -> int:
     return sum(function.stats.cache_hits.values())
 
 
-def test_a_cache_is_used_until_a_source_changes(rooms):
+def test_a_cache_is_used_until_a_source_changes(rooms, caplog):
     package, load = rooms
-    assert load()(1) == 2
-    loop = load()
-    assert loop(1) == 2
-    assert hits(loop) == 1
+    with caplog.at_level(logging.INFO, "pymc.bdmc"):
+        assert load()(1) == 2
+        assert "Compiling the loop" in caplog.text
+        caplog.clear()
+        loop = load()
+        assert loop(1) == 2
+        assert hits(loop) == 1
+        assert not caplog.text
     kernel = package / "kernel.py"
     kernel.write_text(kernel.read_text().replace("x + 1", "x + 100"))
     loop = load()

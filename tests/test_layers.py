@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pydoc
+import subprocess
 import sys
 from dataclasses import is_dataclass
 from importlib import import_module, reload
@@ -20,6 +21,7 @@ ROOT = Path(pymc_bdmc.__file__).parent
 # From the top of the package down; what stands on one line may not import from its own line.
 LAYERS = [
     {"__init__"},
+    {"front"},
     {"sampling", "plots"},
     {"lattice", "rbm", "tempering"},
     {"blocks"},
@@ -82,6 +84,35 @@ def test_estimators_and_schedules_need_numpy_and_scipy_only():
                 assert node.module.split(".")[0] in allowed, f"{path}: {node.module}"
             elif isinstance(node, ast.Import):
                 assert all(a.name.split(".")[0] in allowed for a in node.names), path
+
+
+HEAVY = ["arviz_plots", "arviz_stats", "matplotlib", "numba", "scipy.optimize", "scipy.stats"]
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("pymc_bdmc", [*HEAVY, "arviz_base", "scipy.special", "pymc_bdmc.sampling"]),
+        ("pymc_bdmc.sampling", ["arviz_plots", "matplotlib", "scipy.stats"]),
+    ],
+)
+def test_imports_wait_until_something_needs_them(module, absent):
+    """What `import pymc` loads is no matter of ours."""
+    program = (
+        "import sys, pymc; before = set(sys.modules)\n"
+        f"import {module}; print(*sorted(set(sys.modules) - before))"
+    )
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = child.stdout.decode().split()
+    assert module in loaded
+    assert not set(absent) & set(loaded)
+
+
+def test_public_names_are_listed_and_found():
+    assert set(bdmc.__all__) <= set(dir(bdmc))
+    assert bdmc.FromPrior is bdmc.FromPrior
+    with pytest.raises(AttributeError, match="'pymc_bdmc' has no attribute 'no_such_name'"):
+        _ = bdmc.no_such_name
 
 
 # PyMC's own, of whoever asks it for `__all__`, as `help(pm)` does.

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
@@ -168,7 +169,7 @@ def test_hyperparameters_are_printed_and_recorded(caplog):
     caplog.set_level(logging.INFO, logger="pymc")
     fit = {"mu": np.zeros((1, 5)), "tau": np.full((1, 5), 2.0)}
     idata = pm.backends.arviz.dict_to_dataset(fit)
-    tree = bdmc.sampling.xr.DataTree.from_dict({"posterior": idata})
+    tree = xr.DataTree.from_dict({"posterior": idata})
     simulate = bdmc.FromHyperparameters(at="mean", idata=tree)
     dt = pm.sample_bdmc(eight_schools(centred=True), simulate=simulate, random_seed=1, **SMALL)
     assert "Hyperparameters held at a posterior mean: mu, tau" in caplog.text
@@ -241,7 +242,7 @@ def test_an_interruption_after_the_first_chain_keeps_it(monkeypatch):
 
 def test_without_burn_in_the_upper_bound_is_heuristic():
     fit = pm.backends.arviz.dict_to_dataset({"x": np.zeros((1, 5))})
-    idata = bdmc.sampling.xr.DataTree.from_dict({"posterior": fit})
+    idata = xr.DataTree.from_dict({"posterior": fit})
     simulate = bdmc.FromHyperparameters(idata=idata, burn_in=0)
     dt = pm.sample_bdmc(normal_model(), simulate=simulate, random_seed=1, **SMALL)
     assert dt.attrs["upper_bound"] == "heuristic"

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.special import logsumexp, ndtri
 
 from pymc_bdmc.estimators.checks import checked_weights, effective_sample_size
 from pymc_bdmc.estimators.estimate import Estimate
@@ -130,7 +129,7 @@ def error_analysis(
     drift = np.array([a.mean() for a in blocks.values()]) - total
 
     hidden, spread = -relative_variance / (2 * n), np.sqrt(relative_variance / n)
-    z = norm.ppf((1 + probability) / 2)
+    z = ndtri((1 + probability) / 2)
     limits = (float(hidden - z * spread), float(hidden + z * spread))
     curves = np.array([variance, -2 * (drift + hidden), relative_variance / np.maximum(sizes, 1)])
     agreement = _first_agreement(sizes, counts, curves)

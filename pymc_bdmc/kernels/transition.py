@@ -61,25 +61,25 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     return Move((discrete, continuous), diverging, gradients)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="NUTS")
 def nuts_transition(target, parameters, beta, draw, state, work, reverse, rng):
     """`transition` by `nuts`."""
     return transition(nuts, True, target, parameters, beta, draw, state, work, reverse, rng)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="HMC")
 def hmc_transition(target, parameters, beta, draw, state, work, reverse, rng):
     """`transition` by `hmc`."""
     return transition(hmc, True, target, parameters, beta, draw, state, work, reverse, rng)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="AutoStep HMC")
 def autostep_transition(target, parameters, beta, draw, state, work, reverse, rng):
     """`transition` by `autostep`."""
     return transition(autostep, True, target, parameters, beta, draw, state, work, reverse, rng)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="Metropolis")
 def metropolis_transition(target, parameters, beta, draw, state, work, reverse, rng):
     """`transition` by `metropolis`."""
     return transition(metropolis, False, target, parameters, beta, draw, state, work, reverse, rng)

@@ -1,9 +1,10 @@
 """The tempered density as one numba function of flat vectors, compiled once for all of a run."""
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from hashlib import sha256
 from pickle import UnpicklingError
+from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
@@ -15,21 +16,25 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.compiling import DENSITY, load_numba, njit
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.structure import structure
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import jitted_function
 
+if TYPE_CHECKING:
+    from pymc_bdmc.model.tempered import TemperedDensity
+
 __all__ = ["JittedDensity", "NotJittable"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 
 class NotJittable(Exception):
@@ -64,7 +69,7 @@ class JittedDensity:
         If PyTensor's numba linker cannot give such a function.
     """
 
-    def __init__(self, density: TemperedDensity):
+    def __init__(self, density: "TemperedDensity"):
         self._model = density.model
         self._observed = list(density.data)
         sizes = self._model.initial_point()
@@ -153,11 +158,16 @@ class JittedDensity:
             [np.zeros(0)] + [np.asarray(data[name], float).ravel() for name in self._observed]
         )
 
+    @cached_property
+    def _terms(self) -> list[Variable]:
+        """Graphs of log p and ℓ."""
+        return _simplified([self._model.varlogp, self._model.datalogp])
+
     def _graph(self, gradient: bool) -> "_Graph":
         """Log p, ℓ and their gradients as functions of flat inputs."""
         model = self._model
         values = {value.name: value for value in model.value_vars}
-        terms = outputs = _simplified([model.varlogp, model.datalogp])
+        terms = outputs = self._terms
         if gradient:
             wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
             for term in terms:
@@ -213,31 +223,8 @@ class _Graph:
 
     def __init__(self, inputs: list[Variable], outputs: list[Variable]):
         self.inputs, self.outputs = inputs, outputs
-        places = {variable: place for place, variable in enumerate(inputs)}
-
-        def identity(variable):
-            if isinstance(variable, Constant):
-                return _content(variable)
-            return places.get(variable, variable)
-
-        nodes = []
-        for node in io_toposort(inputs, outputs):
-            inner = node.op.fgraph.variables if isinstance(node.op, HasInnerGraph) else ()
-            constants = frozenset(_content(each) for each in inner if isinstance(each, Constant))
-            nodes.append((node.op, constants, *map(identity, node.inputs)))
-            for variable in node.outputs:
-                places[variable] = len(places)
-        types = [variable.type for variable in inputs]
-        self.structure = (*types, *nodes, *map(identity, outputs))
+        self.structure = structure(inputs, outputs)
         """Equal to that of every graph of the same computation."""
-
-
-def _content(constant: Constant) -> tuple:
-    """What tells constants apart; an array that its owner changes later is another one then."""
-    if not isinstance(constant.data, np.ndarray):
-        return (constant.signature(),)
-    digest = sha256(np.ascontiguousarray(constant.data)).digest()
-    return constant.type, constant.data.shape, digest
 
 
 def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
@@ -246,6 +233,7 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
     if key not in _cfuncs:
         if len(_cfuncs) == MOST_KEPT:
             del _cfuncs[next(iter(_cfuncs))]  # the oldest
+        _log.info(f"Compiling the log density{' with its gradient' if gradient else ''}")
         _cfuncs[key] = _make_cfunc(graph, gradient, check_bounds)
     return _cfuncs[key]
 

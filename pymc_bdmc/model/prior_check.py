@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from functools import cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pymc.vartypes import continuous_types
@@ -24,6 +25,11 @@ DRAWS = LEARNING + 512
 MOST_REPEATS = 2
 """Draws that may share a value: in float32 it happens, in float64 practically never."""
 
+_found: WeakKeyDictionary[TemperedDensity, dict[JittedDensity | None, list[str]]] = (
+    WeakKeyDictionary()
+)
+"""Suspicious variables of densities that are alive, since one may be lent to several calls."""
+
 
 def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -> None:
     """Refuse continuous variables that repeat a value; warn where draws and density disagree.
@@ -42,11 +48,14 @@ def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -
     ValueError
         If a continuous variable takes single values with positive probability; names it.
     """
-    rng = np.random.default_rng(0)
-    draws = density.prior.draw_many(DRAWS, rng)
-    for name in repeated_elements(density, draws):
-        raise ValueError(explain_atoms(name, "its prior draws repeat a value"))
-    names = suspicious_variables(density, draws, rng, jitted)
+    found = _found.setdefault(density, {})
+    if jitted not in found:
+        rng = np.random.default_rng(0)
+        draws = density.prior.draw_many(DRAWS, rng)
+        for name in repeated_elements(density, draws):
+            raise ValueError(explain_atoms(name, "its prior draws repeat a value"))
+        found[jitted] = suspicious_variables(density, draws, rng, jitted)
+    names = found[jitted]
     if names:
         _log.warning(
             f"Prior draws of {', '.join(names)} disagree with the log density (false-alarm rate "

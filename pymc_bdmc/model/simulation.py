@@ -151,7 +151,7 @@ class FromPrior(Simulation):
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
     ) -> list[Simulated]:
         """Draws from the joint distribution."""
-        sampler = ForwardSampler(density.model, observed=True)
+        sampler = density.joint()
         return [
             Simulated(*_draw(sampler, density, entropy, place), "exact")
             for place in range(self.datasets)
@@ -240,7 +240,7 @@ class FromHyperparameters(Simulation):
         draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
-        sampler = ForwardSampler(density.model, observed=True, given=names)
+        sampler = density.joint(given=names)
         status: Status = "burned-in" if self.burn_in else "heuristic"
         return [
             Simulated(*_draw(sampler, density, entropy, place, held), status, self.burn_in, names)
@@ -380,7 +380,7 @@ def default_hyperparameters(model: pm.Model) -> list[str]:
 def _check_drawable(density: TemperedDensity) -> None:
     """Refuse models whose data cannot be drawn; names the variable."""
     check_simulable(density.model)
-    sampler = ForwardSampler(density.model, observed=True)
+    sampler = density.joint()
     sampler.seed(np.random.default_rng(0))
     for _ in range(20):  # parameters may leave their domain in some draws only
         sampler.draw()

@@ -16,6 +16,7 @@ from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
+from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.types import Point
 
 __all__ = ["TemperedDensity", "TemperedModel"]
@@ -98,7 +99,7 @@ class TemperedDensity:
     compile_kwargs : mapping
         As given.
     data : dict of str to ndarray
-        The observed data of the original model, by the name of the observed variable.
+        The observed data of the original model, by the name of the observed variable; read-only.
     prior : ForwardSampler
         Draws from the prior of the free variables, given the data where it depends on them.
 
@@ -119,11 +120,31 @@ class TemperedDensity:
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
         self.data = {name: shared.get_value() for name, shared in self.model.observed.items()}
+        for value in self.data.values():
+            value.flags.writeable = False
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
         self.compile_kwargs = compile_kwargs or {}
         self.prior = ForwardSampler(self.model)
+        self._joint: dict[tuple[str, ...], ForwardSampler] = {}
+
+    def joint(self, given: Sequence[str] = ()) -> ForwardSampler:
+        """Draws of all variables, observed ones too, given the values of some free ones."""
+        given = tuple(given)
+        if given not in self._joint:
+            self._joint[given] = ForwardSampler(self.model, observed=True, given=given)
+        return self._joint[given]
+
+    @cached_property
+    def jitted(self) -> JittedDensity:
+        """The density as a numba function; compiled when that is first asked for."""
+        return JittedDensity(self)
+
+    def reset(self) -> None:
+        """Forget what a run leaves: other data, and the terms of its engine."""
+        self.set_data(self.data)
+        vars(self).pop("terms", None)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -260,19 +281,26 @@ class TemperedDensity:
 
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
         """Free variables and Deterministics on the model's own scale, of one point a row."""
+        values = self._constrain(*[points[name] for name in self._names])
+        names = [rv.name for rv in self.model.unobserved_RVs]
+        return dict(zip(names, values, strict=True))
+
+    @cached_property
+    def _constrain(self) -> Callable[..., list[np.ndarray]]:
+        """Of values of the variables, one a row, in the model's order."""
         model = self.model
-        (n,) = {len(rows) for rows in points.values()}
         single = model.replace_rvs_by_values(model.unobserved_RVs)
         rows = {
-            value: pt.tensor(f"{value.name}_rows", dtype=value.dtype, shape=(n, *value.type.shape))
+            value: pt.tensor(
+                f"{value.name}_rows", dtype=value.dtype, shape=(None, *value.type.shape)
+            )
             for value in model.value_vars
         }
+        n = next(iter(rows.values())).shape[0]
         several = [
             many if many.ndim > one.ndim else pt.broadcast_to(many, (n, *many.shape))  # constant
             for one, many in zip(single, vectorize_graph(single, rows), strict=True)
         ]
-        function = compile_graph(
+        return compile_graph(
             list(rows.values()), several, on_unused_input="ignore", mode=INTERPRETED
         )
-        values = function(*[points[name] for name in self._names])
-        return {rv.name: value for rv, value in zip(model.unobserved_RVs, values, strict=True)}

@@ -1,6 +1,6 @@
 """Finished runs as the groups of an ArviZ DataTree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pymc as pm
@@ -234,5 +234,5 @@ def simulated_dataset(
 def observed_dataset(density: TemperedDensity, model: pm.Model) -> xr.Dataset:
     """The real data, as ArviZ keeps them."""
     coords, dims = coords_and_dims_for_inferencedata(model)
-    data: Mapping[str, np.ndarray] = density.data
+    data = {name: value.copy() for name, value in density.data.items()}
     return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)

@@ -22,6 +22,7 @@ from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS, transition
+from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -88,7 +89,10 @@ TABLES = {
 
 
 PACKAGE = SimpleNamespace(
-    anneal_run=loops.anneal_run, TRANSITIONS=transition.TRANSITIONS, Target=Target
+    anneal_run=loops.anneal_run,
+    TRANSITIONS=transition.TRANSITIONS,
+    Target=Target,
+    no_reference=no_reference,
 )
 
 
@@ -100,7 +104,8 @@ def log_weights(step, direction, backwards, n_fresh=0, n=1, module=PACKAGE):
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
     return driver(module.anneal_run)(
-        module.Target(*engine.target(engine.density.data)), module.TRANSITIONS[step], tuning, BETAS,
+        module.Target(*engine.target(engine.density.data)[:-1], module.no_reference()),
+        module.TRANSITIONS[step], tuning, BETAS,
         starts, direction is REVERSE, backwards, fresh, rng,
     )  # fmt: skip
 

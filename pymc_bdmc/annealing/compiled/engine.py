@@ -25,7 +25,6 @@ from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
-from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Population, Run
 
@@ -60,7 +59,7 @@ class CompiledEngine:
 
     def __init__(self, density: TemperedDensity, step: str | None = None):
         self.density = density
-        jitted = self.jitted = JittedDensity(density)
+        jitted = self.jitted = density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
         self._stop = np.zeros(1, dtype=np.uint8)
         self._lock = threading.Lock()

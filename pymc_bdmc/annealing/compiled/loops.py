@@ -139,7 +139,7 @@ def draw_at(t, plan, nothing):
     return nothing
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="the annealing loop")
 def anneal_run(target, kernel, tuning, plan, rng, stop, record):
     """The loops of `annealing.anneal` for one run; fills the ``record``.
 
@@ -179,7 +179,7 @@ def anneal_run(target, kernel, tuning, plan, rng, stop, record):
     return ends, weights, ancestors, gradients, status, arrival
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     """Take θ* down to the prior, in place; keep θ wherever particles may be resampled.
 
@@ -219,7 +219,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     return gradients, status, arrival
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, stop, record):
     """Take all particles from the prior up to β = 1, in place, and resample them on the way.
 
@@ -299,7 +299,7 @@ def count(roots, weights):
     return np.sum(alive)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, title="the pilot")
 def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 

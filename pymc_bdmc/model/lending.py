@@ -1,0 +1,142 @@
+"""Densities of earlier calls, lent to the next one while their model is unchanged."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.logprob.transforms import Transform
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.op import HasInnerGraph, Op
+from pytensor.graph.traversal import graph_inputs, io_toposort
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type import TensorType
+
+from pymc_bdmc.model.structure import content, structure
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["Loan"]
+
+MOST_KEPT = 4
+"""Models whose density is kept, the last ones; each holds a copy of its data."""
+
+_kept: WeakKeyDictionary[pm.Model, tuple[tuple, TemperedDensity]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class Loan:
+    """A density for one call: the one that the last call gave back, if the model is unchanged.
+
+    Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
+    values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
+    variables, names, dims, transforms and values; the same ``check_bounds`` and PyTensor
+    ``floatX``. So new data, a new length, another variable or an array that its owner wrote to give
+    a new density. A model with code of the user's own, such as `pymc.CustomDist` or an operation
+    that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that code
+    refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+
+    A density is lent to one call at a time, since it holds the data that it is evaluated on: a
+    second call at the same time has one of its own.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    compile_kwargs : mapping, optional
+        See `TemperedDensity`.
+
+    Attributes
+    ----------
+    density : TemperedDensity
+        Holding the data of the model.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.lending import Loan
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> first = Loan(model)
+    >>> Loan(model).density is first.density
+    False
+    >>> first.give_back()
+    >>> Loan(model).density is first.density
+    True
+    """
+
+    def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
+        self._model = model
+        self._seen = None if compile_kwargs else _fingerprint(model)
+        with _lock:
+            kept = _kept.pop(model, None)
+        if kept and kept[0] == self._seen:
+            self.density = kept[1]
+        else:
+            self.density = TemperedDensity(model, compile_kwargs)
+
+    def give_back(self) -> None:
+        """Let the next call have the density, as it was lent; not after an error."""
+        if self._seen is None:
+            return
+        self.density.reset()
+        with _lock:
+            _kept[self._model] = self._seen, self.density
+            if len(_kept) > MOST_KEPT:
+                del _kept[next(iter(_kept))]  # the oldest
+
+
+def _fingerprint(model: pm.Model) -> tuple | None:
+    """Everything that a density takes from a model; None where that cannot be compared."""
+    transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
+    named = [*model.basic_RVs, *model.potentials, *model.deterministics]
+    computed = [*named, *map(model.rvs_to_values.get, model.basic_RVs)]
+    computed += model.dim_lengths.values()
+    for rv, transform in zip(model.free_RVs, transforms, strict=True):
+        if transform is not None:
+            computed.append(transform.forward(rv, *rv.owner.inputs))
+    if not all(map(_is_known, [*_operations(computed), *_parts(transforms)])):
+        return None
+    shared = [
+        variable
+        for variable in graph_inputs(computed)
+        if isinstance(variable, SharedVariable) and not isinstance(variable.type, RandomType)
+    ]
+    if not all(isinstance(variable.type, TensorType) for variable in shared):
+        return None
+    return (
+        structure([], computed),
+        tuple(content(pt.constant(variable.get_value(borrow=True))) for variable in shared),
+        tuple(variable.name for variable in named),
+        tuple(map(len, (model.free_RVs, model.observed_RVs, model.potentials))),
+        tuple(transforms),
+        tuple((name, *dims) for name, dims in model.named_vars_to_dims.items()),
+        tuple(model.dim_lengths),
+        model.check_bounds,
+        pytensor.config.floatX,
+    )
+
+
+def _is_known(thing: Op | Transform) -> bool:
+    """Whether what it does is a matter of its attributes, and not of a user's code."""
+    library = type(thing).__module__.split(".")[0]
+    return library in ("pymc", "pytensor") and not isinstance(thing, FromFunctionOp)
+
+
+def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
+    """All operations of a graph, and those that they are made of."""
+    for node in io_toposort([], outputs):
+        yield node.op
+        for part in ("core_op", "scalar_op"):
+            if hasattr(node.op, part):
+                yield getattr(node.op, part)
+        if isinstance(node.op, HasInnerGraph):
+            yield from _operations(node.op.fgraph.outputs)
+
+
+def _parts(transforms: Sequence[Transform | None]) -> Iterator[Transform]:
+    for transform in filter(None, transforms):
+        yield transform
+        yield from _parts(getattr(transform, "transform_list", ()))
