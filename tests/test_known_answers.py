@@ -15,8 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarni
 
 def evidence(model, **options):
     settings = {
-        "chains": 32, "temperatures": 100, "simulate": None, "random_seed": 11, "cores": 1,
-        "progressbar": False,
+        "chains": 32, "particles": 1, "temperatures": 100, "simulate": None, "random_seed": 11,
+        "cores": 1, "progressbar": False,
     }  # fmt: skip
     dt = pm.sample_bdmc(model, **settings | options)
     assert np.isfinite(dt["real"]["log_weight"]).all()
@@ -65,7 +65,7 @@ def test_conjugate_regression(step, temperatures):
 @pytest.mark.parametrize("step", [None, pm.CategoricalGibbsMetropolis, pm.Metropolis])
 def test_discrete_mixture(step):
     model, log_ml = models.discrete_mixture()
-    check(model, log_ml, step=step)
+    check(model, log_ml, step=step, chains=64)
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -123,8 +123,9 @@ def test_the_sandwich_holds_and_centring_diverges(simulate):
     parametrisations apart: four to thirty times as many on ten data sets, so two must hold.
     """
     options = {
-        "chains": 32, "schedule": bdmc.schedules.power(150), "simulate": simulate,
-        "real_data": False, "random_seed": 5, "cores": 1, "progressbar": False,
+        "chains": 32, "particles": 1, "path": "prior", "schedule": bdmc.schedules.power(150),
+        "simulate": simulate, "real_data": False, "random_seed": 5, "cores": 1,
+        "progressbar": False,
     }  # fmt: skip
     divergences = []
     for centred in (True, False):
