@@ -290,7 +290,7 @@ def test_step_methods_run_populations_too():
 
 def sample(model, **options):
     defaults = dict(chains=8, particles=6, temperatures=20, simulate="prior", random_seed=3,
-                    progressbar=False)  # fmt: skip
+                    path="prior", progressbar=False)  # fmt: skip
     return pm.sample_bdmc(model, **defaults | options)
 
 
