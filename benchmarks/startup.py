@@ -47,10 +47,10 @@ class Compilations(event.Listener):
         taken = time.process_time() - began
         if self.open:
             self.open[-1][1] += taken
-        library = e.data["dispatcher"].py_func.__module__.split(".")[0]
-        library = library if library == "pymc_bdmc" else "density"
-        self.seconds[library] = self.seconds.get(library, 0.0) + taken - within
-        self.number[library] = self.number.get(library, 0) + 1
+        module = e.data["dispatcher"].py_func.__module__ or ""
+        part = "ours" if module.startswith("pymc_bdmc.") else "others"
+        self.seconds[part] = self.seconds.get(part, 0.0) + taken - within
+        self.number[part] = self.number.get(part, 0) + 1
 
 event.register("numba:compile", Compilations())
 
@@ -81,7 +81,7 @@ def measured(model: str, caches: str) -> dict:
     }
     child = subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("MODEL", MODELS[model])],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     return json.loads(child.stdout.splitlines()[-1])
 
@@ -111,11 +111,11 @@ def main() -> None:
         found, runs = calls_of(model)
         rows += found
         imports += [run["imports"] for run in runs]
-        for part in ("pymc_bdmc", "density"):
+        for part, name in {"ours": "the package's", "others": "PyTensor's and numba's"}.items():
             of = [(run["number"].get(part, 0), run["seconds"].get(part, 0.0)) for run in runs]
             cold, warm = of[:REPEATS], of[REPEATS:]
             compiled.append(shown([
-                model, "kernels and loops" if part == "pymc_bdmc" else "density and libraries",
+                model, name,
                 *(f"{median(n for n, _ in each)}, {median(s for _, s in each):.1f} s"
                   for each in (cold, warm)),
             ]))  # fmt: skip

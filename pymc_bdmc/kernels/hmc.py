@@ -33,7 +33,7 @@ def draw_trajectory(typical_step_size, rng):
     return n_steps, min(longest, time / n_steps)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def hmc(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`."""
     metric = parameters.metric
