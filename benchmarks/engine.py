@@ -85,8 +85,8 @@ def peak_memory() -> None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts over from what is held now
         before = memory("VmRSS")
         pm.sample_bdmc(
-            MODELS[SCHOOLS](), chains=chains, temperatures=temperatures, simulate=None,
-            random_seed=1, progressbar=False,
+            MODELS[SCHOOLS](), chains=chains, particles=1, temperatures=temperatures, path="prior",
+            simulate=None, random_seed=1, progressbar=False,
         )  # fmt: skip
     print((memory("VmHWM") - before) // 1024)
 

@@ -39,8 +39,9 @@ def measure(name: str) -> tuple[list[str], float, float]:
     found = {}
     for schedule in SCHEDULES:
         dt = pm.sample_bdmc(
-            MODELS[name](), chains=CHAINS, temperatures=TEMPERATURES, schedule=schedule,
-            simulate=bdmc.FromPrior(DATASETS), real_data=False, random_seed=1, progressbar=False,
+            MODELS[name](), chains=CHAINS, particles=1, temperatures=TEMPERATURES, path="prior",
+            schedule=schedule, simulate=bdmc.FromPrior(DATASETS), real_data=False, random_seed=1,
+            progressbar=False,
         )  # fmt: skip
         found[schedule] = dt
     pilot = found["adaptive"]["forward"]["pilot_log_likelihood"].mean("dataset")
