@@ -63,8 +63,8 @@ def sample_bdmc(
     temperatures : int or array_like of shape (T + 1,), optional
         T, the number of transitions of a particle, or the inverse temperatures themselves.
         Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
-        well as can be, by the thermodynamic length that pilots measure; within 100 (from a
-        reference 30) and 2000.
+        well as can be and the schedule is adaptive, by the thermodynamic length that pilots
+        measure; within 100 (from a reference 30) and 2000.
     path : {"prior", "fitted"} or Path, optional
         Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
         at a distribution near the posterior that the pilot finds; the way is far shorter, but a

@@ -135,3 +135,64 @@ def test_paths_that_a_model_or_a_step_method_does_not_have(mixed, regression):
         pm.sample_bdmc(regression[0], path="fitted", step=pm.Metropolis, temperatures=5, **QUICK)
     with pytest.raises(ValueError, match="degrees_of_freedom: must be a positive number"):
         bdmc.FittedPath(degrees_of_freedom=0)
+
+
+def circle():
+    x = pm.VonMises("x", 0, 6)
+    pm.Normal("y", pm.math.cos(x), 2, observed=0.3)
+
+
+def custom():
+    """Its density lacks the constant."""
+    x = pm.CustomDist(
+        "x",
+        logp=lambda value: -0.5 * value**2,
+        random=lambda rng=None, size=None: rng.normal(size=size),
+    )
+    pm.Normal("y", x, 1, observed=0.3)
+
+
+def ruled_out():
+    x = pm.Normal("x")
+    pm.Potential("positive", pm.math.switch(x > 0, -x, -np.inf))
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [(circle, "x lies on a circle"), (custom, "x, a CustomDist"), (ruled_out, "is ruled out")],
+)
+def test_densities_that_are_good_from_the_prior_only(build, reason):
+    with pm.Model() as model:
+        build()
+    dt = pm.sample_bdmc(model, chains=2, temperatures=3, **QUICK)
+    assert dt.attrs["path"] == "prior"
+    assert reason in dt.attrs["path_reason"]
+
+
+def test_log_ml_from_the_prior_and_from_a_fit_must_agree(monkeypatch):
+    """Where nothing else tells that a log density is not normalised."""
+    monkeypatch.setattr("pymc_bdmc.annealing.paths.CustomDistRV", type(None))
+    with pm.Model() as model:
+        x = pm.CustomDist(
+            "x",
+            logp=lambda value: -0.5 * value**2 / 1e4,
+            random=lambda rng=None, size=None: rng.normal(0, 100, size=size),
+        )
+        pm.Normal("y", x, 1, observed=np.ones(10))
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "prior"
+    assert "nats apart" in dt.attrs["path_reason"]
+
+
+def test_draws_of_a_reference_outside_the_prior():
+    """Where log p is −∞ it does not matter that ℓ is no number."""
+    with pm.Model() as model:
+        s = pm.Exponential("s", 0.01, default_transform=None)
+        pm.Normal("y", pm.math.sqrt(s), 1.0, observed=7.0)
+    path = bdmc.ReferencePath({"s": 50.0}, {"s": 40.0})
+    dt = pm.sample_bdmc(model, path=path, **QUICK)
+    grid = np.linspace(0, 400, 400_001)[1:]
+    joint = 0.01 * np.exp(-0.01 * grid - 0.5 * (np.sqrt(grid) - 7) ** 2) / np.sqrt(2 * np.pi)
+    assert distance(dt, np.log(np.trapezoid(joint, grid))) < SIGMAS
+    with pytest.raises(ValueError, match="path: the model is impossible at all of"):
+        pm.sample_bdmc(model, path=bdmc.ReferencePath({"s": -1e3}, {"s": 1.0}), **QUICK)

@@ -7,6 +7,8 @@ from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.logprob.transforms import CircularTransform
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
@@ -124,7 +126,7 @@ class ReferencePath(Path):
     ----------
     location, scale : mapping of str to array_like
         Of every free variable on the unconstrained scale, by its name: of log σ for a positive
-        σ, say. Chosen without a look at θ*; a fit to the real data is not one.
+        σ, say. They may come from a fit to the real data, but not from the θ* of simulated ones.
     degrees_of_freedom : float, default 10
         Of the t distribution.
 
@@ -213,4 +215,9 @@ def no_reference_for(engine: Engine) -> str:
     _, discrete = engine.jitted.names
     if discrete:
         return f"since a reference has no density for the discrete {', '.join(discrete)}"
+    for rv in engine.density.model.free_RVs:
+        if isinstance(engine.density.model.rvs_to_transforms[rv], CircularTransform):
+            return f"since {rv.name} lies on a circle"
+        if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+            return f"since the density of {rv.name}, a CustomDist, need not integrate to 1"
     return ""

@@ -177,6 +177,7 @@ class ThreadPool:
         for i, result, error in _until(self._stop, done, len(tasks)):
             self._unfinished -= 1
             if error is not None:
+                waiting.clear()
                 raise error
             if result is not None:
                 yield i, result

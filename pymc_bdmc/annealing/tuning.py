@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
@@ -46,6 +46,8 @@ WORTHWHILE = 0.5
 """Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
 MAX_SURPLUS = 5.0
 """Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
+MAX_DISAGREEMENT = 2.0
+"""Nats beyond 4 errors between what scouts and the pilot of the fit make of log ML."""
 NOTABLE_WEIGHT = 1e-3
 """Share of all weight that a scout's particle must have to be heard."""
 
@@ -121,7 +123,12 @@ class Preparation:
         references = {
             d: wanted.reference(cast(PathTuning, tuning), engine) for d, tuning in tunings.items()
         }
-        found = self._pilots(data, references)
+        try:
+            found = self._pilots(data, references)
+        except FloatingPointError:
+            if path:
+                raise
+            return tunings, PriorPath(), "log p is no number at some draws from a fit"
         if path:
             return found, path, "as asked for"
         before, after = squared_length(tunings), squared_length(found)
@@ -133,6 +140,10 @@ class Preparation:
             surplus = _surplus(engine, data[d], cast(PathTuning, tuning), scouts[d])
             if surplus > MAX_SURPLUS:
                 reason = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+                return tunings, PriorPath(), reason
+            apart = _disagreement(tuning, scouts[d])
+            if apart > MAX_DISAGREEMENT:
+                reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
                 return tunings, PriorPath(), reason
         return found, wanted, lengths
 
@@ -163,9 +174,13 @@ def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
     """Why not to fit a reference; empty where nothing speaks against it."""
     if reason := no_reference_for(engine):
         return reason
+    if any(tuning.accepted_draws > 1 for tuning in tunings.values()):
+        return "part of the prior is ruled out, and a fit would know nothing of that"
     rhat = max(cast(PathTuning, tuning).rhat for tuning in tunings.values())
     if rhat > MAX_RHAT:
-        return f"the posterior may have several modes: R̂ of the pilot is {rhat:.2g}"
+        return (
+            f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, or it mixes slowly"
+        )
     return ""
 
 
@@ -181,8 +196,22 @@ def _surplus(
         [share * run.weights for share, run in zip(shares, scouts, strict=True)]
     )
     thetas = np.concatenate([engine.jitted.ravel_many(run.ends) for run in scouts])
-    found = engine.log_likelihoods(thetas[weights > NOTABLE_WEIGHT], data, tuning.reference)
+    heard = weights > NOTABLE_WEIGHT
+    if not heard.any():  # no scout came to where the data are possible
+        return np.inf
+    found = engine.log_likelihoods(thetas[heard], data, tuning.reference)
     return float(np.max(found) - np.max(tuning.last_log_likelihood))
+
+
+def _disagreement(tuning: Tuning, scouts: Sequence[Run]) -> float:
+    """Distance of log Ẑ of the scouts from ∫ E_β[g] dβ of the pilot from r, less 4 errors; nats.
+
+    A log p that is not normalised shifts the latter only.
+    """
+    found = np.array([run.log_weight for run in scouts])
+    error = found.std(ddof=1) / np.sqrt(len(found))
+    expected = np.trapezoid(tuning.mean_log_likelihood, tuning.path_betas)
+    return float(abs(logsumexp(found) - np.log(len(found)) - expected) - 4 * error)
 
 
 def squared_length(tunings: Tunings) -> float:

@@ -114,5 +114,8 @@ def refer(reference, state):
         z[i] *= -(dof + n) / (dof + squares) / metric.scale[i]
         state.log_likelihood_gradient[i] -= z[i]
     log_reference = reference.log_constant - 0.5 * (dof + n) * np.log1p(squares / dof)
-    state.terms[1] += state.terms[0] - log_reference
+    if state.terms[0] == -np.inf:  # where ℓ need not be a number
+        state.terms[1] = -np.inf
+    else:
+        state.terms[1] += state.terms[0] - log_reference
     state.terms[0] = log_reference

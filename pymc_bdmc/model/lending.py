@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.logprob.transforms import Transform
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.compile.sharedvalue import SharedVariable
@@ -122,7 +123,8 @@ def _fingerprint(model: pm.Model) -> tuple | None:
 def _is_known(thing: Op | Transform) -> bool:
     """Whether what it does is a matter of its attributes, and not of a user's code."""
     library = type(thing).__module__.split(".")[0]
-    return library in ("pymc", "pytensor") and not isinstance(thing, FromFunctionOp)
+    users = (FromFunctionOp, CustomDistRV, CustomSymbolicDistRV)
+    return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
 def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:

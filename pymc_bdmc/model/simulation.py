@@ -171,7 +171,8 @@ class FromHyperparameters(Simulation):
         Variables held at fitted values. Default: the scalar free variables without random parents.
         Where there are none, everything is drawn from the model, and the start is exact.
     at : {"draw", "mean"}
-        Hold them at a posterior draw, a different one for every data set, or at the mean.
+        Hold them at a posterior draw, a different one for every data set while there are enough,
+        or at the mean.
     idata : DataTree, optional
         Your own fit to the real data. Default: particles of a few forward runs on them.
     burn_in : int, default 100

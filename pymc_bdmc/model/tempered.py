@@ -141,6 +141,10 @@ class TemperedDensity:
         """The density as a numba function; compiled when that is first asked for."""
         return JittedDensity(self)
 
+    def __getstate__(self) -> dict:
+        """Without what is compiled, which another process compiles for itself."""
+        return {name: each for name, each in vars(self).items() if name not in ("jitted", "terms")}
+
     def reset(self) -> None:
         """Forget what a run leaves: other data, and the terms of its engine."""
         self.set_data(self.data)
@@ -202,12 +206,16 @@ class TemperedDensity:
     def __call__(self, point: Point) -> tuple[float, float]:
         """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.
 
+        Where the prior has no mass both are −∞, whatever the model makes of ℓ there.
+
         Raises
         ------
         FloatingPointError
             If either is NaN or +∞; names β and the variables. −∞ is legal.
         """
         log_prior, log_likelihood = map(float, self.terms(*[point[name] for name in self._names]))
+        if log_prior == -np.inf:
+            return log_prior, log_prior
         if not log_prior + log_likelihood < np.inf:
             raise FloatingPointError(self._explain(point))
         return log_prior, log_likelihood
@@ -217,7 +225,7 @@ class TemperedDensity:
         state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
-            f"beta={float(self.model.beta.get_value()):g}, {state}. The prior reaches values "
+            f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values "
             "where the model's arithmetic fails: bound the parameters or use a stabler form."
         )
 

@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -224,3 +225,12 @@ def test_code_of_the_users_own_is_read_anew(build):
         build()
         pm.Normal("y", model["x"], observed=1.0)
     assert lend_and_return(model) is not lend_and_return(model)
+
+
+def test_a_density_goes_to_other_processes_without_what_is_compiled():
+    """As step methods send it, where the platform does not fork, after a compiled call."""
+    density = TemperedDensity(Regression(potential=False).model)
+    assert density.jitted.without_gradient
+    sent = cloudpickle.loads(cloudpickle.dumps(density))
+    point = {name: np.array(0.3) for name in ("slope", "scale_interval__")}
+    assert sent(point) == pytest.approx(density(point))

@@ -114,6 +114,8 @@ class CompiledEngine:
             stage = pilot_stage(
                 target, kernel, parameters, beta, population, rng, self._stop, trace
             )
+            if not kernel.needs_gradient:
+                trace.gradients[:] = 0.0  # not known
             return None if self._stop[0] else stage
 
         tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, reference)
@@ -143,7 +145,7 @@ class CompiledEngine:
             supported = list(self._supported(draws, reference))
             in_vain = 0 if supported else in_vain + n
             if in_vain > MAX_PRIOR_DRAWS:
-                raise self._impossible(draws, in_vain)
+                raise self._impossible(draws, in_vain, reference)
             yield draws, supported
 
     def _supported(
@@ -171,7 +173,14 @@ class CompiledEngine:
             return ell + log_prior - log_reference(reference, theta[None])[0]
         return ell
 
-    def _impossible(self, thetas: np.ndarray, n_draws: int) -> ValueError:
+    def _impossible(
+        self, thetas: np.ndarray, n_draws: int, reference: Reference | None
+    ) -> ValueError:
+        if reference:
+            return ValueError(
+                f"path: the model is impossible at all of {n_draws} draws from the reference. Move "
+                "or widen it, or use 'prior'."
+            )
         return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
     def _start(
@@ -190,7 +199,7 @@ class CompiledEngine:
             if self._stop[0]:
                 return None
             if spent > MAX_PRIOR_DRAWS:
-                raise self._impossible(draws, spent)
+                raise self._impossible(draws, spent, reference)
             draws = self._draw(n_fresh + 1, rng, reference)
         place, _ = supported
         fresh = draws[place + 1 :]
