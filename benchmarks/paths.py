@@ -175,7 +175,7 @@ def main() -> None:
         f"errors. Of so many z, {expected:.1g} are expected beyond 4. Seconds are medians, with\n"
         "simulation, without compilation.",
         table(
-            ["model", "path fitted", "median gap", "largest gap", "stated error", "largest |z|",
+            ["model", "path fitted", "median gap", "largest gap", "stated error", "worst z",
              "mean z²", "not valid", "CPU s", "wall s"],
             default,
         ),

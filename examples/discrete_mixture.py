@@ -42,17 +42,11 @@ def log_ml(spread: float) -> float:
     return logsumexp(terms) - len(Y) * np.log(2)
 
 
-def main(chains: int = 48, temperatures: int = 400) -> dict:
+def main(**options) -> dict:
     results = {}
     for spread in (2.0, 10.0):
         with build(spread):
-            dt = pm.sample_bdmc(
-                chains=chains,
-                temperatures=temperatures,
-                schedule="power",
-                simulate="prior",
-                random_seed=1,
-            )
+            dt = pm.sample_bdmc(simulate="prior", random_seed=1, **options)
         results[spread] = dt
         row = bdmc.summary(dt).loc[("real", "evidence")]
         print(

@@ -38,16 +38,12 @@ def non_centred() -> pm.Model:
     return model
 
 
-def main(chains: int = 96, temperatures: int = 1000, folder: str = "output") -> dict:
+def main(chains: int = 64, folder: str = "output", **options) -> dict:
     results = {}
     for name, build in [("centred", centred), ("non-centred", non_centred)]:
         with build():
             results[name] = pm.sample_bdmc(
-                chains=chains,
-                temperatures=temperatures,
-                schedule="adaptive",
-                simulate="prior",
-                random_seed=8,
+                chains=chains, simulate="prior", random_seed=8, **options
             )
     for name, dt in results.items():
         table = bdmc.summary(dt)

@@ -24,15 +24,10 @@ def build(n_features: int = 6) -> pm.Model:
     return model
 
 
-def main(chains: int = 24, temperatures: int = 300):
+def main(**options):
     with build():
-        dt = pm.sample_bdmc(
-            chains=chains,
-            temperatures=temperatures,
-            schedule="power",
-            simulate=bdmc.FromHyperparameters("spread", burn_in=50),
-            random_seed=1,
-        )
+        simulate = bdmc.FromHyperparameters("spread", burn_in=50)
+        dt = pm.sample_bdmc(simulate=simulate, random_seed=1, **options)
     print(bdmc.summary(dt).round(3).to_string(na_rep=""))
     return dt
 
