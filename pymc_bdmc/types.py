@@ -87,7 +87,7 @@ class Tuning(Protocol):
 
     @property
     def prior_log_likelihood(self) -> np.ndarray:
-        """ℓ of draws from the prior restricted to ℓ > −∞, nats, shape (N,)."""
+        """ℓ of draws from the start of the path, restricted to ℓ > −∞, nats, shape (N,)."""
 
     @property
     def accepted_draws(self) -> int:

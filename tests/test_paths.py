@@ -6,6 +6,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import tuning
+from tests import models
 from tests.models import SIGMAS, conjugate_regression
 
 QUICK = dict(simulate=None, random_seed=3, progressbar=False)
@@ -58,6 +59,34 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
     twin = pm.sample_bdmc(model, **QUICK)
     assert twin.attrs["path"] == "fitted"
     assert distance(twin, log_ml) > SIGMAS
+
+
+KNOWN = {
+    "centred": lambda: (models.eight_schools(True), models.eight_schools_log_ml()),
+    "non-centred": lambda: (models.eight_schools(False), models.eight_schools_log_ml()),
+    "coin": models.beta_bernoulli,
+    "product": models.unidentified_binomial,
+    "regression": models.conjugate_regression,
+    "assignments": models.discrete_mixture,
+    "missing": lambda: models.missing_values(True),
+    "random trials": models.random_trials,
+    "constraint": models.hard_constraint,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_default_call_knows_the_answer(name):
+    """Three seeds, each with simulated data but where the model cannot; and its gap is small."""
+    model, log_ml = KNOWN[name]()
+    simulate = {} if not model.potentials else {"simulate": None}
+    for seed in (1, 2, 3):
+        dt = pm.sample_bdmc(model, random_seed=seed, progressbar=False, **simulate)
+        row = bdmc.evidence(dt).query("data == 'real'").iloc[0]
+        assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+        if not simulate:
+            assert bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] < 1
 
 
 @pytest.mark.slow

@@ -64,8 +64,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     The mean of the logs bounds, the log of the mean estimates. Where part of the prior makes the
     data impossible, bounds and evidence include log P(ℓ > −∞).
 
-    Where ℓ of draws from the prior has no mean, neither have the log weights of chains that start
-    there: their expectation is −∞ and the expected gap ∞, whatever a mean of chains says. Where it
+    Where ℓ of draws from the start of the path has no mean, neither have the log weights of runs
+    that start there: their expectation is −∞ and the expected gap ∞, whatever a mean of chains says. Where it
     has no variance, that mean has no error. Then certified bounds come first, the lower bound is
     the median, which Markov's inequality keeps below log ML + log 2, and the gap that of medians.
 
