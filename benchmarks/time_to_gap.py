@@ -162,7 +162,7 @@ def main() -> None:
             smc,
         ),
         "Against PyMC's step methods in the same loop, NUTS and single chains both times, 4 a\n"
-        "direction on 4\n"
+        "direction on 4 "
         f"data sets, from T = 50 on, `max_time={MAX_TIME:g}`: seconds and gap where it ended.",
         table(["model", "compiled, s", "nats", "`pm.NUTS`, s", "nats", "ratio"], steps),
     )  # fmt: skip
