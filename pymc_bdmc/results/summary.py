@@ -65,9 +65,10 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     data impossible, bounds and evidence include log P(ℓ > −∞).
 
     Where ℓ of draws from the start of the path has no mean, neither have the log weights of runs
-    that start there: their expectation is −∞ and the expected gap ∞, whatever a mean of chains says. Where it
-    has no variance, that mean has no error. Then certified bounds come first, the lower bound is
-    the median, which Markov's inequality keeps below log ML + log 2, and the gap that of medians.
+    that start there: their expectation is −∞ and the expected gap ∞, whatever a mean of runs says.
+    Where it has no variance, that mean has no error. Then certified bounds come first, the lower
+    bound is the median, which Markov's inequality keeps below log ML + log 2, and the gap that of
+    medians.
 
     Next to the gap, ``median`` is the gap of the medians of the directions: over data sets its
     median, between its quartiles. The error of an evidence is withheld where its check fails.
