@@ -50,6 +50,7 @@ def test_pages_are_whole(page):
         assert (page.parent / link).exists(), link
     names = {
         "BARRIER",
+        "BDMC",
         "BREAD",
         "CHANGELOG",
         "CONTRIBUTING",
