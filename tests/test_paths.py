@@ -17,16 +17,24 @@ def regression():
     return conjugate_regression(d=5, n=40)
 
 
+def modes(d, apart, share):
+    """Two modes so many standard deviations apart in d dimensions; the evidence is known."""
+    sd = 0.3
+    at = apart * sd / 2 / np.sqrt(d)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 5, shape=d)
+        logs = [-0.5 * pm.math.sum((x - place) ** 2) / sd**2 for place in (-at, at)]
+        pm.Potential(
+            "modes", pm.math.logaddexp(logs[0] + np.log(share), logs[1] + np.log1p(-share))
+        )
+    variance = 25 + sd**2
+    return model, d / 2 * np.log(sd**2 / variance) - d * at**2 / 2 / variance
+
+
 @pytest.fixture(scope="module")
 def two_modes():
-    """Far apart in ten dimensions, and equal; the evidence is known."""
-    sd, apart = 0.3, 4.0 / np.sqrt(10)
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 5, shape=10)
-        modes = [-0.5 * pm.math.sum((x - at) ** 2) / sd**2 for at in (-apart, apart)]
-        pm.Potential("modes", pm.math.logaddexp(*modes) - np.log(2))
-    variance = 25 + sd**2
-    return model, 5 * np.log(sd**2 / variance) - 8 / variance
+    """Far apart in ten dimensions, and equal."""
+    return modes(10, 8 / 0.3, 0.5)
 
 
 def distance(dt, log_ml):
@@ -95,6 +103,16 @@ def test_both_modes_are_found_by_default(two_modes, seed):
     model, log_ml = two_modes
     dt = pm.sample_bdmc(model, **QUICK | {"random_seed": seed})
     assert distance(dt, log_ml) < SIGMAS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [2, 10])
+@pytest.mark.parametrize("apart", [3, 4, 5, 7])
+def test_modes_at_any_distance(d, apart):
+    """Fitted together, or told apart by the pilot or the scouts; 24 scores, α = 1.5e-3 in all."""
+    model, log_ml = modes(d, apart, 0.3)
+    for seed in (1, 2, 3):
+        assert distance(pm.sample_bdmc(model, **QUICK | {"random_seed": seed}), log_ml) < SIGMAS
 
 
 def test_a_reference_of_the_callers(regression):

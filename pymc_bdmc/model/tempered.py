@@ -206,19 +206,29 @@ class TemperedDensity:
     def __call__(self, point: Point) -> tuple[float, float]:
         """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.
 
-        Where the prior has no mass both are −∞, whatever the model makes of ℓ there.
-
         Raises
         ------
         FloatingPointError
             If either is NaN or +∞; names β and the variables. −∞ is legal.
         """
-        log_prior, log_likelihood = map(float, self.terms(*[point[name] for name in self._names]))
-        if log_prior == -np.inf:
-            return log_prior, log_prior
+        log_prior, log_likelihood = self._terms(point)
         if not log_prior + log_likelihood < np.inf:
             raise FloatingPointError(self._explain(point))
         return log_prior, log_likelihood
+
+    def log_joint(self, point: Point) -> float:
+        """Log p + ℓ, in nats; −∞ where the prior has no mass, whatever the model makes of ℓ there.
+
+        Raises
+        ------
+        FloatingPointError
+            As for the terms.
+        """
+        return -np.inf if self._terms(point)[0] == -np.inf else sum(self(point))
+
+    def _terms(self, point: Point) -> tuple[float, float]:
+        log_prior, log_likelihood = self.terms(*[point[name] for name in self._names])
+        return float(log_prior), float(log_likelihood)
 
     def _explain(self, point: Point) -> str:
         bad = [name for name, value in self.factors(point) if not np.all(value < np.inf)]

@@ -132,7 +132,7 @@ class CompiledEngine:
     def _batches(
         self, n: int, rng: np.random.Generator, reference: Reference | None
     ) -> Iterator[tuple[np.ndarray, list[tuple[int, float]]]]:
-        """Batches of n prior draws with their `_supported` rows, until the engine is stopped.
+        """Batches of n draws with their `_supported` rows, until the engine is stopped.
 
         Raises
         ------
@@ -168,10 +168,10 @@ class CompiledEngine:
             return np.array([self._log_likelihood(theta, reference) for theta in thetas])
 
     def _log_likelihood(self, theta: np.ndarray, reference: Reference | None) -> float:
-        log_prior, ell = self.density(self.jitted.unravel(theta))
+        point = self.jitted.unravel(theta)
         if reference:
-            return ell + log_prior - log_reference(reference, theta[None])[0]
-        return ell
+            return self.density.log_joint(point) - log_reference(reference, theta[None])[0]
+        return self.density(point)[1]
 
     def _impossible(
         self, thetas: np.ndarray, n_draws: int, reference: Reference | None
@@ -229,7 +229,7 @@ class CompiledEngine:
     def _accepted(
         self, n: int, batch: int, rng: np.random.Generator, reference: Reference | None = None
     ) -> tuple[list[np.ndarray], list[int]]:
-        """Prior draws in S, and how many each of them took; fewer than n if it was stopped."""
+        """Draws in S, and how many each of them took; fewer than n if it was stopped."""
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
