@@ -63,8 +63,8 @@ def check_flags(**flags: bool) -> None:
             raise TypeError(f"{name}: must be True or False, got {value!r}.")
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse what is not one of the choices.
+def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
+    """Refuse what is not one of the choices; the message names ``others`` that are none of text.
 
     Raises
     ------
@@ -72,7 +72,9 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         Names the argument and the choices.
     """
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}: {value!r} is none of {', '.join(map(repr, choices))}.")
+        *most, last = [*map(repr, choices), *others]
+        known = f"{', '.join(most)} and {last}" if others else ", ".join([*most, last])
+        raise ValueError(f"{name}: {value!r} is none of {known}.")
 
 
 def check_memory(needed: float, **arguments: int) -> None:

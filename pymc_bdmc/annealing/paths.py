@@ -13,7 +13,7 @@ from pymc.logprob.transforms import CircularTransform
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.tasks import Engine
-from pymc_bdmc.arguments import check_positive
+from pymc_bdmc.arguments import check_choice, check_positive
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
 
@@ -200,11 +200,7 @@ def make_path(path: str | Path | None) -> Path | None:
     """
     if isinstance(path, Path | None):
         return path
-    if not isinstance(path, str) or path not in _NAMED:
-        raise ValueError(
-            f"path: {path!r} is none of {', '.join(map(repr, _NAMED))}, FittedPath(...), "
-            "ReferencePath(...) and None."
-        )
+    check_choice("path", path, _NAMED, "FittedPath(...)", "ReferencePath(...)", "None")
     return _NAMED[path]
 
 

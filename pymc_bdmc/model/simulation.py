@@ -354,11 +354,8 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     """
     if isinstance(simulate, Simulation | None):
         return simulate
-    if not isinstance(simulate, str) or simulate not in _NAMED:
-        raise ValueError(
-            f"simulate: {simulate!r} is none of {', '.join(map(repr, _NAMED))}, FromHyperparameters"
-            "(...), FromPrior(...), Given(point, data) and None."
-        )
+    objects = "FromHyperparameters(...)", "FromPrior(...)", "Given(point, data)"
+    check_choice("simulate", simulate, _NAMED, *objects, "None")
     return _NAMED[simulate]()
 
 
