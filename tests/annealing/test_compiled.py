@@ -17,8 +17,8 @@ from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, make_engine
+from pymc_bdmc.annealing.compiled import ahead, loops
 from pymc_bdmc.annealing.compiled import engine as compiled
-from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS, transition
@@ -392,3 +392,17 @@ def test_dead_discrete_elements_are_not_masked_by_live_continuous_ones(probabili
     assert float(real["acceptance"][1:].mean()) > 0.4
     assert bool((real["lowest_acceptance"] < 0.01).all()) == dead
     assert any("hardly moved" in message for message in bdmc.diagnose(real.parent)) == dead
+
+
+def test_the_loop_made_ahead_is_the_one_that_runs():
+    run(step="hmc")
+    run(step="metropolis", particles=2)
+    assert loops.anneal_run.signatures == [ahead.argument_types()]
+
+
+@pytest.mark.parametrize(("missing", "cores", "starts"), [(1, 2, 1), (0, 2, 0), (1, 1, 0)])
+def test_a_second_process_makes_what_is_missing(monkeypatch, missing, cores, starts):
+    monkeypatch.setattr(ahead, "is_missing", lambda *args: missing)
+    monkeypatch.setattr(ahead, "available_cores", lambda: cores)
+    child = ahead.begin.__wrapped__()
+    assert (child.wait() == 0) if starts else (child is None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymc_bdmc.annealing.compiled import ahead
 from pymc_bdmc.annealing.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
@@ -58,6 +59,7 @@ class CompiledEngine:
     """Of a run, where nobody says how many."""
 
     def __init__(self, density: TemperedDensity, step: str | None = None):
+        ahead.begin()
         self.density = density
         jitted = self.jitted = density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
@@ -279,6 +281,7 @@ class CompiledEngine:
             np.zeros(len(betas), dtype=bool),
         )
         target, tuning = self.target(task.data, task.tuning.reference), task.tuning.along(betas)
+        ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
             target, self._kernel.compiled, tuning, plan, rng, self._stop, record
         )
