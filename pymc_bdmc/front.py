@@ -60,8 +60,11 @@ def sample_bdmc(
         in proportion to them. The gap falls about as their number, and a far prior draw is left
         behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
         1 with PyMC's step methods.
-    temperatures : int or array_like of shape (T + 1,), optional
-        T, the number of transitions of a particle, or the inverse temperatures themselves.
+    temperatures : int, sequence of int or array_like of shape (T + 1,), optional
+        T, the number of transitions of a particle; a ladder of several, ``[30, 100, 300]`` say,
+        increasing, one round of annealing for each; or, where it begins with 0, the inverse
+        temperatures themselves. All rungs of a ladder share the pilots and the simulated data; the
+        last is the result, and the log weights of each are in the group ``rounds``.
         Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
         well as can be and the schedule is adaptive, by the thermodynamic length that pilots
         measure; within 100 (from a reference 30) and 2000.
@@ -124,8 +127,9 @@ def sample_bdmc(
     DataTree
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``particles`` (weighted
         last states on the real data), ``posterior`` (draws of equal weight from them, as many as
-        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` and
-        ``observed_data``. Read it with `summary` and the plots.
+        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` (T, gap,
+        cost and log weights of every round) and ``observed_data``. Read it with `summary` and the
+        plots.
 
     Raises
     ------
@@ -162,6 +166,13 @@ def sample_bdmc(
     ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
     >>> dt["simulated"]["y"].dims
     ('dataset',)
+
+    On a ladder one sees the gap fall as T grows:
+
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=[10, 20], simulate="prior", random_seed=1,
+    ...                     cores=1, progressbar=False)
+    >>> dt["rounds"]["forward_log_weight"].sizes
+    Frozen({'round': 2, 'dataset': 1, 'chain': 4})
     """
     arguments = dict(locals())
     return import_module("pymc_bdmc.sampling").sample(**arguments)

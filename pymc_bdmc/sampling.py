@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from inspect import signature
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pymc as pm
@@ -103,10 +103,11 @@ def sample(
     entropy = entropy_of(random_seed)
     simulation, wanted = make_simulation(simulate), make_path(path)
     check_storable(model, real=real_data, simulated=simulation is not None)
-    first = _first_schedule(schedule, temperatures)
+    rungs = _schedules(schedule, temperatures)
     is_open = temperatures is None and isinstance(schedule, str)
-    _check_size(chains, 1 if is_open else first.n_temperatures, simulation, real_data)
-    _check_rounds(target_gap, max_temperatures, max_time, simulation, first, is_open)
+    n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
+    _check_size(chains, n_temperatures, simulation, real_data)
+    _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
     _check_compilation(backend, compile_kwargs)
 
     with nothing_to_keep():
@@ -114,7 +115,7 @@ def sample(
         density = loan.density
         if simulation:
             simulation.check(density)
-        engine = make_engine(density, first.betas, step, backend, compile_kwargs)
+        engine = make_engine(density, rungs[0].betas, step, backend, compile_kwargs)
         if compile_kwargs and isinstance(engine, CompiledEngine):
             raise ValueError(
                 "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
@@ -124,7 +125,7 @@ def sample(
             wanted.check(engine)
         if particles is None:
             particles = engine.default_particles
-        states = density.size * particles * (chains if real_data else n_cores)
+        states = density.size * particles * (chains * len(rungs) if real_data else n_cores)
         check_memory(8 * states, chains=chains, particles=particles)
         _log.info(f"Kernel: {engine.description}")
 
@@ -144,7 +145,7 @@ def sample(
             _log.info(f"Path: {taken.name}, {reason}")
             if is_open:
                 n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP, taken)
-                first = _first_schedule(schedule, min(n, max_temperatures or n))
+                rungs = _schedules(schedule, min(n, max_temperatures or n))
             sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
             for d, source in enumerate(simulated, start=1):
                 sides.append(Side("forward", d, source.data, tunings[d]))
@@ -154,7 +155,7 @@ def sample(
                 max_time, progressbar,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
-            rounds = anneal_in_rounds(pool, sides, first, is_adaptive, plan)
+            rounds = anneal_in_rounds(pool, sides, rungs, is_adaptive, plan)
 
         last = rounds[-1]
         attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
@@ -176,20 +177,38 @@ def sample(
     return dt
 
 
-def _is_adaptive(schedule: str | Schedule, temperatures: Any) -> bool:
+def _ladder(temperatures: int | ArrayLike | None) -> list:
+    """The temperatures of every round; inverse ones, which begin with 0, are those of one."""
+    values = np.asarray(temperatures)
+    numbers = values.ndim and values.size and values.dtype.kind in "iuf"
+    if not numbers or values.flat[0] < 1:
+        return [temperatures]
+    whole = np.isfinite(values) & (np.floor(values) == values)
+    if values.ndim > 1 or not whole.all() or not (np.diff(values) > 0).all():
+        raise ValueError(
+            "temperatures: a ladder is a sequence of increasing whole numbers; inverse "
+            f"temperatures begin with 0. Got {temperatures!r}."
+        )
+    return values.tolist()
+
+
+def _is_adaptive(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> bool:
     """Whether the temperatures follow from the pilots; a sequence of them says what they are."""
-    return isinstance(schedule, str) and schedule == "adaptive" and not np.ndim(temperatures)
+    named = isinstance(schedule, str) and schedule == "adaptive"
+    return named and not np.ndim(_ladder(temperatures)[0])
 
 
-def _first_schedule(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> Schedule:
-    """The schedule of the first round; of an adaptive or open one, that of its pilots."""
+def _schedules(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> list[Schedule]:
+    """Of the rounds that are planned; of an adaptive or open one, that of its pilots."""
     if isinstance(schedule, str):
         check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
         if temperatures is None:
             temperatures = MOST_TEMPERATURES
         if _is_adaptive(schedule, temperatures):
-            return make_schedule("power", temperatures)
-    return make_schedule(schedule, temperatures, default_name="adaptive")
+            schedule = "power"
+    return [
+        make_schedule(schedule, each, default_name="adaptive") for each in _ladder(temperatures)
+    ]
 
 
 def _check_size(
@@ -209,11 +228,19 @@ def _check_rounds(
     max_temperatures: int | None,
     max_time: float | None,
     simulation: Simulation | None,
-    first: Schedule,
+    rungs: Sequence[Schedule],
     is_open: bool,
 ) -> None:
-    """Refuse a target without a gap, and limits without a target."""
+    """Refuse a target without a gap or beside a ladder, and limits without a target."""
     check_positive(target_gap=target_gap, max_time=max_time)
+    if len(rungs) > 1:
+        given = {"target_gap": target_gap, "max_temperatures": max_temperatures}
+        for name, value in (given | {"max_time": max_time}).items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}: every rung of the ladder in temperatures is run, whatever the gap; "
+                    "leave it out, or pass the T of the first round alone."
+                )
     if target_gap is None:
         for name, value in {"max_temperatures": max_temperatures, "max_time": max_time}.items():
             if value is not None:
@@ -225,10 +252,11 @@ def _check_rounds(
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
     if max_temperatures is not None:
         check_counts(max_temperatures=max_temperatures)
-        if not is_open and first.n_temperatures > max_temperatures:
+        n = rungs[0].n_temperatures
+        if not is_open and n > max_temperatures:
             raise ValueError(
-                f"max_temperatures: the first round has {first.n_temperatures} temperatures "
-                f"already, more than {max_temperatures}."
+                f"max_temperatures: the first round has {n} temperatures already, more than "
+                f"{max_temperatures}."
             )
 
 
@@ -313,14 +341,14 @@ def _to_datatree(
             )  # fmt: skip
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
-        groups["rounds"] = _rounds_dataset(rounds, target_gap)
+    groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
 
 
 def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
-    """T, role, Jeffreys bound with its error (nats), gradients and seconds of every round."""
+    """T, role, Jeffreys bound with its error, gradients, seconds and log weights of every round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -335,4 +363,9 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
         "gradient_evaluations": gradients,
         "seconds": [each.seconds for each in rounds],
     }
-    return xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
+    dataset = xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
+    for group in rounds[0].runs:
+        weights = np.array([each.log_weights(group) for each in rounds])
+        by_round = xr.Variable(("round", "dataset", "chain"), weights)
+        dataset[f"{group}_log_weight"] = by_round[:, 0] if group == "real" else by_round
+    return dataset

@@ -160,6 +160,12 @@ BAD = [
     (normal_model, {"schedule": [0, 0.5, 0.4, 1]}, ValueError, "schedule: unknown name"),
     (normal_model, {"temperatures": [0, 0.5, 0.4, 1]}, ValueError, "must increase strictly"),
     (normal_model, {"temperatures": 0}, ValueError, "temperatures: must be at least 1"),
+    *(
+        (normal_model, {"temperatures": ladder}, ValueError, "temperatures: a ladder is a sequence")
+        for ladder in ([30, 10], [10, 10], [10, 20.5], [10, np.nan], [10, np.inf], [[10, 20]])
+    ),
+    (normal_model, {"temperatures": [10, 10**12]}, ValueError, "temperatures=1000000000000: this"),
+    (normal_model, {"temperatures": []}, ValueError, "schedule: need at least the values 0 and 1"),
     (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
     (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
@@ -236,6 +242,10 @@ WITHOUT_EFFECT = [
     ({"max_time": 5.0}, "max_time: it limits the rounds until target_gap"),
     ({"max_temperatures": 50}, "max_temperatures: it limits the rounds until target_gap"),
     ({"target_gap": 1.0, "simulate": None}, "target_gap: a gap needs simulated data"),
+    *(
+        ({name: 5, "temperatures": [10, 20]}, f"{name}: every rung of the ladder in temperatures")
+        for name in ("target_gap", "max_temperatures", "max_time")
+    ),
     ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
     ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 of its own"),
     ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),

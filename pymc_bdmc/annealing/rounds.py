@@ -1,11 +1,11 @@
-"""Annealing on all data sets, once or in rounds until the gap is small and confirmed."""
+"""Annealing on all data sets in rounds: on a ladder of T, or until the gap is small for sure."""
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -83,9 +83,17 @@ class Round:
 
     @property
     def gap(self) -> tuple[float, float]:
-        """Jeffreys bound and its error, nats."""
-        weights = ([run.log_weight for run in self.runs[g]] for g in ("forward", "reverse"))
-        return jeffreys_bound(*map(np.array, weights))
+        """Jeffreys bound and its error, nats; NaN without simulated data."""
+        return jeffreys_bound(*(self.log_weights(group) for group in ("forward", "reverse")))
+
+    def log_weights(self, group: str) -> np.ndarray:
+        """Shape (dataset, chain), nats."""
+        return np.array([run.log_weight for run in self.runs.get(group, [])])
+
+    def __str__(self) -> str:
+        gap, error = self.gap
+        bound = f", Jeffreys bound {gap:.3g} ± {error:.2g} nats" if "forward" in self.runs else ""
+        return f"T = {self.schedule.n_temperatures}{bound}, {self.seconds:.1f} s"
 
     def meets(self, target_gap: float) -> bool:
         """Whether the Jeffreys bound and its error add up to no more; below zero it is noise."""
@@ -94,13 +102,9 @@ class Round:
 
 
 def anneal_in_rounds(
-    pool: Pool, sides: Sequence[Side], schedule: Schedule, is_adaptive: bool, plan: Plan
+    pool: Pool, sides: Sequence[Side], rungs: Sequence[Schedule], is_adaptive: bool, plan: Plan
 ) -> list[Round]:
-    """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
-
-    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
-    and what they find is the result, whatever it is. A limit is no such choice: the round that
-    reaches it is the result itself.
+    """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
 
     Parameters
     ----------
@@ -108,11 +112,11 @@ def anneal_in_rounds(
         Where chains run.
     sides : sequence of Side
         The real data first.
-    schedule : Schedule
-        Of the first round.
+    rungs : sequence of Schedule
+        Of the rounds that are planned; with a target the first of them.
     is_adaptive : bool
-        Whether to adapt the schedule to the pilots, and later to the forward chains of the round
-        before. The reverse ones know θ*.
+        Whether a schedule says no more than how many temperatures it has: they follow the pilots
+        and, with a target, the forward chains of the round before. The reverse ones know θ*.
     plan : Plan
         Everything else.
 
@@ -126,48 +130,56 @@ def anneal_in_rounds(
     KeyboardInterrupt
         If the pool was stopped before any chain was finished.
     """
+    rounds: list[Round] = []
     if is_adaptive:
         tunings = {side.dataset: side.tuning for side in sides}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
-        schedule = _adapt(paths, schedule.n_temperatures)
-    started, confirms = time.perf_counter(), False
-    rounds: list[Round] = []
-    while True:
+    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if plan.target_gap else rungs
+    for schedule in planned:
+        confirms = bool(rounds) and schedule is rounds[-1].schedule
+        if is_adaptive and not confirms:
+            schedule = _adapt(paths, schedule.n_temperatures)
         found = _anneal(pool, sides, schedule, len(rounds), plan, confirms)
-        if found.interrupted and rounds:
-            return [*rounds[:-1], replace(rounds[-1], interrupted=True)]
+        if found.interrupted:
+            return [*rounds[:-1], replace(rounds[-1], interrupted=True)] if rounds else [found]
         rounds.append(found)
-        if plan.target_gap is None or found.interrupted:
-            return rounds
-        gap, error = found.gap
-        n = schedule.n_temperatures
-        _log.info(
-            f"Round {len(rounds)}: T = {n}, Jeffreys bound {gap:.3g} ± {error:.2g} nats, "
-            f"{found.seconds:.1f} s"
-        )
-        if confirms:
-            return rounds
-        confirms = found.meets(plan.target_gap)
-        if confirms:
-            continue
+        if plan.target_gap or len(rungs) > 1:
+            _log.info(f"Round {len(rounds)}: {found}")
+        if is_adaptive and plan.target_gap:  # the rungs of a ladder are independent
+            forward = found.runs["forward"] + found.runs.get("real", [])
+            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
+    return rounds
+
+
+def _until_the_gap_is_small(
+    schedule: Schedule, plan: Plan, rounds: Sequence[Round]
+) -> Iterator[Schedule]:
+    """Schedules with T doubled from round to round, as long as the gap of the last is too wide.
+
+    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
+    and what they find is the result, whatever it is. A limit is no such choice: the round that
+    reaches it is the result itself.
+    """
+    started, target_gap = time.perf_counter(), cast(float, plan.target_gap)
+    while True:
+        yield schedule
+        schedule, n = rounds[-1].schedule, rounds[-1].schedule.n_temperatures
+        if rounds[-1].meets(target_gap):
+            yield schedule
+            return
         limit = None
-        next_two = 4 * found.seconds  # with the one that would confirm it
+        next_two = 4 * rounds[-1].seconds  # with the one that would confirm it
         if 2 * n > plan.max_temperatures:
             limit = f"max_temperatures={plan.max_temperatures}"
         elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
             limit = f"max_time={plan.max_time:g} s"
         if limit:
             _log.warning(
-                f"target_gap={plan.target_gap:g} not reached within {limit}: the result is the "
-                "last round."
+                f"target_gap={target_gap:g} not reached within {limit}: the result is the last "
+                "round."
             )
-            return rounds
-        if is_adaptive:
-            forward = found.runs["forward"] + found.runs.get("real", [])
-            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
-            schedule = _adapt(paths, 2 * n)
-        else:
-            schedule = schedule.refined()
+            return
+        schedule = schedule.refined()
 
 
 def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
