@@ -13,7 +13,6 @@ import pymc as pm
 import pytensor
 import xarray as xr
 from numpy.typing import ArrayLike
-from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
 from pymc_bdmc.annealing.paths import Path, make_path
@@ -111,7 +110,7 @@ def sample(
     _check_compilation(backend, compile_kwargs)
 
     with nothing_to_keep():
-        loan = Loan(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        loan = Loan(model, backend, compile_kwargs)
         density = loan.density
         if simulation:
             simulation.check(density)

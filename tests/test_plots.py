@@ -57,6 +57,24 @@ def test_the_bounds_are_marked_at_the_means(schools_result):
         assert line.get_xdata()[0] == pytest.approx(float(dt[name]["log_weight"].mean()))
 
 
+@pytest.mark.parametrize(
+    ("log_ml", "spread"), [(-31.31, 0.005), (-477.35, 1e-4), (-120_000.0, 0.005), (0.0, 2.0)]
+)
+def test_ticks_of_log_weights_do_not_touch(log_ml, spread):
+    """And are written in full, none in relation to an offset."""
+    weights = log_ml + spread * np.random.default_rng(1).normal(size=(2, 16))
+    results = dict.fromkeys(["a", "b", "c"], tree(*weights[:, None]))
+    pc = bdmc.plot_sandwich(results, backend="matplotlib")
+    figure = pc.get_viz("figure")
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        assert not axes.xaxis.get_offset_text().get_text()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert len(boxes) > 1
+        gaps = [right.x0 - left.x1 for left, right in zip(boxes, boxes[1:], strict=False)]
+        assert min(gaps) > 5  # pixels
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sandwich_against_temperatures(schools_result, backend):
     dts = [schools_result.isel(beta=slice(0, n)) for n in (11, 21, 31)]

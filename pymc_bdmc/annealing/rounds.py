@@ -13,6 +13,7 @@ from pymc_bdmc.annealing.record import Recorder
 from pymc_bdmc.annealing.tasks import AnnealTask
 from pymc_bdmc.annealing.tuning import Pool
 from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
@@ -217,7 +218,7 @@ def _anneal(
             progress.finished(sides[i].group, run.log_weight)
     n_finished = sum(recorder.n_finished for recorder in recorders)
     if not (n_finished or round):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(NOTHING_FINISHED)
     by_group: dict[str, list[Annealing]] = {}
     for side, recorder in zip(sides, recorders, strict=True):
         found = recorder.collected(side.tuning.step_size(betas))

@@ -12,6 +12,7 @@ from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import adaptive, thermodynamic_length
@@ -108,7 +109,7 @@ class Preparation:
                 found[keys[i]] = run
                 progress.finished("scouts", run.log_weight)
         if len(found) < len(tasks):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(NOTHING_FINISHED)
         self._scouts |= {d: [found[d, chain] for chain in range(SCOUTS)] for d, _ in keys}
         return {d: self._scouts[d] for d in data}
 
@@ -141,9 +142,12 @@ class Preparation:
         if path:
             return found, path, "as asked for"
         before, after = squared_length(tunings), squared_length(found)
-        lengths = f"Λ² is {before:.3g} nats from the prior, {after:.3g} from a fit"
         if after > WORTHWHILE * before:
-            return tunings, PriorPath(), lengths
+            reason = (
+                "as from a fit it would take hardly fewer temperatures (they grow as Λ²: "
+                f"{after:.3g} nats instead of {before:.3g})"
+            )
+            return tunings, PriorPath(), reason
         scouts = self.scouts(data)
         for d, tuning in found.items():
             surplus = _surplus(engine, data[d], cast(PathTuning, tuning), scouts[d])
@@ -154,7 +158,11 @@ class Preparation:
             if apart > MAX_DISAGREEMENT:
                 reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
                 return tunings, PriorPath(), reason
-        return found, wanted, lengths
+        reason = (
+            f"as from the prior it would take {before / after:.2g} times as many temperatures (they "
+            f"grow as Λ²: {before:.3g} nats instead of {after:.3g})"
+        )
+        return found, wanted, reason
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None]
@@ -168,7 +176,7 @@ class Preparation:
         ]
         found = {keys[i]: tuning for i, tuning in self._pool.run(tasks)}
         if len(found) < len(tasks):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(NOTHING_FINISHED)
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
     def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
