@@ -153,9 +153,13 @@ class CompiledEngine:
     ) -> Iterator[tuple[int, float]]:
         """Rows in S of draws from where the path starts, with their ℓ."""
         self.density.set_beta(0.0)
-        for place, theta in enumerate(thetas):
-            if self.density.prior.supports(self.jitted.unravel(theta)):
-                ell = self._log_likelihood(theta, reference)
+        for start in range(0, len(thetas), MEMBERS):  # a chain needs only the first
+            rows = thetas[start : start + MEMBERS]
+            inside = np.isfinite(rows).all(axis=1)
+            for row in rows[np.isinf(rows).any(axis=1)]:
+                self.density.prior.supports(self.jitted.unravel(row))  # says which variable
+            ells = self._log_likelihoods(rows[inside], reference)
+            for place, ell in zip(start + np.flatnonzero(inside), ells, strict=True):
                 if ell > -np.inf:
                     yield place, ell
 
@@ -165,13 +169,17 @@ class CompiledEngine:
         """ℓ of every row, or g on the path from a reference, nats."""
         with self._lock:
             self.density.set_data(data)
-            return np.array([self._log_likelihood(theta, reference) for theta in thetas])
+            return self._log_likelihoods(thetas, reference)
 
-    def _log_likelihood(self, theta: np.ndarray, reference: Reference | None) -> float:
-        point = self.jitted.unravel(theta)
-        if reference:
-            return self.density.log_joint(point) - log_reference(reference, theta[None])[0]
-        return self.density(point)[1]
+    def _log_likelihoods(self, thetas: np.ndarray, reference: Reference | None) -> np.ndarray:
+        log_prior, ells = self.jitted.terms_of_rows(self._functions[1], thetas).T
+        with np.errstate(invalid="ignore"):
+            joint = log_prior + ells
+        if reference:  # ℓ need not be a number outside the support
+            joint[log_prior == -np.inf] = -np.inf
+        for theta in thetas[~(joint < np.inf)]:
+            self.density(self.jitted.unravel(theta))  # says why
+        return joint - log_reference(reference, thetas) if reference else ells
 
     def _impossible(
         self, thetas: np.ndarray, n_draws: int, reference: Reference | None
