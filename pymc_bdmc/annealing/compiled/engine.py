@@ -16,7 +16,7 @@ from pymc_bdmc.annealing.compiled.loops import (
     move_chains,
     pilot_stage,
 )
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PathTuning, pilot
+from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
@@ -166,6 +166,28 @@ class CompiledEngine:
         with self._lock:
             self.density.set_data(data)
             return np.array([self._log_likelihood(theta, reference) for theta in thetas])
+
+    def settled(
+        self,
+        thetas: np.ndarray,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        seed: np.random.SeedSequence,
+    ) -> np.ndarray:
+        """ℓ, or g on the path from a reference, where `MOST_ITERATIONS` moves at β = 1 lead; nats.
+
+        NaN if the engine was stopped.
+        """
+        rows, n = thetas.shape
+        trace = Trace(
+            np.full((MOST_ITERATIONS, rows), np.nan),
+            np.empty((MOST_ITERATIONS, rows, n)),
+            np.empty((2, MOST_ITERATIONS, rows, self.jitted.n_continuous)),
+        )
+        rng, target = np.random.default_rng(seed), self.target(data, tuning.reference)
+        last, kernel = tuning.last_parameters, self._kernel.compiled
+        pilot_stage(target, kernel, last, 1.0, thetas.copy(), rng, self._stop, trace)
+        return trace.ells[-1]
 
     def _log_likelihood(self, theta: np.ndarray, reference: Reference | None) -> float:
         point = self.jitted.unravel(theta)
