@@ -18,7 +18,7 @@ from pymc_bdmc.annealing.compiled.loops import (
     pilot_stage,
     terms_of,
 )
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PathTuning, pilot
+from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
@@ -179,6 +179,28 @@ class CompiledEngine:
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
             self._raise_at(0.0, theta)
         return terms[:, 1].copy()
+
+    def settled(
+        self,
+        thetas: np.ndarray,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        seed: np.random.SeedSequence,
+    ) -> np.ndarray:
+        """ℓ, or g on the path from a reference, where `MOST_ITERATIONS` moves at β = 1 lead; nats.
+
+        NaN if the engine was stopped.
+        """
+        rows, n = thetas.shape
+        trace = Trace(
+            np.full((MOST_ITERATIONS, rows), np.nan),
+            np.empty((MOST_ITERATIONS, rows, n)),
+            np.empty((2, MOST_ITERATIONS, rows, self.jitted.n_continuous)),
+        )
+        rng, target = np.random.default_rng(seed), self.target(data, tuning.reference)
+        last, kernel = tuning.last_parameters, self._kernel.compiled
+        pilot_stage(target, kernel, last, 1.0, thetas.copy(), rng, self._stop, trace)
+        return trace.ells[-1]
 
     def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
         if len(target.reference.location):
