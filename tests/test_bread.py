@@ -7,6 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from tests.models import SIGMAS
 
 BREAD = Path(__file__).parents[1] / "examples" / "bread"
 SHAPES = {
@@ -112,3 +117,30 @@ def test_no_data(bread, pooch, tmp_path, monkeypatch):
     monkeypatch.setenv("BDMC_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"pima\.csv.*BDMC_DATA.*unset"):
         load("pima")
+
+
+def autoregression_log_ml(price: np.ndarray) -> float:
+    """Quadrature over the log noise variance; given it the prices are jointly normal."""
+    before, step = price[:-1], 0.01
+    variances, axes = np.linalg.eigh(1 + 0.1**2 * np.outer(before, before))
+    along = axes.T @ (price[1:] - before)
+    noise = np.exp(np.arange(0, 6, step))
+    given = stats.norm.logpdf(along, 0, np.sqrt(variances + noise[:, None])).sum(axis=1)
+    return logsumexp(given + stats.invgamma.logpdf(noise, 1) + np.log(noise)) + np.log(step)
+
+
+def test_autoregression(bread, bread_data, tmp_path):
+    """Log ML of the real data is known, and the last rung is closer than the first."""
+    bread("run").main(
+        ["autoregression"], folder=str(tmp_path), temperatures=[20, 100], chains=16, datasets=2
+    )
+    dt = xr.load_datatree(tmp_path / "bread_autoregression.nc")
+    value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+    assert error < 0.2
+    exact = autoregression_log_ml(bread("data").load("google_stock"))
+    assert exact == pytest.approx(-310.256, abs=1e-3)
+    assert abs(value - exact) < SIGMAS * error
+    gaps = dt["rounds"]["jeffreys_bound"].values
+    assert gaps[1] < gaps[0]
+    assert (tmp_path / "bread.png").stat().st_size > 10_000
+    cells = bread("run").row("autoregression", dt)
