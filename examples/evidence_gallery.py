@@ -1,4 +1,7 @@
-"""Every picture of the evidence, on a model whose log ML is known.
+"""Pictures of the evidence
+========================
+
+On a model whose log ML is known.
 
 y ~ Binomial(100, p1 p2) with uniform p1 and p2: only the product is identified, and the posterior
 is a thin curved ridge. Run as ``python examples/evidence_gallery.py [folder]``.
