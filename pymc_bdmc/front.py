@@ -31,6 +31,7 @@ def sample_bdmc(
     step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
+    posterior: xr.DataTree | None = None,
     target_gap: float | None = None,
     max_temperatures: int | None = None,
     max_time: float | None = None,
@@ -96,6 +97,12 @@ def sample_bdmc(
         data alone.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
+    posterior : DataTree, optional
+        With a group ``posterior``: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
+        the real data. Reverse runs on the real data start from them, a different one for each run.
+        Their bounds are heuristic, but where forward and reverse runs disagree, `diagnose` says so:
+        the draws or the forward runs miss part of the posterior. ``"hyperparameters"`` takes its
+        values from the same draws.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target
@@ -125,7 +132,8 @@ def sample_bdmc(
     Returns
     -------
     DataTree
-        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``particles`` (weighted
+        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
+        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
         last states on the real data), ``posterior`` (draws of equal weight from them, as many as
         they are worth; not there where every weight is zero), ``simulated``, ``rounds`` (T, gap,
         cost and log weights of every round) and ``observed_data``. Read it with `summary` and the

@@ -36,7 +36,8 @@ from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.simulation import Simulation, make_simulation
+from pymc_bdmc.model.posterior import check_idata, posterior_states
+from pymc_bdmc.model.simulation import Simulated, Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
@@ -46,6 +47,7 @@ from pymc_bdmc.results.convert import (
     particles_dataset,
     posterior_dataset,
     simulated_dataset,
+    starts_dataset,
 )
 from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.schedules import (
@@ -83,6 +85,7 @@ def sample(
     step: str | StepFactory | Sequence[StepFactory] | None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None,
     real_data: bool,
+    posterior: xr.DataTree | None,
     target_gap: float | None,
     max_temperatures: int | None,
     max_time: float | None,
@@ -101,11 +104,16 @@ def sample(
     n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
     simulation, wanted = make_simulation(simulate), make_path(path)
+    check_idata(posterior=posterior)
+    if posterior is not None and not real_data:
+        raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
     rungs = _schedules(schedule, temperatures)
     is_open = temperatures is None and isinstance(schedule, str)
     n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
-    _check_size(chains, n_temperatures, simulation, real_data)
+    datasets = simulation.datasets if simulation else 0
+    n_sides = real_data + (posterior is not None) + 2 * datasets
+    _check_size(n_sides, chains, n_temperatures, datasets)
     _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
     _check_compilation(backend, compile_kwargs)
 
@@ -126,15 +134,15 @@ def sample(
             particles = engine.default_particles
         states = density.size * particles * (chains * len(rungs) if real_data else n_cores)
         check_memory(8 * states, chains=chains, particles=particles)
+        draws = [] if posterior is None else posterior_states(posterior, chains, density)
         _log.info(f"Kernel: {engine.description}")
 
     compiled = time.perf_counter()
-    n_sides = real_data + 2 * (simulation.datasets if simulation else 0)
     with interruptible() as stop:
         with engine.pool(min(n_cores, chains * n_sides), stop) as pool:
             prepare = Preparation(pool, engine, entropy, progressbar)
             with nothing_to_keep():
-                fit = partial(_fit, model, density, prepare, entropy)
+                fit = partial(_fit, model, density, prepare, entropy, posterior)
                 simulated = simulation.simulate(density, entropy, fit) if simulation else []
             data: DataSets = {
                 **({0: density.data} if real_data else {}),
@@ -146,9 +154,12 @@ def sample(
                 n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP, taken)
                 rungs = _schedules(schedule, min(n, max_temperatures or n))
             sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
+            if draws:
+                starts = [Simulated(point, density.data, "heuristic") for point in draws]
+                sides.append(Side("real_reverse", 0, density.data, tunings[0], starts))
             for d, source in enumerate(simulated, start=1):
                 sides.append(Side("forward", d, source.data, tunings[d]))
-                sides.append(Side("reverse", d, source.data, tunings[d], source))
+                sides.append(Side("reverse", d, source.data, tunings[d], [source]))
             plan = Plan(
                 chains, particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES,
                 max_time, progressbar,
@@ -170,7 +181,9 @@ def sample(
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, entropy, attrs)
+        dt = _to_datatree(
+            model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
+        )
         warn(dt)
     loan.give_back()
     return dt
@@ -210,12 +223,8 @@ def _schedules(schedule: str | Schedule, temperatures: int | ArrayLike | None) -
     ]
 
 
-def _check_size(
-    chains: int, n_temperatures: int, simulation: Simulation | None, real_data: bool
-) -> None:
+def _check_size(n_sides: int, chains: int, n_temperatures: int, datasets: int) -> None:
     """Refuse calls with nothing to run, or with more than memory holds."""
-    datasets = simulation.datasets if simulation else 0
-    n_sides = real_data + 2 * datasets
     if not n_sides:
         raise ValueError("real_data: with simulate=None there is nothing left to run.")
     needed = n_sides * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
@@ -271,9 +280,15 @@ def _check_compilation(backend: str | None, compile_kwargs: dict | None) -> None
 
 
 def _fit(
-    model: pm.Model, density: TemperedDensity, prepare: Preparation, entropy: Entropy
+    model: pm.Model,
+    density: TemperedDensity,
+    prepare: Preparation,
+    entropy: Entropy,
+    posterior: xr.DataTree | None,
 ) -> xr.DataTree:
-    """Draws from the last particles of scouts on the real data."""
+    """The caller's posterior draws; without them, draws from last particles of scouts."""
+    if posterior is not None:
+        return posterior
     scouts = prepare.scouts({0: density.data})[0]
     states = _last_states(
         model, density, [(run.ends, run.weights) for run in scouts],
@@ -305,7 +320,7 @@ def _last_states(
 
 
 def _to_datatree(
-    model, density, sides, rounds, simulated, target_gap, entropy, attrs
+    model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
 ) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
@@ -326,18 +341,18 @@ def _to_datatree(
                 np.array(list(zip_longest(*drawn, fillvalue=np.nan))).T,
             ),
         )  # fmt: skip
-    if "real" in groups:
-        groups["real"] = groups["real"].isel(dataset=0, drop=True)
-        groups["real"].attrs["sample_dims"] = []
-        if last.ends:
-            places, (run,) = sorted(last.ends), last.runs["real"]
-            ancestors = (
-                run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
-            )
-            groups |= _last_states(
-                model, density, [last.ends[place] for place in places], run.log_weight[places],
-                ancestors[places], stream(entropy, Purpose.POSTERIOR),
-            )  # fmt: skip
+    for group in {"real", "real_reverse"}.intersection(groups):
+        groups[group] = groups[group].isel(dataset=0, drop=True)
+        groups[group].attrs["sample_dims"] = []
+    if last.ends:
+        places, (run,) = sorted(last.ends), last.runs["real"]
+        ancestors = run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
+        groups |= _last_states(
+            model, density, [last.ends[place] for place in places], run.log_weight[places],
+            ancestors[places], stream(entropy, Purpose.POSTERIOR),
+        )  # fmt: skip
+    if draws:
+        groups["real_starts"] = starts_dataset(density, model, draws)
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
     groups["rounds"] = _rounds_dataset(rounds, target_gap)
@@ -366,5 +381,5 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
     for group in rounds[0].runs:
         weights = np.array([each.log_weights(group) for each in rounds])
         by_round = xr.Variable(("round", "dataset", "chain"), weights)
-        dataset[f"{group}_log_weight"] = by_round[:, 0] if group == "real" else by_round
+        dataset[f"{group}_log_weight"] = by_round[:, 0] if "real" in group else by_round
     return dataset

@@ -48,6 +48,13 @@ def count_model():
     return model
 
 
+def impossible_at_zero():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Binomial("y", 10, pm.math.switch(x > 0, 0.5, 1.0), observed=3)
+    return model
+
+
 def negative_scale():
     with pm.Model() as model:
         pm.Normal("y", 0.0, pm.Normal("scale"), observed=1.0)
@@ -195,6 +202,18 @@ BAD = [
         r"shape \(3,\), the model's",
     ),
     (normal_model, {"simulate": Fitted(idata=fit(1, 5, name="z"))}, ValueError, r"lacks .*\['x'\]"),
+    (normal_model, {"posterior": xr.Dataset()}, ValueError, "posterior: .* a group 'posterior'"),
+    (
+        normal_model,
+        {"posterior": fit(1, 5), "real_data": False},
+        ValueError,
+        "posterior: its runs are on the real data",
+    ),
+    (normal_model, {"posterior": fit(1, 5, name="z")}, ValueError, r"posterior: .* lacks .*'x'"),
+    (normal_model, {"posterior": fit(1, 5, 3)}, ValueError, r"posterior: its x has the shape \(3,"),
+    (normal_model, {"posterior": fit(1, 5) * np.nan}, ValueError, "its x is not finite in some"),
+    (count_model, {"posterior": fit(1, 5, name="p")}, ValueError, "posterior: p = 0.0 lies outsi"),
+    (impossible_at_zero, {"posterior": fit(1, 5)}, ValueError, "the model and its data are imposs"),
     (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
     (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
     (normal_model, {"chains": 1}, ValueError, "chains: must be a whole number of at least 2"),

@@ -131,7 +131,7 @@ def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
-        "real_data",
+        "real_data", "posterior",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
         "backend", "compile_kwargs",
     ]  # fmt: skip

@@ -44,17 +44,18 @@ class Plan:
 class Side:
     """One side of a sandwich: the runs of one direction on one data set."""
 
-    group: Literal["real", "forward", "reverse"]
+    group: Literal["real", "real_reverse", "forward", "reverse"]
     dataset: int
     """0 is the real data; the simulated sets count from 1."""
     data: Mapping[str, np.ndarray]
     tuning: Tuning
-    source: Simulated | None = None
-    """Where reverse chains start."""
+    sources: Sequence[Simulated] = ()
+    """Where reverse chains start, in turn."""
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
-        direction = Direction.REVERSE if self.source else Direction.FORWARD
+        source = self.sources[chain % len(self.sources)] if self.sources else None
+        direction = Direction.REVERSE if source else Direction.FORWARD
         key = (Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain, round)
         return AnnealTask(
             direction,
@@ -62,8 +63,8 @@ class Side:
             betas,
             self.tuning,
             stream(plan.entropy, *key),
-            self.source.point if self.source else None,
-            self.source.burn_in if self.source else 0,
+            source.point if source else None,
+            source.burn_in if source else 0,
             plan.particles,
         )
 

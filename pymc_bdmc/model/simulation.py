@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.model.checks import check_simulable
-from pymc_bdmc.model.forward_sampling import INTERPRETED, ForwardSampler
+from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import Point
@@ -174,7 +174,8 @@ class FromHyperparameters(Simulation):
         Hold them at a posterior draw, a different one for every data set while there are enough,
         or at the mean.
     idata : DataTree, optional
-        Your own fit to the real data. Default: particles of a few forward runs on them.
+        Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
+        particles of a few forward runs on them.
     burn_in : int, default 100
         Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
         heuristic.
@@ -210,8 +211,7 @@ class FromHyperparameters(Simulation):
             object.__setattr__(self, "names", names)
         check_choice("at", self.at, ["draw", "mean"])
         check_counts(burn_in=self.burn_in, datasets=self.datasets)
-        if self.idata is not None and "posterior" not in getattr(self.idata, "children", ()):
-            raise ValueError("idata: expected a DataTree with a group 'posterior'.")
+        check_idata(idata=self.idata)
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
         return tuple(default_hyperparameters(model) if self.names is None else self.names)
@@ -230,7 +230,7 @@ class FromHyperparameters(Simulation):
         if discrete and self.at == "mean":
             raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
         if self.idata is not None:
-            _draws(self.idata, names, model)
+            posterior_draws("idata", self.idata, names, model)
         _check_drawable(density)
 
     def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
@@ -238,7 +238,8 @@ class FromHyperparameters(Simulation):
         names = self._names(density.model)
         if not names:
             return FromPrior(self.datasets).simulate(density, entropy)
-        draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
+        fitted = fit() if self.idata is None else self.idata
+        draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
         sampler = density.joint(given=names)
@@ -317,10 +318,8 @@ class Given(Simulation):
         if set(self.point) != set(free):
             raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
         density.set_data(self.data)
-        sampler = ForwardSampler(model, given=free)
-        sampler.seed(np.random.default_rng(0))  # nothing is left to draw
-        given = [_value(rv, self.point[rv.name]) for rv in model.free_RVs]
-        unconstrained, _ = sampler.draw(*given)
+        given = {rv.name: _value(rv, self.point[rv.name]) for rv in model.free_RVs}
+        unconstrained = density.unconstrain(given)
         for name, value in zip(free, unconstrained.values(), strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"simulate: the value of {name} lies outside its support.")
@@ -391,37 +390,12 @@ def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, 
     return point, {name: np.asarray(y, density.data[name].dtype) for name, y in data.items()}
 
 
-def _draws(idata: xr.DataTree, names: Sequence[str], model: pm.Model) -> list[np.ndarray]:
-    """Posterior draws of the variables, one a row."""
-    posterior = idata["posterior"]
-    missing = [name for name in names if name not in posterior]
-    if missing:
-        raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
-    draws = []
-    for name in names:
-        drawn, shape = posterior[name], _shape(model[name])
-        if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
-            raise ValueError(f"idata: its {name} has no draws, by chain and draw.")
-        values = drawn.transpose("chain", "draw", ...).values
-        if values.shape[2:] != shape:
-            raise ValueError(
-                f"idata: its {name} has the shape {values.shape[2:]}, the model's {shape}. "
-                "Is it a fit of another model?"
-            )
-        draws.append(values.reshape(-1, *shape))
-    return draws
-
-
 def _value(rv, value: ArrayLike) -> np.ndarray:
     """A caller's value of a free variable, of the right shape and not rounded."""
     given = np.asarray(value).astype(rv.dtype)
-    shape = _shape(rv)
+    shape = shape_of(rv)
     if given.shape != shape or not np.array_equal(given, value):
         raise ValueError(
             f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
         )
     return given
-
-
-def _shape(rv) -> tuple[int, ...]:
-    return tuple(rv.shape.eval(mode=INTERPRETED))

@@ -63,9 +63,9 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
     """Log weights whose averages estimate log ML, nats, by direction: of every data set."""
     found = [
         {"real": forward + mass}
-        if reverse is None
+        if data == "real"
         else {"forward": forward + mass, "reverse": reverse + mass}
-        for *_, forward, reverse, n_draws in data_sets(dt)
+        for data, _, forward, reverse, n_draws in data_sets(dt)
         for mass in [log_prior_mass(n_draws).estimate]
     ]
     if not found:

@@ -21,6 +21,7 @@ __all__ = [
     "particles_dataset",
     "posterior_dataset",
     "simulated_dataset",
+    "starts_dataset",
 ]
 
 
@@ -227,6 +228,21 @@ def simulated_dataset(
         coords=coords,
         dims=dims,
         sample_dims=["dataset"],
+        inference_library=pm,
+    )
+
+
+def starts_dataset(
+    density: TemperedDensity, model: pm.Model, starts: Sequence[Point]
+) -> xr.Dataset:
+    """Where the reverse run of each chain on the real data started, as the model's variables."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    density.set_data(density.data)  # Deterministics may depend on the observed variables
+    return dict_to_dataset(
+        density.constrain(stack(starts)),
+        coords=coords,
+        dims=dims,
+        sample_dims=["chain"],
         inference_library=pm,
     )
 

@@ -7,8 +7,16 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import bar, check_average
+from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import check_result, data_sets, is_tempered, mean_of_logs, variable
+from pymc_bdmc.results.groups import (
+    SIDES,
+    by_data_set,
+    check_result,
+    data_sets,
+    is_tempered,
+    mean_of_logs,
+)
 
 __all__ = ["diagnose", "warn"]
 
@@ -23,8 +31,15 @@ MIN_ACCEPTANCE = 0.01
 MAX_UNEVENNESS = 0.1
 """Of the visits to the places of a ladder, as `temper` asks for."""
 
+MAX_CHANCE = 1e-3
+"""Up to it forward runs and posterior draws disagree by more than chance."""
+
 KNOT_PARTS = 10
 """A knot is where half of the gap opens within one part in ten of the temperatures."""
+
+
+_GROUPS = ("forward", "reverse", "real", "real_reverse")
+_REVERSE = {reverse for _, reverse in SIDES.values()}
 
 
 def warn(dt: xr.DataTree) -> None:
@@ -52,7 +67,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     Returns
     -------
     list of str
-        Unfinished chains, infinite weights, a mean of log weights that does not exist, averages of
+        Unfinished chains, infinite weights, forward runs on the real data that disagree with the
+        posterior draws they were given, a mean of log weights that does not exist, averages of
         weights whose check fails (`evidence`), dead chains, divergences, transitions that hold
         most of a wide gap, and straggling weights. Of `temper`: an interruption, few passages from
         end to end, uneven visits.
@@ -76,7 +92,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     check_result(dt)
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
     for find, remedy in _DOUBTS:
-        groups = [g for g in ("forward", "reverse", "real") if g in dt.children]
+        groups = [group for group in _GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
         told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
         if told:
@@ -86,7 +102,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 
 def _interruption(dt: xr.DataTree) -> str:
     """What Ctrl-C left."""
-    weights = {g: dt[g]["log_weight"] for g in ("forward", "reverse", "real") if g in dt.children}
+    weights = {group: dt[group]["log_weight"] for group in _GROUPS if group in dt.children}
     if all(each.notnull().all() for each in weights.values()):
         last = dt["rounds"].isel(round=-1) if "rounds" in dt.children else {}
         if last.get("meets_target", False) and not last["confirms"]:
@@ -105,8 +121,8 @@ def _interruption(dt: xr.DataTree) -> str:
 
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
     """Log weights of the finished chains of each data set, in reverse those of 1/w."""
-    rows = np.atleast_2d(variable(dt, group, "log_weight").values)
-    finished = [row[~np.isnan(row)] for row in (-rows if group == "reverse" else rows)]
+    rows = by_data_set(dt, group, "log_weight")
+    finished = [row[~np.isnan(row)] for row in (-rows if group in _REVERSE else rows)]
     return [row for row in finished if row.size]
 
 
@@ -125,11 +141,11 @@ def _infinite(dt: xr.DataTree, group: str) -> str:
 
 def _no_mean(dt: xr.DataTree, group: str) -> str:
     tail = mean_of_logs(dt, group)
-    return "" if tail.resolved or group == "reverse" else f"the mean log weight is {tail.reason}"
+    return "" if tail.resolved or group in _REVERSE else f"the mean log weight is {tail.reason}"
 
 
 def _bad_average(dt: xr.DataTree, group: str) -> str:
-    if group != "real" and _bar_is_valid(dt):
+    if _bar_is_valid(dt, group):
         return ""  # both directions together have a good estimate
     checks = [check_average(row) for row in _rows(dt, group)]
     failed = [check for check in checks if not check.valid]
@@ -139,8 +155,11 @@ def _bad_average(dt: xr.DataTree, group: str) -> str:
     return f"the averaged weights cannot be trusted ({worst.reason})"
 
 
-def _bar_is_valid(dt: xr.DataTree) -> bool:
-    pairs = [(forward, reverse) for *_, forward, reverse, _ in data_sets(dt) if reverse is not None]
+def _bar_is_valid(dt: xr.DataTree, group: str) -> bool:
+    data = next(data for data, groups in SIDES.items() if group in groups)
+    if not {*SIDES[data]} <= set(dt.children):
+        return False
+    pairs = [(found[2], found[3]) for found in data_sets(dt) if found[0] == data]
     return bool(pairs) and all(bar(*pair).valid for pair in pairs)
 
 
@@ -257,9 +276,26 @@ def _local_steps(dt: xr.DataTree) -> str:
     return 'step="autostep"' if global_step else _another_kernel(dt)
 
 
+def _disagreement(dt: xr.DataTree, group: str) -> str:
+    found = agreement(dt) if group == "real_reverse" else None
+    if found is None or found.pvalue > MAX_CHANCE:
+        return ""
+    return (
+        f"the mean of {found.quantity} is {found.reverse:.3g}, and the forward runs predict "
+        f"{found.forward:.3g} (p = {found.pvalue:.1g})"
+    )
+
+
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
     (_infinite, lambda dt: "the kernel left the support of the likelihood."),
+    (
+        _disagreement,
+        lambda dt: (
+            "the posterior draws or the forward runs miss part of the posterior. Compare the draws "
+            "with the group posterior, run more chains of that sampler, or use more temperatures."
+        ),
+    ),
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),

@@ -152,11 +152,11 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
         return engine.density(point)[1]
 
     def in_python(*, twin=False):
-        rng = np.random.default_rng(task.seed)
+        rng, target = np.random.default_rng(task.seed), engine.target(data)
         if particles == 1:
-            thetas, draws, _ = engine._start(task, 30 // compiled.FRESH_STRIDE, rng)
+            thetas, draws, _ = engine._start(task, target, 30 // compiled.FRESH_STRIDE, rng)
         else:
-            thetas, draws, _ = engine._starts(task, rng)
+            thetas, draws, _ = engine._starts(task, target, rng)
         kernel = CompiledSteps(engine, step, task, draws, twin and particles == 1, rng)
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:

@@ -68,7 +68,7 @@ class GaussianWork:
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
         sides = [
-            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, source)
+            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, [source])
         ]  # fmt: skip
         limits = dict(max_temperatures=10**6, max_time=None) | limits
         plan = Plan(chains, 1, seed, target, progressbar=False, **limits)

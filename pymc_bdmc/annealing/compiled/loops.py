@@ -14,6 +14,7 @@ from pymc_bdmc.kernels.state import (
     copy,
     copy_vector,
     evaluate,
+    evaluate_terms,
     is_legal,
     make_state,
     make_workspace,
@@ -31,6 +32,7 @@ __all__ = [
     "anneal_run",
     "move_chains",
     "pilot_stage",
+    "terms_of",
 ]
 
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
@@ -364,4 +366,15 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
             parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
             kernel.transition(target, parameters, betas[j], nothing, state, work, False, rng)
         copy_vector(state.theta, thetas[j])
+        copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def terms_of(target, thetas, terms):
+    """Write the terms of every row of ``thetas`` to that of ``terms``, of shape (rows, 2)."""
+    size = thetas.shape[1]
+    state = make_state(size, size - target.categories.size)
+    for j in range(len(thetas)):
+        copy_vector(thetas[j], state.theta)
+        evaluate_terms(target, state)
         copy_vector(state.terms, terms[j])
