@@ -93,7 +93,7 @@ def turtles(clutches: bool) -> pm.Model:
         if clutches:
             log_variance = pm.Logistic("log_variance", 0, 1)
             clutch = data["clutch"].astype(int) - 1
-            effect = pm.Normal("effect", shape=clutch.max() + 1)
+            effect = pm.Normal("effect", shape=int(clutch.max()) + 1)
             score = score + pm.math.exp(log_variance / 2) * effect[clutch]
         pm.Bernoulli("y", pm.math.invprobit(score), observed=data["y"].astype(int))
     return model

@@ -93,6 +93,7 @@ def sample_bdmc(
         a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
         Without such hyperparameters it is the same as ``"prior"``.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
+        `Matched`: the same, of many draws the one whose y\* is most like the data.
         `Given`: your own point and data. None: no simulated data, the lower bound on the real
         data alone.
     real_data : bool, default True

@@ -225,6 +225,7 @@ BAD = [
     (normal_model, {"particles": 10**9}, ValueError, "particles=1000000000: this takes at least"),
     (normal_model, {"particles": 0}, ValueError, "^particles: must be a whole number of at least"),
     (normal_model, {"simulate": FromPrior(10**9)}, ValueError, "datasets=1000000000: this takes"),
+    (normal_model, {"simulate": bdmc.Matched(10**10)}, ValueError, "draws=10000000000: this takes"),
     (normal_model, {"temperatures": [0, 0.5j, 1]}, ValueError, "inverse temperatures are real"),
     (normal_model, {"temperatures": ["0", "1"]}, ValueError, "inverse temperatures are real"),
     (normal_model, {"temperatures": 3j}, ValueError, "temperatures: must be a whole number"),
@@ -276,6 +277,9 @@ BAD_SIMULATIONS = [
     (Fitted, {"burn_in": -1}, ValueError, "burn_in: must be"),
     (Fitted, {"at": "mode"}, ValueError, "at: 'mode' is none of 'draw', 'mean'"),
     (Fitted, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+    (bdmc.Matched, {"draws": 0}, ValueError, "draws: must be"),
+    (bdmc.Matched, {"datasets": 0}, ValueError, "datasets: must be"),
+    (bdmc.Matched, {"distance": 2.0}, TypeError, "distance: a function of two mappings"),
     (Given, {"point": 3, "data": {}}, TypeError, "point: a mapping by variable name"),
     (Given, {"point": {}, "data": {}, "exact": 1}, TypeError, "exact: must be True or False"),
 ]

@@ -16,6 +16,18 @@ from pymc_bdmc.estimators.certified import (
 )
 from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
 from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
+from pymc_bdmc.estimators.consistency import (
+    RankTest,
+    RunDistance,
+    Shortfall,
+    distances_to_others,
+    quantile_distance,
+    rank_among,
+    run_distance,
+    shifted_runs,
+    shortfall_difference,
+    spread_and_tails,
+)
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
     cumulant_forward,
@@ -63,6 +75,9 @@ __all__ = [
     "EvidenceDraws",
     "LadderEstimate",
     "PriorMass",
+    "RankTest",
+    "RunDistance",
+    "Shortfall",
     "TailCheck",
     "TemperatureFlow",
     "WeightedAverage",
@@ -82,6 +97,7 @@ __all__ = [
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
+    "distances_to_others",
     "draw_places",
     "effective_sample_size",
     "error_analysis",
@@ -99,10 +115,16 @@ __all__ = [
     "overlap",
     "pareto_shape",
     "place_probabilities",
+    "quantile_distance",
+    "rank_among",
     "rao_blackwellized",
     "reverse_divergence",
     "round_confidence",
+    "run_distance",
     "sequential_likelihood",
+    "shifted_runs",
+    "shortfall_difference",
+    "spread_and_tails",
     "temperature_flow",
     "thermodynamic_integration",
     "weighted_average",

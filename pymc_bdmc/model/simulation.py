@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -21,12 +21,15 @@ from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import Point
 
 __all__ = [
+    "Fit",
     "FromHyperparameters",
     "FromPrior",
     "Given",
     "Simulated",
     "Simulation",
+    "check_drawable",
     "default_hyperparameters",
+    "joint_draws",
     "make_simulation",
 ]
 
@@ -54,6 +57,8 @@ class Simulated:
         Transitions at β = 1 before a reverse chain starts.
     hyperparameters : tuple of str
         Variables that were held at fitted values.
+    attrs : mapping of str to float
+        What else a result says of it.
     """
 
     point: Point
@@ -61,12 +66,13 @@ class Simulated:
     status: Status
     burn_in: int = 0
     hyperparameters: tuple[str, ...] = ()
+    attrs: Mapping[str, float] = field(default_factory=dict)
 
 
 class Simulation(ABC):
     """Where the simulated data of `sample_bdmc` come from.
 
-    One of `FromHyperparameters`, `FromPrior` and `Given`.
+    One of `FromHyperparameters`, `FromPrior`, `Matched` and `Given`.
 
     Attributes
     ----------
@@ -145,16 +151,16 @@ class FromPrior(Simulation):
 
     def check(self, density: TemperedDensity) -> None:
         """Refuse Potentials, and observed variables that cannot be drawn."""
-        _check_drawable(density)
+        check_drawable(density)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
     ) -> list[Simulated]:
         """Draws from the joint distribution."""
-        sampler = density.joint()
         return [
-            Simulated(*_draw(sampler, density, entropy, place), "exact")
+            Simulated(*pair, "exact")
             for place in range(self.datasets)
+            for pair in joint_draws(density, entropy, place)
         ]
 
 
@@ -231,7 +237,7 @@ class FromHyperparameters(Simulation):
             raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
         if self.idata is not None:
             posterior_draws("idata", self.idata, names, model)
-        _check_drawable(density)
+        check_drawable(density)
 
     def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
         """Draws from the model given the hyperparameters."""
@@ -242,11 +248,13 @@ class FromHyperparameters(Simulation):
         draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
-        sampler = density.joint(given=names)
         status: Status = "burned-in" if self.burn_in else "heuristic"
         return [
-            Simulated(*_draw(sampler, density, entropy, place, held), status, self.burn_in, names)
+            Simulated(*pair, status, self.burn_in, names)
             for place, held in enumerate(values)
+            for pair in joint_draws(
+                density, entropy, place, held=dict(zip(names, held, strict=True))
+            )
         ]
 
     def _values(self, draws: list[np.ndarray], rng: np.random.Generator) -> list[list[np.ndarray]]:
@@ -353,7 +361,7 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     """
     if isinstance(simulate, Simulation | None):
         return simulate
-    objects = "FromHyperparameters(...)", "FromPrior(...)", "Given(point, data)"
+    objects = "FromHyperparameters(...)", "FromPrior(...)", "Matched(...)", "Given(point, data)"
     check_choice("simulate", simulate, _NAMED, *objects, "None")
     return _NAMED[simulate]()
 
@@ -374,7 +382,7 @@ def default_hyperparameters(model: pm.Model) -> list[str]:
     ]
 
 
-def _check_drawable(density: TemperedDensity) -> None:
+def check_drawable(density: TemperedDensity) -> None:
     """Refuse models whose data cannot be drawn; names the variable."""
     check_simulable(density.model)
     sampler = density.joint()
@@ -383,11 +391,23 @@ def _check_drawable(density: TemperedDensity) -> None:
         sampler.draw()
 
 
-def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, np.ndarray]]:
-    """θ* and y* of the data set at this place."""
+def joint_draws(
+    density: TemperedDensity,
+    entropy: Entropy,
+    place: int,
+    n: int = 1,
+    held: Mapping[str, np.ndarray] | None = None,
+) -> list[tuple[Point, dict[str, np.ndarray]]]:
+    """Pairs of θ and y for the data set at this place, some variables held at given values."""
+    held = held or {}
+    sampler = density.joint(given=tuple(held))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
-    point, data, _ = sampler.draw_supported(*given)
-    return point, {name: np.asarray(y, density.data[name].dtype) for name, y in data.items()}
+    types = {name: y.dtype for name, y in density.data.items()}
+    pairs = []
+    for _ in range(n):
+        point, data, _ = sampler.draw_supported(*held.values())
+        pairs.append((point, {name: np.asarray(y, types[name]) for name, y in data.items()}))
+    return pairs
 
 
 def _value(rv, value: ArrayLike) -> np.ndarray:

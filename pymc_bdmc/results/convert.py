@@ -229,6 +229,7 @@ def simulated_dataset(
         dims=dims,
         sample_dims=["dataset"],
         inference_library=pm,
+        attrs={key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs},
     )
 
 

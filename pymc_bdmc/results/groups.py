@@ -12,10 +12,12 @@ __all__ = [
     "SIDES",
     "attribute",
     "by_data_set",
+    "check_annealed",
     "check_result",
     "data_sets",
     "directions",
     "is_tempered",
+    "ladder",
     "log_ml_weights",
     "mean_of_logs",
     "start_of_reverse",
@@ -40,6 +42,15 @@ def check_result(dt: xr.DataTree) -> None:
             "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
             "lattice.anneal is needed."
         )
+
+
+def check_annealed(dt: xr.DataTree, reader: str) -> None:
+    """Refuse what does not hold annealed chains, and results of `temper` by name."""
+    if is_tempered(dt):
+        raise ValueError(
+            f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."
+        )
+    check_result(dt)
 
 
 def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
@@ -123,3 +134,19 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
         name: variable(dt, name, "log_weight") + (mass.upper if name == "reverse" else mass.lower)
         for name in directions(dt)
     }
+
+
+def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
+    """Log weights of a group by (round, …, chain), with T as coordinate; the longest runs last.
+
+    A result without a ladder has one round. Of rounds with the same T the last one counts.
+    """
+    name = f"{group}_log_weight"
+    if "rounds" in dt.children and name in dt["rounds"]:
+        rounds = dt["rounds"].dataset
+        weights = rounds[name].assign_coords(temperatures=rounds["temperatures"])
+        last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
+        return weights.isel(round=last)
+    weights = variable(dt, group, "log_weight")
+    n = dt[group].sizes["beta"] - 1
+    return weights.expand_dims("round").assign_coords(temperatures=("round", [n]))

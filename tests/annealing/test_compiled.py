@@ -22,7 +22,8 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS, transition
-from pymc_bdmc.kernels.reference import no_reference
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import log_reference, make_reference, no_reference
 from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -292,6 +293,28 @@ def test_an_exception_in_the_density_refuses_the_proposal():
     pdf = [stats.multivariate_normal.pdf([0.5, 0.4], cov=[[1, r], [r, 1]]) for r in grid]
     row = bdmc.summary(dt).loc[("real", "evidence")]
     assert abs(row["value"] - np.log(np.sum(pdf) * (grid[1] - grid[0]) / 3)) < 4 * row["error"]
+
+
+def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
+    """ℓ and g of many θ, with what the density itself gives; −∞ outside the support is legal."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 3.1, 1.0)
+        pm.Normal("y", pm.math.switch(x > 2.0, x, np.nan), 1.0, observed=1.0)
+        pm.Potential("inside", pm.math.switch(x < 4.0, 0.0, -np.inf))
+    engine = CompiledEngine(TemperedDensity(model))
+    density, thetas = engine.density, np.array([[2.5], [3.0], [4.5]])
+    expected = np.array([density({"x": x}) for (x,) in thetas])
+    assert np.isneginf(expected[2, 1])
+    reference = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    monkeypatch.setattr(density, "terms", None)  # not one call from Python a row
+    found = engine.log_likelihoods(thetas, density.data, None)
+    np.testing.assert_allclose(found, expected[:, 1], rtol=1e-12)
+    found = engine.log_likelihoods(thetas, density.data, reference)
+    g = expected.sum(axis=1) - log_reference(reference, thetas)
+    np.testing.assert_allclose(found, g, rtol=1e-12)
+    monkeypatch.undo()
+    with pytest.raises(FloatingPointError, match=r"log p of y is NaN.*x=1"):
+        engine.log_likelihoods(np.array([[3.0], [1.0]]), density.data, reference)
 
 
 @pytest.mark.parametrize("seed", range(3))
