@@ -20,8 +20,6 @@ html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 
 autosummary_generate = True
 numpydoc_show_class_members = False
-numpydoc_xref_param_type = True
-numpydoc_xref_ignore = {"of", "or", "optional", "shape", "default", "sequence", "None"}
 
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
@@ -35,6 +33,8 @@ intersphinx_mapping = {
 intersphinx_timeout = 10
 if os.environ.get("OFFLINE"):  # no links to other projects, whose lists of names lie on the network
     intersphinx_mapping.clear()
+numpydoc_xref_param_type = bool(intersphinx_mapping)
+numpydoc_xref_ignore = {"of", "or", "optional", "shape", "default"}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
