@@ -1,4 +1,7 @@
-"""A step method of your own, put to the test on models with a known evidence.
+"""A step method on trial
+======================
+
+One of your own, put to the test on models with a known evidence.
 
 `Langevin` proposes along the gradient and corrects by Metropolis-Hastings. `Uncorrected` forgets
 the correction: its weights give a wrong evidence, and more chains only make that more certain.
