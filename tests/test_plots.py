@@ -1,5 +1,7 @@
 """Every plot draws what the result holds, on every backend."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -71,7 +73,7 @@ def test_ticks_of_log_weights_do_not_touch(log_ml, spread):
         assert not axes.xaxis.get_offset_text().get_text()
         boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
         assert len(boxes) > 1
-        gaps = [right.x0 - left.x1 for left, right in zip(boxes, boxes[1:], strict=False)]
+        gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
         assert min(gaps) > 5  # pixels
 
 

@@ -153,8 +153,8 @@ class Preparation:
                 reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
                 return tunings, PriorPath(), reason
         reason = (
-            f"as from the prior it would take {before / after:.2g} times as many temperatures (they "
-            f"grow as Λ²: {before:.3g} nats instead of {after:.3g})"
+            f"as from the prior it would take {before / after:.2g} times as many temperatures "
+            f"(they grow as Λ²: {before:.3g} nats instead of {after:.3g})"
         )
         return found, wanted, reason
 
@@ -179,7 +179,6 @@ class Preparation:
         betas = adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
         seed = stream(self._entropy, Purpose.FIT, dataset, chain)
         return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
-
 
     def _surplus(
         self, dataset: int, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]

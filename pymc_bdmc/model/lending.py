@@ -37,9 +37,9 @@ class Loan:
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
     variables, names, dims, transforms and values; the same ``check_bounds``, PyTensor ``floatX``
     and backend. So new data, a new length, another variable or an array that its owner wrote to
-    give a new density. A model with code of the user's own, such as `pymc.CustomDist` or an operation
-    that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that code
-    refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+    give a new density. A model with code of the user's own, such as `pymc.CustomDist` or an
+    operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that
+    code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
 
     A density is lent to one call at a time, since it holds the data that it is evaluated on: a
     second call at the same time has one of its own.

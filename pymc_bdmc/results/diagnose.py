@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.estimators import bar, check_average
+from pymc_bdmc.estimators import bar, check_average, jeffreys_bound
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import (
@@ -27,6 +27,9 @@ MOST_WARNINGS = 3
 MAX_DIVERGENT_SHARE = 0.01
 
 MIN_ACCEPTANCE = 0.01
+
+WIDE_GAP = 2.0
+"""Nats, beyond two errors."""
 
 MAX_UNEVENNESS = 0.1
 """Of the visits to the places of a ladder, as `temper` asks for."""
@@ -70,8 +73,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
         Unfinished chains, infinite weights, forward runs on the real data that disagree with the
         posterior draws they were given, a mean of log weights that does not exist, averages of
         weights whose check fails (`evidence`), dead chains, divergences, transitions that hold
-        most of a wide gap, and straggling weights. Of `temper`: an interruption, few passages from
-        end to end, uneven visits.
+        most of a wide gap, straggling weights, and any other wide gap. Of `temper`: an
+        interruption, few passages from end to end, uneven visits.
 
     Raises
     ------
@@ -180,6 +183,11 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
     return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
 
 
+def _diverges(dt: xr.DataTree) -> bool:
+    """Whether the kernel does so, of which other doubts are a consequence."""
+    return any(_divergent(dt, g) for g in ("forward", "reverse", "real") if g in dt.children)
+
+
 def _straggling(dt: xr.DataTree, group: str) -> str:
     straggling = sum(map(_straggles, _rows(dt, group)))
     if not straggling:
@@ -229,6 +237,29 @@ def _far_start(dt: xr.DataTree, group: str) -> str:
     return text if group == "forward" and at_start else _straggling(dt, group)
 
 
+def _even_gap(dt: xr.DataTree, group: str) -> str:
+    """A wide gap that opens along all of the path."""
+    if group != "forward" or "reverse" not in dt.children or _wide_part(dt)[0]:
+        return ""
+    gap, error = _gap(dt)
+    if not gap - 2 * error > WIDE_GAP:
+        return ""
+    return f"{gap:.2g} nats between forward and reverse open along all of the path"
+
+
+def _gap(dt: xr.DataTree) -> tuple[float, float]:
+    """Jeffreys bound and its error, nats."""
+    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in ("forward", "reverse")))
+
+
+def _closing(dt: xr.DataTree) -> str:
+    """How many temperatures would close the gap to one nat, as it falls in proportion to them."""
+    if _diverges(dt):
+        return "see to the divergences first."
+    needed = (dt["forward"].sizes["beta"] - 1) * _gap(dt)[0]
+    return f"use temperatures={float(f'{needed:.2g}'):.0f} for about one nat, or target_gap=1."
+
+
 def _finer_start(dt: xr.DataTree) -> str:
     finer = (
         "use more temperatures"
@@ -246,6 +277,8 @@ def _lighter_tails(dt: xr.DataTree) -> str:
 
 
 def _more_effort(dt: xr.DataTree) -> str:
+    if _diverges(dt):
+        return "see to the divergences first."
     more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
     return f"use more temperatures{more}, or try {_another_kernel(dt)}."
 
@@ -299,9 +332,16 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
-    (_divergent, lambda dt: f"try {_local_steps(dt)}, or reparametrise."),
+    (
+        _divergent,
+        lambda dt: (
+            f"write effects of unknown scale non-centred, as mean + scale * z with a unit "
+            f"normal z, or try {_local_steps(dt)}."
+        ),
+    ),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),
+    (_even_gap, _closing),
 ]
 """What is looked for in each group, and its remedy: the gravest first."""
 
