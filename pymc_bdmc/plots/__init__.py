@@ -1,5 +1,6 @@
 """Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
 
+from pymc_bdmc.plots.burn_in import plot_burn_in
 from pymc_bdmc.plots.convergence import plot_convergence
 from pymc_bdmc.plots.error_analysis import plot_error_analysis
 from pymc_bdmc.plots.estimators import plot_estimators
@@ -9,6 +10,7 @@ from pymc_bdmc.plots.tempering import plot_tempering
 from pymc_bdmc.plots.work import plot_work
 
 __all__ = [
+    "plot_burn_in",
     "plot_convergence",
     "plot_error_analysis",
     "plot_estimators",
