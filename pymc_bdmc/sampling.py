@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from itertools import zip_longest
@@ -42,6 +43,7 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
     annealing_dataset,
+    burn_in_dataset,
     check_storable,
     observed_dataset,
     particles_dataset,
@@ -50,6 +52,7 @@ from pymc_bdmc.results.convert import (
     starts_dataset,
 )
 from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.groups import GROUPS, SIDES
 from pymc_bdmc.schedules import (
     SCHEDULES,
     Schedule,
@@ -160,6 +163,9 @@ def sample(
             for d, source in enumerate(simulated, start=1):
                 sides.append(Side("forward", d, source.data, tunings[d]))
                 sides.append(Side("reverse", d, source.data, tunings[d], [source]))
+                for i, burn_in in enumerate(source.shorter, start=1):
+                    less = [replace(source, burn_in=burn_in)]
+                    sides.append(Side("burn_in", d, source.data, tunings[d], less, i))
             plan = Plan(
                 chains, particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES,
                 max_time, progressbar,
@@ -326,6 +332,8 @@ def _to_datatree(
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
     for group, annealed in last.runs.items():
+        if group not in GROUPS:
+            continue
         tunings = [side.tuning for side in sides if side.group == group]
         pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         drawn = [tuning.prior_log_likelihood for tuning in tunings]
@@ -341,7 +349,7 @@ def _to_datatree(
                 np.array(list(zip_longest(*drawn, fillvalue=np.nan))).T,
             ),
         )  # fmt: skip
-    for group in {"real", "real_reverse"}.intersection(groups):
+    for group in set(SIDES["real"]).intersection(groups):
         groups[group] = groups[group].isel(dataset=0, drop=True)
         groups[group].attrs["sample_dims"] = []
     if last.ends:
@@ -355,6 +363,8 @@ def _to_datatree(
         groups["real_starts"] = starts_dataset(density, model, draws)
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
+    if "burn_in" in last.runs:
+        groups["burn_in"] = burn_in_dataset(last.log_weights, simulated)
     groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
@@ -378,8 +388,8 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
         "seconds": [each.seconds for each in rounds],
     }
     dataset = xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
-    for group in rounds[0].runs:
+    for group in [each for each in rounds[0].runs if each in GROUPS]:
         weights = np.array([each.log_weights(group) for each in rounds])
         by_round = xr.Variable(("round", "dataset", "chain"), weights)
-        dataset[f"{group}_log_weight"] = by_round[:, 0] if "real" in group else by_round
+        dataset[f"{group}_log_weight"] = by_round[:, 0] if group in SIDES["real"] else by_round
     return dataset

@@ -44,19 +44,22 @@ class Plan:
 class Side:
     """One side of a sandwich: the runs of one direction on one data set."""
 
-    group: Literal["real", "real_reverse", "forward", "reverse"]
+    group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
     dataset: int
     """0 is the real data; the simulated sets count from 1."""
     data: Mapping[str, np.ndarray]
     tuning: Tuning
     sources: Sequence[Simulated] = ()
     """Where reverse chains start, in turn."""
+    variant: int = 0
+    """Of several sides with reverse chains on these data."""
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
         source = self.sources[chain % len(self.sources)] if self.sources else None
         direction = Direction.REVERSE if source else Direction.FORWARD
-        key = (Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain, round)
+        way = (direction is Direction.REVERSE) + self.variant
+        key = (Purpose.ANNEAL, self.dataset, way, chain, round)
         return AnnealTask(
             direction,
             self.data,

@@ -24,6 +24,7 @@ _log = logging.getLogger("pymc.bdmc")
 
 Data = Mapping[str, np.ndarray]
 
+
 @dataclass(frozen=True, eq=False)
 class Matched(Simulation):
     r"""Of many draws from the model keep the one whose data are most like the real ones.

@@ -57,6 +57,8 @@ class Simulated:
         Transitions at β = 1 before a reverse chain starts.
     hyperparameters : tuple of str
         Variables that were held at fitted values.
+    shorter : tuple of int
+        Other burn-ins to try.
     attrs : mapping of str to float
         What else a result says of it.
     """
@@ -66,6 +68,7 @@ class Simulated:
     status: Status
     burn_in: int = 0
     hyperparameters: tuple[str, ...] = ()
+    shorter: tuple[int, ...] = ()
     attrs: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -182,9 +185,11 @@ class FromHyperparameters(Simulation):
     idata : DataTree, optional
         Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
         particles of a few forward runs on them.
-    burn_in : int, default 100
+    burn_in : int or sequence of int, default 100
         Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
-        heuristic.
+        heuristic. Of several, increasing, the last is that of the result, and reverse chains after
+        each of them, on the same data with the same tuning, show whether it is long enough: see
+        `burn_in_effect` and `plot_burn_in`.
     datasets : int, default 1
         Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
         are conditional on it.
@@ -207,7 +212,7 @@ class FromHyperparameters(Simulation):
     names: str | Sequence[str] | None = None
     at: Literal["draw", "mean"] = "draw"
     idata: xr.DataTree | None = None
-    burn_in: int = 100
+    burn_in: int | Sequence[int] = 100
     datasets: int = 1
     name = "hyperparameters"
 
@@ -216,8 +221,16 @@ class FromHyperparameters(Simulation):
             names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
             object.__setattr__(self, "names", names)
         check_choice("at", self.at, ["draw", "mean"])
-        check_counts(burn_in=self.burn_in, datasets=self.datasets)
+        check_counts(datasets=self.datasets)
+        for burn_in in self._burn_ins:
+            check_counts(burn_in=burn_in)
+        if not self._burn_ins or any(np.diff(self._burn_ins) <= 0):
+            raise ValueError(f"burn_in: several of them must increase, got {self.burn_in!r}.")
         check_idata(idata=self.idata)
+
+    @property
+    def _burn_ins(self) -> list[int]:
+        return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
         return tuple(default_hyperparameters(model) if self.names is None else self.names)
@@ -248,9 +261,10 @@ class FromHyperparameters(Simulation):
         draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
-        status: Status = "burned-in" if self.burn_in else "heuristic"
+        *shorter, burn_in = self._burn_ins
+        status: Status = "burned-in" if burn_in else "heuristic"
         return [
-            Simulated(*pair, status, self.burn_in, names)
+            Simulated(*pair, status, burn_in, names, tuple(shorter))
             for place, held in enumerate(values)
             for pair in joint_draws(
                 density, entropy, place, held=dict(zip(names, held, strict=True))

@@ -1,5 +1,6 @@
 """Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
 
+from pymc_bdmc.plots.burn_in import plot_burn_in
 from pymc_bdmc.plots.compare import plot_compare
 from pymc_bdmc.plots.consistency import plot_consistency
 from pymc_bdmc.plots.convergence import plot_convergence
@@ -11,6 +12,7 @@ from pymc_bdmc.plots.tempering import plot_tempering
 from pymc_bdmc.plots.work import plot_work
 
 __all__ = [
+    "plot_burn_in",
     "plot_compare",
     "plot_consistency",
     "plot_convergence",

@@ -8,8 +8,10 @@ import xarray as xr
 
 from pymc_bdmc.estimators import bar, check_average, jeffreys_bound
 from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import (
+    GROUPS,
     SIDES,
     by_data_set,
     check_result,
@@ -41,7 +43,6 @@ KNOT_PARTS = 10
 """A knot is where half of the gap opens within one part in ten of the temperatures."""
 
 
-_GROUPS = ("forward", "reverse", "real", "real_reverse")
 _REVERSE = {reverse for _, reverse in SIDES.values()}
 
 
@@ -71,10 +72,10 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     -------
     list of str
         Unfinished chains, infinite weights, forward runs on the real data that disagree with the
-        posterior draws they were given, a mean of log weights that does not exist, averages of
-        weights whose check fails (`evidence`), dead chains, divergences, transitions that hold
-        most of a wide gap, straggling weights, and any other wide gap. Of `temper`: an
-        interruption, few passages from end to end, uneven visits.
+        posterior draws they were given, a burn-in that is too short, a mean of log weights that
+        does not exist, averages of weights whose check fails (`evidence`), dead chains,
+        divergences, transitions that hold most of a wide gap, straggling weights, and any other
+        wide gap. Of `temper`: an interruption, few passages from end to end, uneven visits.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     check_result(dt)
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
     for find, remedy in _DOUBTS:
-        groups = [group for group in _GROUPS if group in dt.children]
+        groups = [group for group in GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
         told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
         if told:
@@ -105,7 +106,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 
 def _interruption(dt: xr.DataTree) -> str:
     """What Ctrl-C left."""
-    weights = {group: dt[group]["log_weight"] for group in _GROUPS if group in dt.children}
+    weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
     if all(each.notnull().all() for each in weights.values()):
         last = dt["rounds"].isel(round=-1) if "rounds" in dt.children else {}
         if last.get("meets_target", False) and not last["confirms"]:
@@ -319,6 +320,18 @@ def _disagreement(dt: xr.DataTree, group: str) -> str:
     )
 
 
+def _too_short(dt: xr.DataTree, group: str) -> str:
+    if group != "reverse" or "burn_in" not in dt.children:
+        return ""
+    before = burn_in_effect(dt).iloc[-2]
+    if not before["pvalue"] <= MAX_CHANCE:
+        return ""
+    return (
+        f"the mean log weight depends on the burn-in: after {before.name} steps it is "
+        f"{before['difference']:.2g} nats above that after the longest"
+    )
+
+
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
     (_infinite, lambda dt: "the kernel left the support of the likelihood."),
@@ -329,6 +342,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
             "with the group posterior, run more chains of that sampler, or use more temperatures."
         ),
     ),
+    (_too_short, lambda dt: "use a longer burn_in."),
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),

@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
 
 __all__ = [
+    "GROUPS",
     "SIDES",
     "attribute",
     "by_data_set",
@@ -26,6 +27,9 @@ __all__ = [
 
 SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
 """Groups of forward and of reverse runs, by the data that they are on."""
+
+GROUPS = ("forward", "reverse", "real", "real_reverse")
+"""Of runs, whatever their data and direction."""
 
 _LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or saved in parts?"
 
