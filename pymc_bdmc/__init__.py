@@ -42,6 +42,7 @@ __all__ = [
     "summary",
     "temper",
     "testsystems",
+    "verdict",
 ]
 
 _HOMES = {
@@ -69,6 +70,7 @@ _HOMES = {
     "plot_work": "plots",
     "summary": "results.summary",
     "temper": "tempering.sampler",
+    "verdict": "results.verdict",
 }
 """Modules of the public names, imported when they are first asked for; other names are modules."""
 
