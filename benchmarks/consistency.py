@@ -16,7 +16,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_bdmc as bdmc
-from benchmarks.common import publish, shown, table
+from common import publish, shown, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "consistency.md"
 

@@ -45,6 +45,7 @@ __all__ = [
     "summary",
     "temper",
     "testsystems",
+    "verdict",
 ]
 
 _HOMES = {
@@ -75,6 +76,7 @@ _HOMES = {
     "plot_work": "plots",
     "summary": "results.summary",
     "temper": "tempering.sampler",
+    "verdict": "results.verdict",
 }
 """Modules of the public names, imported when they are first asked for; other names are modules."""
 

@@ -37,6 +37,7 @@ from pymc_bdmc.estimators.divergence import (
     forward_divergence,
     log_e_values,
     reverse_divergence,
+    total_variation_bound,
 )
 from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
@@ -127,6 +128,7 @@ __all__ = [
     "spread_and_tails",
     "temperature_flow",
     "thermodynamic_integration",
+    "total_variation_bound",
     "weighted_average",
     "work_distribution",
 ]

@@ -12,7 +12,7 @@ from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import check_annealed, directions
 from pymc_bdmc.results.summary import summary
 
-__all__ = ["check_comparable", "compare", "cost"]
+__all__ = ["check_comparable", "compare", "cost", "is_system"]
 
 CONFIDENCE = 0.95
 
@@ -145,7 +145,7 @@ def _row(dt: xr.DataTree) -> dict:
         row["jeffreys_bound"] = gap["value"]
         row["jeffreys_error"] = gap["error"] if gap["valid"] else np.nan
     table = evidence(dt)
-    data = "simulated" if _is_system(dt) else "real"
+    data = "simulated" if is_system(dt) else "real"
     if data not in table.index:
         return row
     methods = table.loc[data].loc[0]
@@ -155,7 +155,7 @@ def _row(dt: xr.DataTree) -> dict:
     return row | {"reason": f"{found.name}: {found['reason']}"}
 
 
-def _is_system(dt: xr.DataTree) -> bool:
+def is_system(dt: xr.DataTree) -> bool:
     """Whether it is a system without data, of which the log ML itself is sandwiched."""
     return "observed_data" not in dt.children and "system" in dt.attrs
 
@@ -184,7 +184,7 @@ def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
 
 def _observed(name: str, dt: xr.DataTree) -> dict[str, np.ndarray]:
     """Observed values by variable; of a system without data, what it is."""
-    if _is_system(dt):
+    if is_system(dt):
         return {"system": np.array(dt.attrs["system"])}
     if "observed_data" not in dt.children:
         raise ValueError(
@@ -237,7 +237,7 @@ def _certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> p
     bounds = {}
     for name in names:
         dt = results[name]
-        data = "simulated" if _is_system(dt) else "real"
+        data = "simulated" if is_system(dt) else "real"
         bounds[name] = certified(dt, each).loc[(data, 0), ["lower", "upper"]]
     first = bounds[names[0]]
     rows = {

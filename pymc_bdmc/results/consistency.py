@@ -16,13 +16,16 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, variable
 
-__all__ = ["ALPHA", "MARGIN", "consistency", "forward_ladder"]
+__all__ = ["ALPHA", "FEWEST_SETS", "MARGIN", "consistency", "forward_ladder"]
 
 ALPHA = 0.05
 """The rank test flags a p-value of at most this."""
 
 FEWEST_SETS = 19
 """Simulated data sets with which the rank test can flag anything."""
+
+FEWEST_RUNS = 8
+"""On either side, that the error of a shortfall takes."""
 
 MARGIN = 0.25
 """Nats by which runs on real data may fall short more than those on simulated data."""
@@ -60,8 +63,8 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
         ``shortfall``
             By how many more nats the mean log weight lies below the best estimate on the real
             data: so much more the divergence may be. The reference is the shortfall on simulated
-            data. Flagged if it exceeds `MARGIN` = 0.25 nats by two errors; valid if two errors are
-            less than that.
+            data. Flagged if it exceeds 0.25 nats by two errors; valid if two errors are less than
+            that and there are 8 runs of each data set.
         ``log ML``, ``path length``, ``spread of y``, ``tails of y``
             Deviation of the real data from the median of all data sets, in robust standard
             deviations, with the rank as the p-value: of log ML; of the thermodynamic length; of the
@@ -69,7 +72,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
             place (`pymc_bdmc.estimators.spread_and_tails`). With two or more simulated data sets.
         ``model``
             The largest of the deviations, that of log weights among them: one test of the model. It
-            is flagged at p ≤ `ALPHA` = 0.05, and valid from 19 simulated data sets on, with which p
+            is flagged at p ≤ 0.05, and valid from 19 simulated data sets on, with which p
             can be as low.
 
     Raises
@@ -121,7 +124,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
         kind = f"distance of shifted log weights; {test}"
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
-        rows["shortfall", t] = _shortfall(dt, shortfall)
+        rows["shortfall", t] = _shortfall(dt, shortfall, sets)
     if n > 2:
         features = _features(dt, sets, finished)
         for name, row in _ranks(features, test).items():
@@ -167,16 +170,19 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray]:
     return real["temperatures"].values.tolist(), padded[there], np.flatnonzero(there[1:])
 
 
-def _shortfall(dt: xr.DataTree, found: Shortfall) -> dict:
+def _shortfall(dt: xr.DataTree, found: Shortfall, sets: np.ndarray) -> dict:
     tail = min(
         (mean_of_logs(dt, group) for group in ("real", "forward")), key=lambda tail: tail.resolved
     )
-    valid = tail.resolved and 2 * found.error <= MARGIN
+    runs = (~np.isnan(sets[:, -1])).sum(axis=-1).min()
+    valid = tail.resolved and runs >= FEWEST_RUNS and 2 * found.error <= MARGIN
     kind = f"mean shortfall on real data, {found.real:.3g}, less that on simulated data"
     if not tail.resolved:
         kind += f"; the mean log weight is {tail.reason}"
     elif not valid:
-        kind += f"; more chains bring its error below {MARGIN / 2:g}"
+        kind += (
+            f"; run {FEWEST_RUNS} chains or more, enough to bring its error below {MARGIN / 2:g}"
+        )
     return {
         "value": found.value,
         "error": found.error,

@@ -20,7 +20,7 @@ from pymc_bdmc.results.groups import (
     mean_of_logs,
 )
 
-__all__ = ["diagnose", "warn"]
+__all__ = ["MAX_CHANCE", "diagnose", "warn"]
 
 _log = logging.getLogger("pymc.bdmc")
 
