@@ -37,6 +37,7 @@ __all__ = [
     "schedules",
     "summary",
     "temper",
+    "testing",
     "testsystems",
 ]
 
