@@ -19,7 +19,7 @@ class Mutant:
     Attributes
     ----------
     broken, parent : callable
-        A step method class, a function that builds a model, … with the fault and without.
+        Class or function that makes a specimen (a sampler, a model, …) with the fault and without.
     trial : mapping of str to callable
         The checks that can be asked about it, by name.
     seen_by : str

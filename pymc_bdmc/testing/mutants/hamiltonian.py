@@ -16,10 +16,10 @@ __all__ = ["HMC", "NUTS", "Walled"]
 
 
 class HMC(VectorSampler):
-    """Ten leapfrog steps with masses 1/2 … 2, accepted by the change of the energy."""
+    """Five leapfrog steps with masses 1/2 … 2, accepted by the change of the energy."""
 
-    step_size = 0.2
-    n_steps = 10
+    step_size = 0.3
+    n_steps = 5
 
     def masses(self, n):
         return np.geomspace(0.5, 2.0, n)
@@ -176,3 +176,11 @@ class BiasedTree(NUTS):
 
     def log_odds(self, inner, outer):
         return outer.log_weight - inner.log_weight
+
+
+@mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
+class NotNormalised(NUTS):
+    """Multinomial weights not normalised: the outer states win with probability w′ itself."""
+
+    def log_odds(self, inner, outer):
+        return outer.log_weight

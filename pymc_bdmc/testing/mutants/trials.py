@@ -8,16 +8,20 @@ import pymc as pm
 
 from pymc_bdmc import testing
 from pymc_bdmc.testing.mutants.catalogue import Trial
+from pymc_bdmc.testing.subjects import Sampler
 
 __all__ = [
-    "PRIOR_DEVIATION",
     "VectorSampler",
     "barrier",
     "counted",
     "event_time",
     "known_mean",
+    "of_conditional",
     "of_evidence",
+    "of_gradient",
+    "of_model",
     "of_sampler",
+    "of_transform",
     "positive_mean",
     "sum_of_two",
     "three_categories",
@@ -119,20 +123,55 @@ def barrier() -> pm.Model:
     return model
 
 
+CHECKS_OF_SAMPLERS = (
+    testing.check_invariance,
+    testing.check_exact_rank,
+    testing.check_geweke,
+    testing.check_sampler,
+)
+
+
 def of_sampler(model: Callable[[], pm.Model]) -> Trial:
     """The checks of samplers, on a model."""
 
     def asked(check):
-        return lambda sampler, **settings: check(sampler(), model(), **settings)
+        return lambda specimen, **settings: check(specimen, model(), **settings)
 
-    checks = (
-        testing.check_invariance,
-        testing.check_exact_rank,
-        testing.check_geweke,
-        testing.check_sampler,
+    return {check.__name__: asked(check) for check in CHECKS_OF_SAMPLERS}
+
+
+def of_model(sampler: Callable[[], Sampler]) -> Trial:
+    """The checks of samplers with a sound one, and the check of draws from the prior."""
+
+    def asked(check):
+        return lambda specimen, **settings: check(sampler(), specimen, **settings)
+
+    trial = {check.__name__: asked(check) for check in CHECKS_OF_SAMPLERS}
+    return {"check_prior_sampler": testing.check_prior_sampler} | trial
+
+
+@cache
+def no_effect() -> pm.Model:
+    """Data of which model 1 of `evidence` says that they have a mean."""
+    with pm.Model() as model:
+        pm.Normal("x")
+        pm.Normal("y", 0.0, 1.0, observed=np.zeros(40))
+    return model
+
+
+of_evidence: Trial = {
+    "check_bayes_factor": lambda specimen, **settings: testing.check_bayes_factor(
+        specimen, no_effect(), **settings
     )
-    return {check.__name__: asked(check) for check in checks}
-
-
-PRIOR_DEVIATION = 0.2
-"""Of the mean in model 1 of `of_evidence`."""
+}
+of_transform: Trial = {
+    "check_transform": lambda specimen, **settings: testing.check_transform(
+        specimen, pm.Gamma.dist(2.0, 1.0), **settings
+    )
+}
+of_gradient: Trial = {"check_gradient": testing.check_gradient}
+of_conditional: Trial = {
+    "check_conditionals": lambda specimen, **settings: testing.check_conditionals(
+        specimen, known_mean(), "x", **settings
+    )
+}
