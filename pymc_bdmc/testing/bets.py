@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-__all__ = ["Bets", "fair_bets", "odds_bets", "unit_bets"]
+__all__ = ["Bets", "fair_bets", "odds_bets", "tilted_bets", "unit_bets"]
 
 STAKES = 0.9 * 2.0 ** -np.arange(8)
 """Shares of the capital; each is staked in both directions where there are two."""
-SHIFTS = np.array([0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0])
+SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
 SLOPES = np.array([0.5, 0.8, 1.0, 1.25, 2.0])
 """Log odds of a bettor are one of each, shift + slope · those that are claimed."""
 
@@ -27,8 +27,8 @@ class Bets:
 
     Parameters
     ----------
-    names : sequence of str
-        What each group bets on.
+    *blocks : sequence of str
+        What the groups of each block bet on; in a block all groups have as many bettors.
 
     Examples
     --------
@@ -41,25 +41,33 @@ class Bets:
     (True, ('location',))
     """
 
-    def __init__(self, names: Sequence[str]):
-        self._names = list(names)
-        self._log_capital = np.zeros((len(self._names), 1))
+    def __init__(self, *blocks: Sequence[str]):
+        self._names = [name for names in blocks for name in names]
+        self._log_capitals = [np.zeros((len(names), 1)) for names in blocks]
 
-    def settle(self, log_factors: np.ndarray) -> None:
-        """Multiply the capitals by what an observation pays, logs of shape (groups, bettors)."""
+    def settle(self, *log_factors: np.ndarray | float) -> None:
+        """Multiply the capitals by what an observation pays.
+
+        Parameters
+        ----------
+        *log_factors : ndarray of shape (groups, bettors), or 0.0
+            Logs, by block; 0.0 where nothing was staked.
+        """
+        pairs = zip(self._log_capitals, log_factors, strict=True)
         with np.errstate(invalid="ignore"):
-            capital = self._log_capital + log_factors
+            capitals = [capital + log_factor for capital, log_factor in pairs]
         # Who has lost everything stays without, whatever is paid: −∞ + ∞.
-        self._log_capital = np.where(np.isnan(capital), -np.inf, capital)
+        self._log_capitals = [np.where(np.isnan(each), -np.inf, each) for each in capitals]
 
     @property
     def _log_evidence(self) -> np.ndarray:
-        """Log capital by group, shape (groups,)."""
-        return logsumexp(self._log_capital, axis=1) - np.log(self._log_capital.shape[1])
+        """Log of the mean capital by group, shape (groups,)."""
+        means = [logsumexp(each, axis=1) - np.log(each.shape[1]) for each in self._log_capitals]
+        return np.concatenate(means)
 
     @property
     def evidence(self) -> float:
-        """The e-value: capital of all groups together, if they began with 1."""
+        """The e-value: mean capital of all groups."""
         with np.errstate(over="ignore"):
             return float(np.exp(logsumexp(self._log_evidence) - np.log(len(self._names))))
 
@@ -152,3 +160,34 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # 2·∞ − ∞ is no number
     believed = (SHIFTS[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
     return log_expit(sign * believed) - log_expit(sign * claimed)
+
+
+def tilted_bets(ratio: float, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """What bets on h pay: h of a weighted state against h of an exact one, the weight of mean 1.
+
+    With a weight w ≥ 0 of mean 1 under which the state has the law of the exact one,
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
+
+    Parameters
+    ----------
+    ratio : float
+        w.
+    reached, exact : ndarray of shape (groups,)
+        h and h′, from −1 to 1.
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import tilted_bets
+    >>> pays = [np.exp(tilted_bets(w, np.array([0.4]), np.array([0.4]))) for w in (0.5, 1.5)]
+    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
+    True
+    """
+    signs = np.array([1.0, -1.0])
+    gains = ratio * (1 + np.multiply.outer(reached, signs)) - (1 + np.multiply.outer(exact, signs))
+    return np.log1p(gains[:, :, None] * STAKES / 2).reshape(len(reached), -1)

@@ -33,6 +33,8 @@ class Features:
         Returns θ from the joint distribution and leaves its data with the density.
     rng : numpy.random.Generator
         Chooses among too many pairs.
+    data : bool
+        Whether moments of the observed variables are among the values.
 
     Attributes
     ----------
@@ -41,9 +43,14 @@ class Features:
     """
 
     def __init__(
-        self, density: TemperedDensity, draw: Callable[[], Point], rng: np.random.Generator
+        self,
+        density: TemperedDensity,
+        draw: Callable[[], Point],
+        rng: np.random.Generator,
+        data: bool = False,
     ):
         self._density = density
+        self._observed = list(density.model.observed.items()) if data else []
         points, others = [], []
         for _ in range(LEARNING):
             point = draw()
@@ -58,7 +65,7 @@ class Features:
             pairs = [pairs[i] for i in rng.choice(len(pairs), MOST_PAIRS, replace=False)]
         self._pairs = np.array(pairs, dtype=int).reshape(-1, 2).T
         learned = [self._values(*row) for row in zip(elements, others, strict=True)]
-        self._ranks = list(zip(*map(_midranks, np.transpose(learned)), strict=True))
+        self._learned = list(zip(*map(_midranks, np.transpose(learned)), strict=True))
         self.names = self._named()
 
     def _named(self) -> list[str]:
@@ -69,29 +76,25 @@ class Features:
             for place in np.ndindex(self._density.shapes[value.name])
         ]
         pairs = [f"{elements[i]} · {elements[j]}" for i, j in self._pairs.T]
-        moments = [f"{name}{of}" for name in self._density.data for of in (" mean", " mean square")]
+        moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
         return [*elements, *pairs, "log p", "log likelihood", *moments]
 
     def _others(self, point: Point) -> np.ndarray:
         """Log p, ℓ, and mean and mean square of every observed variable."""
-        data = [shared.get_value(borrow=True) for shared in self._density.model.observed.values()]
+        data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
         return np.array([*self._density.terms(*point.values()), *moments])
 
     def _values(self, elements: np.ndarray, others: np.ndarray) -> np.ndarray:
         standard = (elements - self._centre) / self._scale
-        return np.concatenate([elements, standard[self._pairs[0]] * standard[self._pairs[1]], others])
+        return np.concatenate(
+            [elements, standard[self._pairs[0]] * standard[self._pairs[1]], others]
+        )
 
-    def ranks(self, points: Sequence[Point]) -> np.ndarray:
-        """u of every value at each θ; where it is no number, as of the smallest.
-
-        Returns
-        -------
-        ndarray of shape (points, names)
-        """
-        values = np.array([self._values(_flat(point), self._others(point)) for point in points])
-        values[np.isnan(values)] = -np.inf
-        return np.stack([np.interp(*each) for each in zip(values.T, *self._ranks, strict=True)], 1)
+    def values(self, points: Sequence[Point]) -> np.ndarray:
+        """What has a name, at each θ, shape (points, names); −∞ where it is no number."""
+        found = np.array([self._values(_flat(point), self._others(point)) for point in points])
+        return np.where(np.isnan(found), -np.inf, found)
 
     def __call__(self, points: Sequence[Point]) -> np.ndarray:
         """All features of each θ with the density's data, from −1 to 1.
@@ -100,7 +103,8 @@ class Features:
         -------
         ndarray of shape (points, names, shapes)
         """
-        return waves(self.ranks(points))
+        columns = zip(self.values(points).T, *self._learned, strict=True)
+        return waves(np.stack([np.interp(*column) for column in columns], axis=1))
 
 
 def waves(ranks: np.ndarray) -> np.ndarray:

@@ -38,10 +38,10 @@ def check_invariance(
         for shape in SHAPES
     ]
 
-    def observe(subject: Subject) -> np.ndarray:
+    def observe(subject: Subject) -> list[np.ndarray]:
         start = trial.draw()
         before, *after = features([start, *islice(subject.chain(start, trial.rng), steps)])
         changes = after[0] - before, np.mean(after, axis=0) - before
-        return fair_bets(np.reshape(changes, (-1, 1)) / 2)
+        return [fair_bets(np.reshape(changes, (-1, 1)) / 2)]
 
-    return trial.hold(step, np.array([0.0, 1.0]), names, observe, steps, BLIND_TO)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, BLIND_TO)

@@ -1,13 +1,15 @@
 """What a check found: verdict, evidence, cost, and the seed that repeats it."""
 
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
 from pymc_bdmc.streams import Entropy
 
-__all__ = ["CheckFailed", "Report"]
+__all__ = ["CheckFailed", "Report", "exact_report"]
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,11 @@ class Report:
     passed : bool
         Whether the evidence stayed below what a correct subject shows with probability `alpha`.
     alpha : float
-        Probability, at most, that a correct subject fails.
+        Probability, at most, that a correct subject fails; 0 of a check that leaves nothing to
+        chance.
     evidence : float
         An e-value, which fails the check from 1/alpha on, or a p-value, which fails it from alpha
-        downwards.
+        downwards; of a check that leaves nothing to chance 0 or 1.
     kind : {"e-value", "p-value"}
         Which of the two.
     cost : int
@@ -89,7 +92,7 @@ class Report:
         if self.kind == "e-value":
             threshold = f"fails from {1 / self.alpha:.3g} on"
         else:
-            threshold = "fails below alpha"
+            threshold = "fails up to alpha"
         rows = [
             ("", f"{self.kind} {self.evidence:.3g}, {threshold} (alpha = {self.alpha:g})"),
             ("", f"cost {self.cost}, {self.seconds:.1f} s; repeat it with "
@@ -125,3 +128,27 @@ class CheckFailed(AssertionError):
     def __init__(self, report: Report):
         super().__init__(str(report))
         self.report = report
+
+
+def exact_report(
+    check: str,
+    subject: str,
+    findings: Sequence[str],
+    cost: int,
+    started: float,
+    random_seed: Entropy,
+    blind_to: Sequence[str],
+) -> Report:
+    """Report of a check without false alarms: it fails where there are findings.
+
+    Parameters
+    ----------
+    check, subject, findings, cost, random_seed, blind_to
+        See `Report`.
+    started : float
+        `time.perf_counter` of that moment.
+    """
+    return Report(
+        check, subject, not findings, 0.0, float(not findings), "p-value", cost,
+        time.perf_counter() - started, random_seed, tuple(findings), tuple(blind_to),
+    )  # fmt: skip

@@ -134,14 +134,14 @@ class Subject:
             point, _ = kernel.step(len(self._betas) - 1, point)
             yield point
 
-    def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
-        """Log w of a forward chain, or of the reverse chain from ``start``; nats."""
+    def anneal(self, start: Point | None, rng: np.random.Generator) -> tuple[float, Point]:
+        """Log w of a forward chain, or of the reverse chain from ``start``, and its last state."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         starts = [start or self.density.draw_prior(rng)[0]]
         run = anneal(
             self._kernel, lambda point: self.density(point)[1], self._betas, starts, direction, rng
         )
-        return run.log_weight
+        return run.log_weight, {name: rows[0, ...] for name, rows in run.ends.items()}
 
 
 class CompiledSubject(Subject):
@@ -173,12 +173,15 @@ class CompiledSubject(Subject):
             self._engine.move(self._tuning, np.ones(1), thetas, rng)
             yield jitted.unravel(thetas[0])
 
-    def log_weight(self, start, rng):
+    def anneal(self, start, rng):
         """As of any subject."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
-        task = AnnealTask(direction, self.density.present_data, self._betas, self._tuning, seed, start)
-        return self._engine.run(task).log_weight
+        task = AnnealTask(
+            direction, self.density.present_data, self._betas, self._tuning, seed, start
+        )
+        run = self._engine.run(task)
+        return run.log_weight, {name: rows[0, ...] for name, rows in run.ends.items()}
 
 
 class _TransitionKernel:

@@ -75,16 +75,25 @@ class Trial:
         self.density.set_data(data)
         return point
 
-    def features(self) -> Features:
+    def renew_data(self, point: Point) -> None:
+        """Give the density new data, drawn given θ."""
+        free = [rv.name for rv in self.density.model.free_RVs]
+        rows = {name: value[None] for name, value in point.items()}
+        constrained = self.density.constrain(rows)
+        simulator = self.density.joint(given=free)
+        simulator.seed(self.rng)
+        self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
+
+    def features(self, *, data: bool = False) -> Features:
         """What is compared, on scales learned from draws that are not tested."""
-        return Features(self.density, self.draw, self.rng)
+        return Features(self.density, self.draw, self.rng, data)
 
     def hold(
         self,
         step: Sampler,
         betas: np.ndarray,
-        names: Sequence[str],
-        observe: Callable[[Subject], np.ndarray],
+        names: Sequence[Sequence[str]],
+        observe: Callable[[Subject], Sequence[np.ndarray | float]],
         cost: int,
         blind_to: Sequence[str],
     ) -> Report:
@@ -96,8 +105,8 @@ class Trial:
             A pilot tunes it on data of another draw.
         betas : ndarray of shape (T + 1,)
             The schedule.
-        names : sequence of str
-            Of the groups of bettors.
+        names : sequence of sequence of str
+            Of the groups of bettors, by block; see `Bets`.
         observe : callable
             Draws θ and data, and returns what the bets pay.
         cost : int
@@ -105,14 +114,14 @@ class Trial:
         blind_to : sequence of str
             See `Report`.
         """
-        bets, title, impossible = Bets(names), name_of(step), ""
+        bets, title, impossible = Bets(*names), name_of(step), ""
         _, data, _ = self._joint.draw_supported()
         try:
             seed = stream(self._entropy, Purpose.PILOT)
             subject = make_subject(step, self.density, betas, data, seed)
             title = subject.title
             while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
-                bets.settle(observe(subject))
+                bets.settle(*observe(subject))
                 self._cost += cost
         except FloatingPointError as error:
             impossible = f"came to a state that has no density: {error}"
