@@ -84,7 +84,7 @@ def check_exact_rank(
     ...     new = {"mu": point["mu"] + rng.normal()}
     ...     return new if np.log(rng.random()) < target(new) - target(point) else point
     >>> walk.reversal = walk
-    >>> bdmc.testing.check_exact_rank(walk, model, random_seed=1, budget=2000).passed
+    >>> bdmc.testing.check_exact_rank(walk, model, random_seed=1, budget=500).passed
     True
     """
     trial = Trial("check_exact_rank", model, alpha, budget, random_seed)
@@ -99,7 +99,7 @@ def check_exact_rank(
                 "which is itself if detailed balance holds; or use check_invariance."
             )
         start = trial.draw()
-        place = trial.rng.integers(steps + 1)
+        place = int(trial.rng.integers(steps + 1))
         after = islice(subject.chain(start, trial.rng), steps - place)
         before = islice(subject.chain(start, trial.rng, reverse=True), place)
         values = features.values([start, *before, *after])

@@ -69,11 +69,10 @@ class Features:
         self.names = self._named()
 
     def _named(self) -> list[str]:
-        model = self._density.model
         elements = [
-            model.values_to_rvs[value].name + (str(list(place)) if place else "")
-            for value in model.value_vars
-            for place in np.ndindex(self._density.shapes[value.name])
+            self._density.titles[name] + (str(list(place)) if place else "")
+            for name, shape in self._density.shapes.items()
+            for place in np.ndindex(shape)
         ]
         pairs = [f"{elements[i]} · {elements[j]}" for i, j in self._pairs.T]
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]

@@ -82,7 +82,7 @@ def check_geweke(
     >>> def walk(point, target, rng):
     ...     new = {"mu": point["mu"] + rng.normal()}
     ...     return new if np.log(rng.random()) < target(new) - target(point) else point
-    >>> bdmc.testing.check_geweke(walk, model, random_seed=1, budget=2000).passed
+    >>> bdmc.testing.check_geweke(walk, model, random_seed=1, budget=500).passed
     True
     """
     trial = Trial("check_geweke", model, alpha, budget, random_seed)

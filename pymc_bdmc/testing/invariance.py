@@ -85,16 +85,17 @@ def check_invariance(
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("mu"), observed=0.5)
-    >>> def walk(point, target, rng, forgets=0.0):
+    >>> def walk(point, target, rng, corrected=True):
     ...     new = {"mu": point["mu"] + rng.normal()}
-    ...     accepted = np.log(rng.random()) < target(new) - (1 - forgets) * target(point)
-    ...     return new if accepted else point
-    >>> bdmc.testing.check_invariance(walk, model, random_seed=1, budget=2000).passed
+    ...     log_ratio = target(new) - target(point)
+    ...     return new if not corrected or np.log(rng.random()) < log_ratio else point
+    >>> bdmc.testing.check_invariance(walk, model, random_seed=1, budget=1000).passed
     True
-    >>> broken = lambda point, target, rng: walk(point, target, rng, forgets=1.0)
-    >>> report = bdmc.testing.check_invariance(broken, model, random_seed=1)
-    >>> report.passed, report.findings[0]
-    (False, '')
+    >>> def always(point, target, rng):
+    ...     return walk(point, target, rng, corrected=False)
+    >>> report = bdmc.testing.check_invariance(always, model, random_seed=1)
+    >>> report.passed, "over 5 steps: spread of mu" in report.findings
+    (False, True)
     """
     trial = Trial("check_invariance", model, alpha, budget, random_seed)
     check_counts(steps=steps)

@@ -100,7 +100,7 @@ def check_sampler(
     >>> import pymc_bdmc as bdmc
     >>> with pm.Model() as model:
     ...     y = pm.Normal("y", pm.Normal("mu"), observed=0.5)
-    >>> bdmc.testing.check_sampler("metropolis", model, random_seed=1, budget=2000).passed
+    >>> bdmc.testing.check_sampler("metropolis", model, random_seed=1, budget=500).passed
     True
     """
     trial = Trial("check_sampler", model, alpha, budget, random_seed)
@@ -109,6 +109,7 @@ def check_sampler(
     betas = make_schedule("power", temperatures).betas
 
     def observe(subject: Subject) -> list[np.ndarray | float]:
+        crooks: tuple[np.ndarray | float, np.ndarray | float]
         start = trial.draw()
         kept = list(islice(subject.chain(start, rng), steps))
         forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -175,7 +176,9 @@ class CompiledSubject(Subject):
         task = AnnealTask(
             direction, self.density.present_data, self._betas, self._tuning, seed, start
         )
-        return self._engine.run(task).log_weight
+        run = self._engine.run(task)
+        assert run is not None, "nothing stops it"
+        return run.log_weight
 
 
 class _TransitionKernel:
@@ -252,8 +255,8 @@ def make_subject(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
             f"transition(point, target, rng) is needed, got {step!r}."
         )
-    kernel = _TransitionKernel(step, density, betas)
-    return Subject(name_of(step), density, kernel, betas, hasattr(step, "reversal"))
+    moves = _TransitionKernel(cast(Transition, step), density, betas)
+    return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
 
 
 def _is_step_method(step) -> bool:
