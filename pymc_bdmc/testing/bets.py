@@ -18,7 +18,7 @@ __all__ = ["Bets", "fair_bets", "odds_bets", "tilted_bets", "unit_bets"]
 STAKES = 0.9 * 2.0 ** -np.arange(8)
 """Shares of the capital; each is staked in both directions where there are two."""
 SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
-SLOPES = np.array([0.5, 0.8, 1.0, 1.25, 2.0])
+SLOPES = np.array([0.0, 0.5, 0.8, 1.0, 1.25, 2.0])
 """Log odds of a bettor are one of each, shift + slope · those that are claimed."""
 
 
@@ -130,7 +130,9 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
     return np.log1p((values[:, None] - 1) * STAKES)
 
 
-def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
+def odds_bets(
+    log_odds: np.ndarray, happened: np.ndarray, shifts: np.ndarray = SHIFTS
+) -> np.ndarray:
     """What bets against the claimed odds of an event pay.
 
     Who holds the probability to be q where p is claimed is paid q/p if it happens and
@@ -141,6 +143,8 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     log_odds : ndarray of shape (groups,)
         log(p/(1 − p)) as claimed.
     happened : ndarray of bool, shape (groups,)
+    shifts : ndarray
+        Of the log odds that are believed.
 
     Returns
     -------
@@ -158,21 +162,21 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     """
     sign = np.where(happened, 1.0, -1.0)[:, None]
     claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # 2·∞ − ∞ is no number
-    believed = (SHIFTS[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
+    believed = (shifts[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
     return log_expit(sign * believed) - log_expit(sign * claimed)
 
 
-def tilted_bets(ratio: float, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """What bets on h pay: h of a weighted state against h of an exact one, the weight of mean 1.
+def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """What bets on h pay: h of weighted states against h of exact ones, the weights of mean 1.
 
-    With a weight w ≥ 0 of mean 1 under which the state has the law of the exact one,
-    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
+    With a weight w ≥ 0 of mean 1 under which a state has the law of the exact one,
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2; so is the mean of several.
 
     Parameters
     ----------
-    ratio : float
+    weights : ndarray of shape (n,)
         w.
-    reached, exact : ndarray of shape (groups,)
+    reached, exact : ndarray of shape (n, groups)
         h and h′, from −1 to 1.
 
     Returns
@@ -184,10 +188,13 @@ def tilted_bets(ratio: float, reached: np.ndarray, exact: np.ndarray) -> np.ndar
     --------
     >>> import numpy as np
     >>> from pymc_bdmc.testing.bets import tilted_bets
-    >>> pays = [np.exp(tilted_bets(w, np.array([0.4]), np.array([0.4]))) for w in (0.5, 1.5)]
+    >>> h = np.array([[0.4]])
+    >>> pays = [np.exp(tilted_bets(np.array([w]), h, h)) for w in (0.5, 1.5)]
     >>> bool(np.allclose(np.mean(pays, axis=0), 1))
     True
     """
-    signs = np.array([1.0, -1.0])
-    gains = ratio * (1 + np.multiply.outer(reached, signs)) - (1 + np.multiply.outer(exact, signs))
-    return np.log1p(gains[:, :, None] * STAKES / 2).reshape(len(reached), -1)
+    gains = [
+        np.mean(weights[:, None] * (1 + sign * reached) - (1 + sign * exact), axis=0)
+        for sign in (1, -1)
+    ]
+    return np.log1p(np.multiply.outer(gains, STAKES / 2)).swapaxes(0, 1).reshape(exact.shape[1], -1)

@@ -93,7 +93,8 @@ def check_conditionals(
         joint_logp = joint
     if any(name not in point for point in points):
         raise ValueError(f"name: there is no {name!r} in the points, which have {list(points[0])}.")
-    compared, findings = 0, []
+    findings: list[str] = []
+    compared = 0
     for point, following in pairwise(points):
         other = {**point, name: following[name]}
         ours, theirs = (

@@ -19,7 +19,7 @@ SHAPES = ("location", "spread", "skewness", "tails")
 
 
 class Features:
-    """Every element of θ, products of two, log p, ℓ and moments of the data; each by its shape.
+    """Elements of θ, products of two, log p, ℓ, their sum, moments of the data; each by its shape.
 
     A value is made u in (0, 1) by its rank among joint draws, and compared are cos(πju), j = 1, 2,
     3, 4, which tell of location, spread, skewness and tails (Neyman 1937, Smooth test for goodness
@@ -69,21 +69,21 @@ class Features:
         self.names = self._named()
 
     def _named(self) -> list[str]:
-        model = self._density.model
         elements = [
-            model.values_to_rvs[value].name + (str(list(place)) if place else "")
-            for value in model.value_vars
-            for place in np.ndindex(self._density.shapes[value.name])
+            self._density.titles[name] + (str(list(place)) if place else "")
+            for name, shape in self._density.shapes.items()
+            for place in np.ndindex(shape)
         ]
         pairs = [f"{elements[i]} · {elements[j]}" for i, j in self._pairs.T]
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
-        return [*elements, *pairs, "log p", "log likelihood", *moments]
+        return [*elements, *pairs, "log prior", "log likelihood", "log joint", *moments]
 
     def _others(self, point: Point) -> np.ndarray:
         """Log p, ℓ, and mean and mean square of every observed variable."""
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
-        return np.array([*self._density.terms(*point.values()), *moments])
+        log_prior, ell = map(float, self._density.terms(*point.values()))
+        return np.array([log_prior, ell, log_prior + ell, *moments])
 
     def _values(self, elements: np.ndarray, others: np.ndarray) -> np.ndarray:
         standard = (elements - self._centre) / self._scale

@@ -54,17 +54,17 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     started, entropy = time.perf_counter(), entropy_of(random_seed)
     loan = Loan(model)
     density, rng = loan.density, np.random.default_rng(stream(entropy, Purpose.SIMULATE))
-    target, wrong = Target(density), {}
+    wrong: dict[str, str] = {}
+    target = Target(density)
     for _ in range(budget):
         point, _ = density.draw_prior(rng)
         for name, gradient in target.gradient(point).items():
-            variable = density.model.values_to_rvs[density.model[name]].name
             for place in np.ndindex(gradient.shape):
                 fine, coarse = (_slope(target, point, name, place, h) for h in (STEP, 2 * STEP))
                 doubt = abs(fine - coarse) + TOLERANCE * (1 + abs(fine))
                 if not abs(gradient[place] - fine) <= doubt:
                     wrong.setdefault(
-                        variable + (str(list(place)) if place else ""),
+                        density.titles[name] + (str(list(place)) if place else ""),
                         f"the gradient is {gradient[place]:.6g}, differences give {fine:.6g}",
                     )
     loan.give_back()

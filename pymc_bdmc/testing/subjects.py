@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import cast
 
 import numpy as np
 import pytensor.tensor as pt
@@ -125,23 +126,24 @@ class Subject:
         self._kernel, self._betas = kernel, betas
 
     def chain(
-        self, point: Point, rng: np.random.Generator, *, reverse: bool = False
+        self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
     ) -> Iterator[Point]:
-        """States of a chain at β = 1 after 1, 2, … transitions, or those of the reversal."""
+        """States after 1, 2, … transitions by K_t, the one at β = 1 by default, or its reversal."""
         kernel = self._kernel.reversal() if reverse else self._kernel
         kernel.reset(rng)
+        t = range(len(self._betas))[t]
         while True:
-            point, _ = kernel.step(len(self._betas) - 1, point)
+            point, _ = kernel.step(t, point)
             yield point
 
-    def anneal(self, start: Point | None, rng: np.random.Generator) -> tuple[float, Point]:
-        """Log w of a forward chain, or of the reverse chain from ``start``, and its last state."""
+    def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
+        """Log w of a forward chain, or of the reverse chain from ``start``; nats."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         starts = [start or self.density.draw_prior(rng)[0]]
         run = anneal(
             self._kernel, lambda point: self.density(point)[1], self._betas, starts, direction, rng
         )
-        return run.log_weight, {name: rows[0, ...] for name, rows in run.ends.items()}
+        return run.log_weight
 
 
 class CompiledSubject(Subject):
@@ -154,26 +156,20 @@ class CompiledSubject(Subject):
     betas : ndarray of shape (T + 1,)
     """
 
-    says_reversal = True
-
     def __init__(self, engine: CompiledEngine, tuning, betas: np.ndarray):
         self.title, self.density = engine.description, engine.density
+        # The scan over discrete elements is reversed in annealing only.
+        self.says_reversal = not len(engine.jitted.categories)
         self._engine, self._tuning, self._betas = engine, tuning, betas
 
-    def chain(self, point, rng, *, reverse=False):
-        """As of any subject; a scan over discrete elements has no reversal here."""
-        jitted = self._engine.jitted
-        if reverse and len(jitted.categories):
-            raise ValueError(
-                f"step: {self.title} scans the discrete variables in one direction, and its "
-                "reversal is not available outside of annealing. Use check_invariance."
-            )
-        thetas = jitted.ravel(point)[None].copy()
+    def chain(self, point, rng, t=-1, *, reverse=False):
+        """As of any subject."""
+        thetas = self._engine.jitted.ravel(point)[None].copy()
         while True:
-            self._engine.move(self._tuning, np.ones(1), thetas, rng)
-            yield jitted.unravel(thetas[0])
+            self._engine.move(self._tuning, self._betas[[t]], thetas, rng)
+            yield self._engine.jitted.unravel(thetas[0])
 
-    def anneal(self, start, rng):
+    def log_weight(self, start, rng):
         """As of any subject."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
@@ -181,7 +177,8 @@ class CompiledSubject(Subject):
             direction, self.density.present_data, self._betas, self._tuning, seed, start
         )
         run = self._engine.run(task)
-        return run.log_weight, {name: rows[0, ...] for name, rows in run.ends.items()}
+        assert run is not None, "nothing stops it"
+        return run.log_weight
 
 
 class _TransitionKernel:
@@ -258,8 +255,8 @@ def make_subject(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
             f"transition(point, target, rng) is needed, got {step!r}."
         )
-    kernel = _TransitionKernel(step, density, betas)
-    return Subject(name_of(step), density, kernel, betas, hasattr(step, "reversal"))
+    moves = _TransitionKernel(cast(Transition, step), density, betas)
+    return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
 
 
 def _is_step_method(step) -> bool:
