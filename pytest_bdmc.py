@@ -30,7 +30,10 @@ def pytest_addoption(parser):
         "thinks enough)",
     )  # fmt: skip
     group.addoption(
-        "--bdmc-json", type=Path, metavar="FILE", help="into which to write the reports of all checks"
+        "--bdmc-json",
+        type=Path,
+        metavar="FILE",
+        help="into which to write the reports of all checks",
     )
 
 

@@ -22,14 +22,14 @@ class Mutant:
         Class or function that makes a specimen (a sampler, a model, …) with the fault and without.
     trial : mapping of str to callable
         The checks that can be asked about it, by name.
-    seen_by : str
-        The quickest check that sees it.
+    seen_by : str or None
+        The quickest check that sees it; None if no check of correctness can.
     """
 
     broken: Callable
     parent: Callable
     trial: Trial
-    seen_by: str
+    seen_by: str | None
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant_of(
-    parent: Callable, trial: Trial, seen_by: str
+    parent: Callable, trial: Trial, seen_by: str | None
 ) -> Callable[[Specimen], Specimen]:
     """Enter a class or function in the catalogue as a faulty copy of ``parent``."""
 

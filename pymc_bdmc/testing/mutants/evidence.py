@@ -30,11 +30,13 @@ class AnnealedImportance:
         return mean * self.y.sum() - mean**2 * self.y.size / 2
 
     def move(self, mean, beta):
-        """One step of Metropolis for every particle."""
-        new = mean + self.prior_deviation * self.rng.standard_normal(mean.size)
-        log_ratio = self.log_prior(new) - self.log_prior(mean)
-        log_ratio += beta * (self.log_likelihood(new) - self.log_likelihood(mean))
-        return np.where(np.log(self.rng.random(mean.size)) < log_ratio, new, mean)
+        """Five steps of Metropolis for every particle."""
+        for _ in range(5):
+            new = mean + self.prior_deviation * self.rng.standard_normal(mean.size)
+            log_ratio = self.log_prior(new) - self.log_prior(mean)
+            log_ratio += beta * (self.log_likelihood(new) - self.log_likelihood(mean))
+            mean = np.where(np.log(self.rng.random(mean.size)) < log_ratio, new, mean)
+        return mean
 
     def advance(self, mean, log_weight, before, beta):
         """Particles and their weights at the next temperature."""

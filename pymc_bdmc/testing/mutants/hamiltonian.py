@@ -172,10 +172,10 @@ class TruncatedDoubling(NUTS):
 
 @mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
 class BiasedTree(NUTS):
-    """Within a half, the outer states win by min(1, w′/w), which is right for whole halves only."""
+    """Biased tree sampling: a new half always wins, whatever the weights are."""
 
-    def log_odds(self, inner, outer):
-        return outer.log_weight - inner.log_weight
+    def join(self, old, new, forward, log_probability):
+        return super().join(old, new, forward, 0.0)
 
 
 @mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")

@@ -11,7 +11,7 @@ from pymc_bdmc.testing.mutants.catalogue import mutant_of
 from pymc_bdmc.testing.mutants.trials import of_conditional, of_gradient, of_model, of_transform
 from pymc_bdmc.testing.mutants.walks import RandomWalk
 
-__all__ = ["conditional", "correlated", "measured", "misfit", "positive"]
+__all__ = ["conditional", "correlated", "measured", "misfit", "waiting"]
 
 
 def normal_log_density(value, mean, deviation):
@@ -70,30 +70,30 @@ def wrong_error():
     return measured(draw_y=draw)
 
 
-def truncated_log_density(value, mean, deviation):
-    return pm.logp(pm.TruncatedNormal.dist(mean, deviation, lower=0.0), value)
+def gamma_log_density(value, shape, rate):
+    return pm.logp(pm.Gamma.dist(shape, rate), value)
 
 
-def draw_truncated(mean, deviation, rng=None, size=None):
-    return stats.truncnorm.rvs(-mean / deviation, np.inf, mean, deviation, size, rng)
+def draw_gamma(shape, rate, rng=None, size=None):
+    return rng.gamma(shape, 1 / rate, size)
 
 
-def positive(draw=draw_truncated):
-    """A normal x above zero, and data with a normal error."""
+def waiting(draw=draw_gamma):
+    """A positive x, and data with a normal error."""
     with pm.Model() as model:
-        x = pm.CustomDist("x", 0.5, 1.0, logp=truncated_log_density, random=draw, shape=1)
+        x = pm.CustomDist("x", 2.0, 1.5, logp=gamma_log_density, random=draw, shape=1)
         pm.Normal("y", x, 0.5, observed=[0.3])
     return model
 
 
-@mutant_of(positive, of_model(RandomWalk), seen_by="check_prior_sampler")
-def reflected():
-    """A truncated prior is drawn as an absolute value, which has its mass elsewhere."""
+@mutant_of(waiting, of_model(RandomWalk), seen_by="check_prior_sampler")
+def rate_for_scale():
+    """A Gamma variable is drawn with its rate where the scale belongs."""
 
-    def draw(mean, deviation, rng=None, size=None):
-        return abs(rng.normal(mean, deviation, size))
+    def draw(shape, rate, rng=None, size=None):
+        return rng.gamma(shape, rate, size)
 
-    return positive(draw)
+    return waiting(draw)
 
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])

@@ -109,7 +109,7 @@ def tossed() -> pm.Model:
 def counted() -> pm.Model:
     """A small number, measured."""
     with pm.Model() as model:
-        x = pm.Poisson("x", 2.0, shape=1)
+        x = pm.Poisson("x", 1.0, shape=1)
         pm.Normal("y", x, 1.0, observed=[1.4])
     return model
 
@@ -118,7 +118,7 @@ def counted() -> pm.Model:
 def barrier() -> pm.Model:
     """Four places, of which the second is hardly ever taken."""
     with pm.Model() as model:
-        x = pm.Categorical("x", [0.32, 0.02, 0.33, 0.33], shape=1)
+        x = pm.Categorical("x", [0.4, 0.002, 0.3, 0.298], shape=1)
         pm.Normal("y", x, 5.0, observed=[1.0])
     return model
 
