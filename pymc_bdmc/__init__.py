@@ -44,6 +44,7 @@ __all__ = [
     "schedules",
     "summary",
     "temper",
+    "testing",
     "testsystems",
     "verdict",
 ]

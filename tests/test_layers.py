@@ -22,7 +22,7 @@ ROOT = Path(pymc_bdmc.__file__).parent
 LAYERS = [
     {"__init__"},
     {"front"},
-    {"sampling", "plots"},
+    {"sampling", "plots", "testing"},
     {"lattice", "rbm", "tempering"},
     {"blocks"},
     {"results"},

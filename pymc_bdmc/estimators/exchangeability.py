@@ -34,6 +34,7 @@ def exchangeability(
     log_density: LogDensity,
     groups: Mapping[str, slice],
     rng: np.random.Generator,
+    whole: np.ndarray | None = None,
 ) -> dict[str, float]:
     """Test by variable whether independent draws have the density that is said of them.
 
@@ -52,6 +53,8 @@ def exchangeability(
         Columns of every variable; together the first m.
     rng : numpy.random.Generator
         For the moves.
+    whole : ndarray of bool, shape (m,), optional
+        Columns that hold whole numbers; only without a gradient.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def exchangeability(
             moving[columns] = scale[columns]
         after, log_ratio = before, np.zeros(len(before))
         for _ in range(MOVES["walk" if gradients is None else "trajectory"]):
-            after, rise = moved(after, log_density, moving, rng)
+            after, rise = moved(after, log_density, moving, rng, whole)
             log_ratio += rise
         changes = np.subtract(*[_functions((x[:, :m] - centre) / spread) for x in (after, before)])
         names, compared = [*names, ""], [*compared, log_ratio]
@@ -143,7 +146,11 @@ def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
 
 
 def moved(
-    thetas: np.ndarray, log_density: LogDensity, scale: np.ndarray, rng: np.random.Generator
+    thetas: np.ndarray,
+    log_density: LogDensity,
+    scale: np.ndarray,
+    rng: np.random.Generator,
+    whole: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One reversible transition of every row: Hamiltonian Monte Carlo, or a random walk.
 
@@ -158,6 +165,8 @@ def moved(
     scale : ndarray of shape (m,)
         Unit of length of the first m columns; where it is 0 they stay.
     rng : numpy.random.Generator
+    whole : ndarray of bool, shape (m,), optional
+        Columns that walk by whole numbers.
 
     Returns
     -------
@@ -185,7 +194,10 @@ def moved(
         for _ in range(1 if walks else LEAPFROG_STEPS):
             if gradient is not None:
                 end_momenta += 0.5 * steps * gradient
-            end[:, : len(scale)] += steps * end_momenta
+            jumps = steps * end_momenta
+            end[:, : len(scale)] += (
+                jumps if whole is None else np.where(whole, np.rint(jumps), jumps)
+            )
             value, gradient = log_density(end)
             if gradient is not None:
                 end_momenta += 0.5 * steps * gradient

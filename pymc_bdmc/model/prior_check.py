@@ -14,7 +14,7 @@ from pymc_bdmc.model.checks import explain_atoms
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["FALSE_ALARMS", "check_prior", "repeated_elements", "suspicious_variables"]
+__all__ = ["FALSE_ALARMS", "check_prior", "repeated_elements", "repeats", "suspicious_variables"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -68,11 +68,12 @@ def repeated_elements(density: TemperedDensity, draws: dict[str, np.ndarray]) ->
     """Names of the continuous variables of which an element repeats a value in several draws."""
     for value in density.model.value_vars:
         rows = draws[value.name].reshape(len(draws[value.name]), -1)
-        if value.dtype in continuous_types and any(map(_repeats, rows.T)):
+        if value.dtype in continuous_types and any(map(repeats, rows.T)):
             yield density.model.values_to_rvs[value].name
 
 
-def _repeats(values: np.ndarray) -> bool:
+def repeats(values: np.ndarray) -> bool:
+    """Whether some of the values are equal, of which continuous ones hardly ever are."""
     finite = values[np.isfinite(values)]
     return len(finite) - len(np.unique(finite)) > MOST_REPEATS
 

@@ -150,6 +150,16 @@ class TemperedDensity:
         self.set_data(self.data)
         vars(self).pop("terms", None)
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """Names of the variables by those of their unconstrained values."""
+        return {value.name: rv.name for value, rv in self.model.values_to_rvs.items()}
+
+    @property
+    def present_data(self) -> dict[str, np.ndarray]:
+        """Copies of the data that it is evaluated on."""
+        return {name: shared.get_value() for name, shared in self.model.observed.items()}
+
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the unconstrained variables, in the model's order."""

@@ -345,7 +345,7 @@ class CompiledEngine:
             If a log density is NaN; names the variables.
         """
         terms = np.empty((len(betas), 2))
-        target = self.target(self.density.data)
+        target = self.target(self.density.present_data)
         move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
             self._raise_at(betas[j], thetas[j])

@@ -1,0 +1,200 @@
+r"""Bets that pay nobody in the long run as long as a sampler is correct: e-processes.
+
+A bettor starts with capital 1 and stakes a share of it, fixed beforehand, on every new observation,
+at odds that are fair for a correct sampler. So the capital M is a nonnegative martingale of mean 1,
+and P(M ever reaches 1/α) ≤ α, whenever one stops to look (Ville 1939; Grünwald, de Heide and
+Koolen 2024, Safe Testing). The mean of the capitals of many bettors is such a process too, which
+is how directions, sizes and functions of a fault are searched at once, at the price of the
+logarithm of their number.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import log_expit, logsumexp
+
+__all__ = ["Bets", "fair_bets", "odds_bets", "tilted_bets", "unit_bets"]
+
+STAKES = 0.9 * 2.0 ** -np.arange(8)
+"""Shares of the capital; each is staked in both directions where there are two."""
+SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
+SLOPES = np.array([0.0, 0.5, 0.8, 1.0, 1.25, 2.0])
+"""Log odds of a bettor are one of each, shift + slope · those that are claimed."""
+
+
+class Bets:
+    """The capitals of groups of bettors; all groups begin with the same.
+
+    Parameters
+    ----------
+    *blocks : sequence of str
+        What the groups of each block bet on; in a block all groups have as many bettors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import Bets, fair_bets
+    >>> bets = Bets(["location"])
+    >>> for difference in np.random.default_rng(1).uniform(-0.9, 1, size=8000):
+    ...     bets.settle(fair_bets(np.array([[difference]])))
+    >>> bets.evidence > 1e3, bets.findings(alpha=1e-3)
+    (True, ('location',))
+    """
+
+    def __init__(self, *blocks: Sequence[str]):
+        self._names = [name for names in blocks for name in names]
+        self._log_capitals = [np.zeros((len(names), 1)) for names in blocks]
+
+    def settle(self, *log_factors: np.ndarray | float) -> None:
+        """Multiply the capitals by what an observation pays.
+
+        Parameters
+        ----------
+        *log_factors : ndarray of shape (groups, bettors), or 0.0
+            Logs, by block; 0.0 where nothing was staked.
+        """
+        pairs = zip(self._log_capitals, log_factors, strict=True)
+        with np.errstate(invalid="ignore"):
+            capitals = [capital + log_factor for capital, log_factor in pairs]
+        # Who has lost everything stays without, whatever is paid: −∞ + ∞.
+        self._log_capitals = [np.where(np.isnan(each), -np.inf, each) for each in capitals]
+
+    @property
+    def _log_evidence(self) -> np.ndarray:
+        """Log of the mean capital by group, shape (groups,)."""
+        means = [logsumexp(each, axis=1) - np.log(each.shape[1]) for each in self._log_capitals]
+        return np.concatenate(means)
+
+    @property
+    def evidence(self) -> float:
+        """The e-value: mean capital of all groups."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(logsumexp(self._log_evidence) - np.log(len(self._names))))
+
+    def findings(self, alpha: float) -> tuple[str, ...]:
+        """Names of the groups whose own e-value is at least 1/alpha, the largest first."""
+        log_evidence = self._log_evidence
+        order = np.argsort(-log_evidence, kind="stable")
+        return tuple(self._names[i] for i in order if log_evidence[i] >= -np.log(alpha))
+
+
+def fair_bets(values: np.ndarray) -> np.ndarray:
+    """What bets on the sign of a mean pay, which is 0 for a correct sampler.
+
+    A stake of λ pays 1 + λ·d, which has mean 1 and is positive (Waudby-Smith and Ramdas 2024,
+    Estimating means of bounded random variables by betting, Section 4).
+
+    Parameters
+    ----------
+    values : ndarray of shape (groups, k)
+        From −1 to 1.
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import fair_bets
+    >>> pays = [np.exp(fair_bets(np.array([[value]]))) for value in (-0.5, 0.5)]
+    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
+    True
+    """
+    stakes = np.concatenate([STAKES, -STAKES])
+    return np.log1p(values[:, :, None] * stakes).reshape(len(values), -1)
+
+
+def unit_bets(values: np.ndarray) -> np.ndarray:
+    """What bets on a mean above 1 pay, where it is 1 for a correct sampler.
+
+    Parameters
+    ----------
+    values : ndarray of shape (groups,)
+        Nonnegative; ∞ is a value that a correct sampler never gives.
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import unit_bets
+    >>> pays = [np.exp(unit_bets(np.array([value]))) for value in (0.5, 1.5)]
+    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
+    True
+    """
+    return np.log1p((values[:, None] - 1) * STAKES)
+
+
+def odds_bets(
+    log_odds: np.ndarray, happened: np.ndarray, shifts: np.ndarray = SHIFTS
+) -> np.ndarray:
+    """What bets against the claimed odds of an event pay.
+
+    Who holds the probability to be q where p is claimed is paid q/p if it happens and
+    (1 − q)/(1 − p) if not, 1 in the mean if p is right.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (groups,)
+        log(p/(1 − p)) as claimed.
+    happened : ndarray of bool, shape (groups,)
+    shifts : ndarray
+        Of the log odds that are believed.
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import odds_bets
+    >>> yes, no = (np.exp(odds_bets(np.array([1.3]), np.array([x]))) for x in (True, False))
+    >>> p = 1 / (1 + np.exp(-1.3))
+    >>> bool(np.allclose(p * yes + (1 - p) * no, 1))
+    True
+    """
+    sign = np.where(happened, 1.0, -1.0)[:, None]
+    claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # 2·∞ − ∞ is no number
+    believed = (shifts[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
+    return log_expit(sign * believed) - log_expit(sign * claimed)
+
+
+def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """What bets on h pay: h of weighted states against h of exact ones, the weights of mean 1.
+
+    With a weight w ≥ 0 of mean 1 under which a state has the law of the exact one,
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2; so is the mean of several.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        w.
+    reached, exact : ndarray of shape (n, groups)
+        h and h′, from −1 to 1.
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import tilted_bets
+    >>> h = np.array([[0.4]])
+    >>> pays = [np.exp(tilted_bets(np.array([w]), h, h)) for w in (0.5, 1.5)]
+    >>> bool(np.allclose(np.mean(pays, axis=0), 1))
+    True
+    """
+    gains = [
+        np.mean(weights[:, None] * (1 + sign * reached) - (1 + sign * exact), axis=0)
+        for sign in (1, -1)
+    ]
+    return np.log1p(np.multiply.outer(gains, STAKES / 2)).swapaxes(0, 1).reshape(exact.shape[1], -1)

@@ -1,0 +1,135 @@
+"""Check that conditional densities written by hand belong to a joint density."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pymc as pm
+from pymc.model.transform.conditioning import remove_value_transforms
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.types import Point
+
+__all__ = ["check_conditionals"]
+
+LogDensity = Callable[[Point], float]
+
+TOLERANCE = 1e-8
+BLIND_TO = (
+    "draws: whether a step draws from the density that it says",
+    "values between the points",
+)
+
+
+def check_conditionals(
+    conditional_logp: LogDensity,
+    joint: pm.Model | LogDensity,
+    name: str,
+    *,
+    points: Sequence[Point] | None = None,
+    budget: int = 100,
+    random_seed: RandomSeed = None,
+) -> Report:
+    r"""Check that log p(x|u), for one variable x, belongs to log p(x, u).
+
+    For any two values, p(x|u)/p(x′|u) = p(x, u)/p(x′, u) to rounding, whatever normalises them; a
+    factor that was forgotten or a wrong sign shows at once (Grosse and Duvenaud 2014, Testing MCMC
+    code, Section 3).
+
+    Parameters
+    ----------
+    conditional_logp : callable
+        From a point to log p(x|u), nats, up to a constant that may depend on u.
+    joint : pymc.Model or callable
+        A model, whose points map the names of all its variables, the observed ones too, to values
+        on the model's own scale, without transforms; or a function from a point to log p(x, u).
+    name : str
+        x, in a point.
+    points : sequence of mappings, optional
+        Where to compare, with a joint that is a function: x′ of a point is the x of the next one.
+        From a model they are drawn.
+    budget : int, default 100
+        Pairs of points; all that are given with ``points``.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        Of the points.
+
+    Returns
+    -------
+    Report
+        Evidence 0 where a ratio is wrong, else 1: nothing is left to chance but the points.
+
+    Raises
+    ------
+    ValueError
+        If ``points`` are missing or superfluous, lack the name, or all have impossible pairs.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 2, 2)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    >>> def conditional(point):  # Beta(2 + y, 12 − y), not normalised
+    ...     p, y = point["p"], point["y"]
+    ...     return (1 + y) * np.log(p) + (11 - y) * np.log1p(-p)
+    >>> bdmc.testing.check_conditionals(conditional, model, "p", random_seed=1).passed
+    True
+    """
+    started, entropy = time.perf_counter(), entropy_of(random_seed)
+    check_counts(budget=budget)
+    if isinstance(joint, pm.Model):
+        if points is not None:
+            raise ValueError("points: they are drawn from the model; leave them out.")
+        points, joint_logp = _of_model(joint, budget + 1, entropy)
+    elif points is None:
+        raise ValueError("points: with a joint that is a function, say where to compare.")
+    else:
+        joint_logp = joint
+    if any(name not in point for point in points):
+        raise ValueError(f"name: there is no {name!r} in the points, which have {list(points[0])}.")
+    findings: list[str] = []
+    compared = 0
+    for point, following in pairwise(points):
+        other = {**point, name: following[name]}
+        ours, theirs = (
+            np.array([density(point), density(other)]) for density in (conditional_logp, joint_logp)
+        )
+        if theirs[0] == -np.inf:
+            continue
+        compared += 1
+        if theirs[1] == -np.inf == ours[1] and np.isfinite(ours[0]):
+            continue
+        rise, expected = np.diff(ours)[0], np.diff(theirs)[0]
+        size = 1 + np.abs([*ours, *theirs]).max()
+        if not abs(rise - expected) <= TOLERANCE * size and not findings:
+            findings.append(
+                f"from {name} = {point[name]} to {other[name]} log p({name}|…) rises by {rise:.9g},"
+                f" log p of all by {expected:.9g}"
+            )
+    if not compared:
+        raise ValueError(
+            "points: log p is −inf at all of them; give two or more that are possible."
+        )
+    return exact_report("check_conditionals", name, findings, compared, started, entropy, BLIND_TO)
+
+
+def _of_model(model: pm.Model, n: int, entropy: Entropy) -> tuple[list[Point], LogDensity]:
+    """Draws of all variables on the model's own scale, and their joint log density."""
+    check_model(model)
+    check_simulable(model)
+    density = TemperedDensity(remove_value_transforms(model))
+    sampler = density.joint()
+    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE)))
+    drawn = [sampler.draw_supported() for _ in range(n)]
+
+    def joint_logp(point: Point) -> float:
+        density.set_data({name: point[name] for name in density.data})
+        return sum(density.terms(*(point[value.name] for value in density.model.value_vars)))
+
+    return [{**point, **data} for point, data, _ in drawn], joint_logp

@@ -1,0 +1,111 @@
+"""Check the rank of an exact draw in a chain that runs through it both ways."""
+
+from itertools import islice
+
+import numpy as np
+import pymc as pm
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.streams import RandomSeed
+from pymc_bdmc.testing.bets import fair_bets
+from pymc_bdmc.testing.features import SHAPES, waves
+from pymc_bdmc.testing.report import Report
+from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
+from pymc_bdmc.testing.trial import Trial
+
+__all__ = ["check_exact_rank"]
+
+BLIND_TO = ("slow mixing: a sampler that never moves passes",)
+
+
+def check_exact_rank(
+    step: Sampler,
+    model: pm.Model,
+    *,
+    alpha: float = ALPHA,
+    budget: int = 20_000,
+    random_seed: RandomSeed = None,
+    steps: int = 9,
+) -> Report:
+    r"""Check the rank of an exact draw in a chain that runs through it both ways.
+
+    θ is drawn together with its data y. It becomes the state at a random place of a chain: from it
+    the sampler runs on, and its reversal runs back. Then its rank among all states is uniform, for
+    every function of θ and y.
+
+
+    Parameters
+    ----------
+    step : Sampler
+        A name, a step method, a class of kernels or a function; see
+        `pymc_bdmc.testing.subjects.Sampler`.
+    model : pymc.Model
+        To try it on; its observed variables are simulated, so their values do not matter.
+    alpha : float, default 1e-5
+        Probability, at most, that a correct sampler fails, whenever the check stops.
+    budget : int, default 20000
+        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        The report tells it, and with it the check repeats itself.
+    steps : int, default 9
+        Transitions on each data set; a rank is one of ``steps + 1``.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be simulated, or a step method cannot be built or frozen.
+    TypeError
+        For what is no sampler, or an instance in the place of a class.
+        And if the sampler does not say what its reversal is; PyMC's own step methods and the
+        compiled kernels of continuous variables do.
+
+    Notes
+    -----
+    Ties are broken at random, so that the rank, spread over its place, is a u with a uniform law
+    exactly, and cos(πju) has mean 0: bets on it are fair (`pymc_bdmc.testing.bets`).
+
+    References
+    ----------
+    Gandy and Scott (2020), Unit testing for MCMC and other Monte Carlo methods, arXiv:2001.06465,
+    Section 3.2; Besag and Clifford (1989), Generalized Monte Carlo significance tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=0.5)
+    >>> def walk(point, target, rng):
+    ...     new = {"mu": point["mu"] + rng.normal()}
+    ...     return new if np.log(rng.random()) < target(new) - target(point) else point
+    >>> walk.reversal = walk
+    >>> bdmc.testing.check_exact_rank(walk, model, random_seed=1, budget=500).passed
+    True
+    """
+    trial = Trial("check_exact_rank", model, alpha, budget, random_seed)
+    check_counts(steps=steps)
+    features = trial.features()
+
+    def observe(subject: Subject) -> list[np.ndarray]:
+        if not subject.says_reversal:
+            raise ValueError(
+                f"step: the reversal of {subject.title} is not known, and this check needs it. "
+                "Give it an attribute `reversal` (of a step method, a method that returns one), "
+                "which is itself if detailed balance holds; or use check_invariance."
+            )
+        start = trial.draw()
+        place = int(trial.rng.integers(steps + 1))
+        after = islice(subject.chain(start, trial.rng), steps - place)
+        before = islice(subject.chain(start, trial.rng, reverse=True), place)
+        values = features.values([start, *before, *after])
+        less, equal = np.sum(values < values[0], axis=0), np.sum(values == values[0], axis=0)
+        ranks = (less + equal * trial.rng.random(less.shape)) / len(values)
+        return [fair_bets(waves(ranks).reshape(-1, 1))]
+
+    names = [f"{shape} of the rank of {name}" for name in features.names for shape in SHAPES]
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, BLIND_TO)

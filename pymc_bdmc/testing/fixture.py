@@ -1,0 +1,65 @@
+"""What the pytest fixture ``bdmc`` hands to a test: the checks, and their share of alpha."""
+
+from functools import partial
+from inspect import signature
+
+from pymc_bdmc import testing
+from pymc_bdmc.testing.report import CheckFailed, Report
+
+__all__ = ["Checks"]
+
+
+class Checks:
+    """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` where they fail.
+
+    The test's alpha is spent on its checks in the order of their calls, the k-th one getting
+    alpha/(k(k + 1)); however many they are, these add up to less than alpha.
+
+    Parameters
+    ----------
+    alpha : float
+        Of the test.
+    budget : int or None
+        Of each check, where its call does not say; None for what the check thinks enough.
+    reports : list
+        To which the report of every check is added, as a dictionary.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.testing.fixture import Checks
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> reports = []
+    >>> report = Checks(1e-5, 1000, reports).check_invariance(pm.Slice, model, random_seed=1)
+    >>> report.passed, report.alpha, len(reports)
+    (True, 5e-06, 1)
+    """
+
+    def __init__(self, alpha: float, budget: int | None, reports: list[dict]):
+        self._alpha, self._reports, self._called = alpha, reports, 0
+        self._options = {} if budget is None else {"budget": budget}
+
+    def __getattr__(self, name: str):
+        if not name.startswith("check_") or name not in testing.__all__:
+            raise AttributeError(f"bdmc: there is no check of the name {name!r}")
+        return partial(self._run, getattr(testing, name))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in testing.__all__ if name.startswith("check_")]
+
+    def _run(self, check, *subjects, **options) -> Report:
+        __tracebackhide__ = True
+        if "alpha" in options:
+            raise TypeError(
+                "bdmc: a check in a test gets its alpha from the session; mark the test "
+                "@pytest.mark.bdmc(alpha=…) to give it more."
+            )
+        if "alpha" in signature(check).parameters:  # the others leave nothing to chance
+            self._called += 1
+            options["alpha"] = self._alpha / (self._called * (self._called + 1))
+        report = check(*subjects, **self._options | options)
+        self._reports.append(report.to_dict())
+        if not report.passed:
+            raise CheckFailed(report)
+        return report

@@ -1,0 +1,116 @@
+"""Check that a sampler leaves the joint distribution of parameters and data as it is."""
+
+from itertools import islice
+
+import numpy as np
+import pymc as pm
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.streams import RandomSeed
+from pymc_bdmc.testing.bets import fair_bets
+from pymc_bdmc.testing.features import SHAPES
+from pymc_bdmc.testing.report import Report
+from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
+from pymc_bdmc.testing.trial import Trial
+
+__all__ = ["check_invariance"]
+
+
+BLIND_TO = ("slow mixing: a sampler that never moves passes",)
+
+
+def check_invariance(
+    step: Sampler,
+    model: pm.Model,
+    *,
+    alpha: float = ALPHA,
+    budget: int = 20_000,
+    random_seed: RandomSeed = None,
+    steps: int = 5,
+) -> Report:
+    r"""Check that a sampler leaves the joint distribution of parameters and data as it is.
+
+    θ is drawn together with its data y, so it is an exact posterior sample, and so must be every
+    state of the chain that starts at it and knows only y. Compared with θ are the state after one
+    step, and the mean over several: the longer form finds what only shows when a sampler builds on
+    its own states. One wrong step shows as soon as the chain is pulled somewhere.
+
+
+    Parameters
+    ----------
+    step : Sampler
+        A name, a step method, a class of kernels or a function; see
+        `pymc_bdmc.testing.subjects.Sampler`.
+    model : pymc.Model
+        To try it on; its observed variables are simulated, so their values do not matter.
+    alpha : float, default 1e-5
+        Probability, at most, that a correct sampler fails, whenever the check stops.
+    budget : int, default 20000
+        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        The report tells it, and with it the check repeats itself.
+    steps : int, default 5
+        Transitions on each data set.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be simulated, or a step method cannot be built or frozen.
+    TypeError
+        For what is no sampler, or an instance in the place of a class.
+
+    Notes
+    -----
+    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference
+    d = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
+    detailed balance holds, and lies in [−1, 1]. So a stake of λ on it is a fair bet, and the mean
+    capital of all bettors reaches 1/alpha with probability alpha at most
+    (`pymc_bdmc.testing.bets`).
+    Pairs with one θ take out its variance, which two independent samples would leave in.
+
+    References
+    ----------
+    Geweke (2004), Getting it right; Gandy and Scott (2020), Unit testing for MCMC and other Monte
+    Carlo methods, arXiv:2001.06465, Section 3; Waudby-Smith and Ramdas (2024), Estimating means of
+    bounded random variables by betting.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=0.5)
+    >>> def walk(point, target, rng, corrected=True):
+    ...     new = {"mu": point["mu"] + rng.normal()}
+    ...     log_ratio = target(new) - target(point)
+    ...     return new if not corrected or np.log(rng.random()) < log_ratio else point
+    >>> bdmc.testing.check_invariance(walk, model, random_seed=1, budget=1000).passed
+    True
+    >>> def always(point, target, rng):
+    ...     return walk(point, target, rng, corrected=False)
+    >>> report = bdmc.testing.check_invariance(always, model, random_seed=1)
+    >>> report.passed, "over 5 steps: spread of mu" in report.findings
+    (False, True)
+    """
+    trial = Trial("check_invariance", model, alpha, budget, random_seed)
+    check_counts(steps=steps)
+    features = trial.features()
+    names = [
+        f"{when}: {shape} of {name}"
+        for when in ("after 1 step", f"over {steps} steps")
+        for name in features.names
+        for shape in SHAPES
+    ]
+
+    def observe(subject: Subject) -> list[np.ndarray]:
+        start = trial.draw()
+        before, *after = features([start, *islice(subject.chain(start, trial.rng), steps)])
+        changes = after[0] - before, np.mean(after, axis=0) - before
+        return [fair_bets(np.reshape(changes, (-1, 1)) / 2)]
+
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, BLIND_TO)

@@ -1,0 +1,59 @@
+"""What a mutant is: a sound parent, a copy with one fault, and the checks that may see it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+__all__ = ["MUTANTS", "Mutant", "Trial", "mutant_of"]
+
+Trial = Mapping[str, Callable[..., Any]]
+"""Checks of one kind of specimen, by name: functions of the specimen and the check's settings."""
+
+Specimen = TypeVar("Specimen", bound=Callable)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault.
+
+    Attributes
+    ----------
+    broken, parent : callable
+        Class or function that makes a specimen (a sampler, a model, …) with the fault and without.
+    trial : mapping of str to callable
+        The checks that can be asked about it, by name.
+    seen_by : str or None
+        The quickest check that sees it; None if no check of correctness can.
+    """
+
+    broken: Callable
+    parent: Callable
+    trial: Trial
+    seen_by: str | None
+
+    @property
+    def name(self) -> str:
+        """Of the class or function with the fault."""
+        return self.broken.__name__
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, in a sentence: the first line of its documentation."""
+        return str(self.broken.__doc__).splitlines()[0]
+
+
+MUTANTS: dict[str, Mutant] = {}
+"""All mutants by name."""
+
+
+def mutant_of(
+    parent: Callable, trial: Trial, seen_by: str | None
+) -> Callable[[Specimen], Specimen]:
+    """Enter a class or function in the catalogue as a faulty copy of ``parent``."""
+
+    def enter(broken: Specimen) -> Specimen:
+        mutant = Mutant(broken, parent, trial, seen_by)
+        MUTANTS[mutant.name] = mutant
+        return broken
+
+    return enter

@@ -1,0 +1,147 @@
+"""Check that a model's draws agree with its log density."""
+
+import time
+
+import numpy as np
+import pymc as pm
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
+from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.prior_check import repeated_elements, repeats
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.testing.report import Report
+from pymc_bdmc.testing.subjects import ALPHA
+from pymc_bdmc.testing.trial import check_level
+from pymc_bdmc.types import Point, stack
+
+__all__ = ["check_prior_sampler"]
+
+BLIND_TO = (
+    "a density that is wrong by a constant factor",
+    "draws that miss a mode, where no small move leads to it",
+)
+
+
+def check_prior_sampler(
+    model: pm.Model,
+    *,
+    alpha: float = ALPHA,
+    budget: int = 2_000,
+    random_seed: RandomSeed = None,
+) -> Report:
+    """Check that draws of all variables, the observed ones too, come from their log density.
+
+    It finds `pymc.CustomDist` whose ``random`` and ``logp`` disagree, a wrong sampler of a
+    multivariate normal, and priors with atoms. Draws are moved by Metropolis steps, one variable at
+    a time: if they have the density, a draw and what becomes of it are exchangeable (see
+    `pymc_bdmc.estimators.exchangeability`).
+
+    Parameters
+    ----------
+    model : pymc.Model
+    alpha : float, default 1e-5
+        Probability, at most, that a correct model fails: the bound on the p-values is Hoeffding's
+        (1963, Theorem 2), multiplied by the number of comparisons.
+    budget : int, default 2000
+        Draws.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        Of draws and moves.
+
+    Returns
+    -------
+    Report
+        Evidence is the smallest p-value; findings name the variables. A wrong parent disturbs what
+        depends on it.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be simulated, or the budget is too small to find anything.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> def wide(rng=None, size=None):
+    ...     return rng.normal(scale=1.5, size=size)
+    >>> with pm.Model() as model:
+    ...     x = pm.CustomDist("x", logp=lambda v: pm.logp(pm.Normal.dist(), v), random=wide)
+    ...     y = pm.Normal("y", x, observed=0.5)
+    >>> bdmc.testing.check_prior_sampler(model, random_seed=1).findings[0]
+    'x'
+    """
+    check_level(alpha)
+    check_counts(budget=budget)
+    if budget < 2 * LEARNING:
+        raise ValueError(f"budget: below {2 * LEARNING} draws nothing is found, got {budget}.")
+    check_model(model)
+    check_simulable(model)
+    started, entropy = time.perf_counter(), entropy_of(random_seed)
+    loan, rng = Loan(model), np.random.default_rng(stream(entropy, Purpose.SIMULATE))
+    density = loan.density
+    sampler = density.joint()
+    sampler.seed(rng)
+    drawn = [sampler.draw_supported() for _ in range(budget)]
+    free, data = stack([point for point, _, _ in drawn]), stack([y for _, y, _ in drawn])
+    if atoms := list(repeated_elements(density, free)):
+        evidence, findings = 0.0, tuple(f"{name}: draws repeat a value" for name in atoms)
+    else:
+        pvalues = _pvalues(density, free, data, rng)
+        evidence = min(pvalues.values(), default=1.0)
+        failed = sorted(
+            (name for name in pvalues if pvalues[name] <= alpha), key=lambda name: pvalues[name]
+        )
+        findings = tuple(name or "log p of all variables together" for name in failed)
+    loan.give_back()
+    return Report(
+        "check_prior_sampler", "the model's draws", not findings, alpha, evidence, "p-value",
+        budget, time.perf_counter() - started, entropy, findings, BLIND_TO,
+    )  # fmt: skip
+
+
+def _pvalues(
+    density: TemperedDensity, free: Point, data: Point, rng: np.random.Generator
+) -> dict[str, float]:
+    """By variable, and of log p of all under the key ``""``."""
+    model, draws = density.model, {**free, **data}
+    # Moves have no way to an atom; of the data it is legal.
+    fixed = [
+        name
+        for name, rows in data.items()
+        if rows.dtype.kind == "f" and any(map(repeats, _columns(rows).T))
+    ]
+    layout, groups, end = {}, {}, 0
+    for name in sorted(draws, key=fixed.__contains__):
+        start, end = end, end + _columns(draws[name]).shape[1]
+        layout[name] = slice(start, end)
+        if name not in fixed and end > start:
+            groups[density.titles.get(name, name)] = layout[name]
+    whole = np.concatenate(
+        [np.full(_columns(draws[name]).shape[1], draws[name].dtype.kind != "f")
+         for name in layout if name not in fixed]
+    )  # fmt: skip
+    shapes = {name: rows.shape[1:] for name, rows in draws.items()}
+
+    def log_joint(theta: np.ndarray) -> float:
+        point = {
+            name: theta[layout[name]].reshape(shapes[name]).astype(draws[name].dtype)
+            for name in layout
+        }
+        for name, shared in model.observed.items():
+            shared.set_value(point[name].astype(shared.dtype))
+        try:
+            return float(sum(density.terms(*(point[name] for name in free))))
+        except (ValueError, ArithmeticError):  # a move has led out of a parameter's domain
+            return np.nan
+
+    thetas = np.concatenate([_columns(draws[name]) for name in layout], axis=1).astype(float)
+    return exchangeability(
+        thetas, lambda rows: (np.array([log_joint(row) for row in rows]), None), groups, rng, whole
+    )
+
+
+def _columns(rows: np.ndarray) -> np.ndarray:
+    return rows.reshape(len(rows), -1)

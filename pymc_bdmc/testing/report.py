@@ -1,0 +1,154 @@
+"""What a check found: verdict, evidence, cost, and the seed that repeats it."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any, Literal
+
+from pymc_bdmc.streams import Entropy
+
+__all__ = ["CheckFailed", "Report", "exact_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found; every ``check_…`` returns one.
+
+    Attributes
+    ----------
+    check : str
+        Name of the check, ``check_sampler`` say.
+    subject : str
+        What was checked, in words.
+    passed : bool
+        Whether the evidence stayed below what a correct subject shows with probability `alpha`.
+    alpha : float
+        Probability, at most, that a correct subject fails; 0 of a check that leaves nothing to
+        chance.
+    evidence : float
+        An e-value, which fails the check from 1/alpha on, or a p-value, which fails it from alpha
+        downwards; of a check that leaves nothing to chance 0 or 1.
+    kind : {"e-value", "p-value"}
+        Which of the two.
+    cost : int
+        What was spent of the budget: transitions, draws or points, as the check says.
+    seconds : float
+        Of wall-clock time.
+    random_seed : int or sequence of int
+        Given to the same call, it repeats the check to the last digit.
+    findings : tuple of str
+        What misbehaved, the strongest evidence first; empty where the check passed.
+    blind_to : tuple of str
+        Faults that this check cannot see.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.testing import Report
+    >>> report = Report("check_sampler", "Langevin", False, 1e-5, 3e7, "e-value", 1200, 0.8, 42,
+    ...                 ("after 1 step: spread of mu",), ("slow mixing",))
+    >>> print(report)
+    check_sampler of Langevin: FAILED
+      e-value 3e+07, fails from 1e+05 on (alpha = 1e-05)
+      cost 1200, 0.8 s; repeat it with random_seed=42
+      found: after 1 step: spread of mu
+      cannot see: slow mixing
+    """
+
+    check: str
+    subject: str
+    passed: bool
+    alpha: float
+    evidence: float
+    kind: Literal["e-value", "p-value"]
+    cost: int
+    seconds: float
+    random_seed: Entropy
+    findings: tuple[str, ...] = ()
+    blind_to: tuple[str, ...] = ()
+
+    def raise_if_failed(self) -> "Report":
+        """Return the report itself where the check passed.
+
+        Raises
+        ------
+        CheckFailed
+            An AssertionError, with the report as its text and its attribute ``report``.
+        """
+        if not self.passed:
+            raise CheckFailed(self)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as JSON has them; an infinite e-value is the largest float."""
+        whole = asdict(self)
+        whole["evidence"] = min(self.evidence, sys.float_info.max)
+        return whole | {name: list(whole[name]) for name in ("findings", "blind_to")}
+
+    @property
+    def _rows(self) -> list[tuple[str, str]]:
+        """Everything but the title."""
+        if self.kind == "e-value":
+            threshold = f"fails from {1 / self.alpha:.3g} on"
+        else:
+            threshold = "fails up to alpha"
+        rows = [
+            ("", f"{self.kind} {self.evidence:.3g}, {threshold} (alpha = {self.alpha:g})"),
+            ("", f"cost {self.cost}, {self.seconds:.1f} s; repeat it with "
+                 f"random_seed={self.random_seed}"),
+        ]  # fmt: skip
+        rows += [("found", finding) for finding in self.findings]
+        return rows + [("cannot see", fault) for fault in self.blind_to]
+
+    @property
+    def _title(self) -> str:
+        return f"{self.check} of {self.subject}: {'passed' if self.passed else 'FAILED'}"
+
+    def __str__(self) -> str:
+        rows = [f"  {label}: {text}" if label else f"  {text}" for label, text in self._rows]
+        return "\n".join([self._title, *rows])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            f"<tr><td>{escape(label)}</td><td>{escape(text)}</td></tr>"
+            for label, text in self._rows
+        ]
+        return f"<table><caption>{escape(self._title)}</caption>{''.join(rows)}</table>"
+
+
+class CheckFailed(AssertionError):
+    """A check failed; its text is the report.
+
+    Attributes
+    ----------
+    report : Report
+    """
+
+    def __init__(self, report: Report):
+        super().__init__(str(report))
+        self.report = report
+
+
+def exact_report(
+    check: str,
+    subject: str,
+    findings: Sequence[str],
+    cost: int,
+    started: float,
+    random_seed: Entropy,
+    blind_to: Sequence[str],
+) -> Report:
+    """Report of a check without false alarms: it fails where there are findings.
+
+    Parameters
+    ----------
+    check, subject, findings, cost, random_seed, blind_to
+        See `Report`.
+    started : float
+        `time.perf_counter` of that moment.
+    """
+    return Report(
+        check, subject, not findings, 0.0, float(not findings), "p-value", cost,
+        time.perf_counter() - started, random_seed, tuple(findings), tuple(blind_to),
+    )  # fmt: skip

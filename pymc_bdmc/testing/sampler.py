@@ -1,0 +1,162 @@
+"""Check a sampler by sandwiches of simulated data sets."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import pymc as pm
+from scipy.special import expit
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.schedules import make_schedule
+from pymc_bdmc.streams import RandomSeed
+from pymc_bdmc.testing.bets import fair_bets, odds_bets, tilted_bets, unit_bets
+from pymc_bdmc.testing.features import SHAPES
+from pymc_bdmc.testing.report import Report
+from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
+from pymc_bdmc.testing.trial import Trial
+from pymc_bdmc.types import Point
+
+__all__ = ["check_sampler"]
+
+BLIND_TO = ("slow mixing: a sampler that never moves passes",)
+
+
+def check_sampler(
+    step: Sampler,
+    model: pm.Model,
+    *,
+    alpha: float = ALPHA,
+    budget: int = 20_000,
+    random_seed: RandomSeed = None,
+    temperatures: int = 4,
+    steps: int = 4,
+) -> Report:
+    r"""Check a sampler by sandwiches of simulated data sets, and stop when it is refuted.
+
+    θ is drawn together with its data y. It moves a few times at β = 1 and stays an exact posterior
+    sample, if the sampler is right; from there a reverse chain leads to the prior, and a forward
+    chain comes from there. Besides, the kernel of every β moves draws from the prior. So all that
+    `sample_bdmc` relies on is on trial: the kernels, the weights, and the reversal where the
+    sampler says what that is.
+
+    Parameters
+    ----------
+    step : Sampler
+        A name, a step method, a class of kernels or a function; see
+        `pymc_bdmc.testing.subjects.Sampler`.
+    model : pymc.Model
+        To try it on; its observed variables are simulated, so their values do not matter.
+    alpha : float, default 1e-5
+        Probability, at most, that a correct sampler fails, whenever the check stops.
+    budget : int, default 20000
+        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        The report tells it, and with it the check repeats itself.
+    temperatures : int, default 4
+        T of the chains. In long ones a wrong kernel is wrong in both directions alike, and the
+        sandwich closes around a wrong number.
+    steps : int, default 4
+        Transitions at β = 1 before the reverse chain.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be simulated, or a step method cannot be built or frozen.
+    TypeError
+        For what is no sampler, or an instance in the place of a class.
+
+    Notes
+    -----
+    Given everything before, all of these are fair bets (`pymc_bdmc.testing.bets`), as often and as
+    long as one likes:
+
+    1. With w_f and w_r the weights of a forward and a reverse chain, independent given y, w_f/w_r
+       has the mean Z·(1/Z) = 1 (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). It needs
+       invariance only, of the kernels of the reverse chain too.
+    2. Where the reversal is what it is said to be, Crooks' relation p_f·w = Z·p_r holds for whole
+       paths. Given the two paths but not which is which, the odds of their order are therefore
+       w_r to w_f, whatever Z is; bettors hold them to be (w_r/w_f)^s.
+    3. A chain from the prior to f_β and back, with one step θ → θ′ by the kernel of β, has the
+       weight w = exp(β(ℓ(θ) − ℓ(θ′))), and here Z is 1. So w has the mean 1, and for every function
+       h with values in [−1, 1] w(1 ± h(θ′)) − (1 ± h(θ)) has mean 0 (Neal 2001, Eq. 13) and is at
+       least −2. And if a fair coin chooses the kernel or its reversal, the odds of the order of θ
+       and θ′ are exp(β(ℓ(θ′) − ℓ(θ))); bettors hold them to be a power of that, which is what a
+       wrong β makes of them. Of the other order the probability is p = 1/(1 + odds), so that
+       p·(h(θ′) − h(θ)) has the mean 0 too; where the reversal is not known, that with w is used.
+    4. h of the moved θ\*, less h of the first: see `check_invariance`.
+
+    The mean capital of all is a nonnegative martingale from 1 on, so it reaches 1/alpha with
+    probability alpha at most (Ville 1939).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("mu"), observed=0.5)
+    >>> bdmc.testing.check_sampler("metropolis", model, random_seed=1, budget=500).passed
+    True
+    """
+    trial = Trial("check_sampler", model, alpha, budget, random_seed)
+    check_counts(temperatures=temperatures, steps=steps)
+    features, density, rng = trial.features(), trial.density, trial.rng
+    betas = make_schedule("power", temperatures).betas
+
+    def observe(subject: Subject) -> list[np.ndarray | float]:
+        crooks: tuple[np.ndarray | float, np.ndarray | float]
+        start = trial.draw()
+        kept = list(islice(subject.chain(start, rng), steps))
+        forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)
+        drawn = [density.draw_prior(rng)[0] for _ in betas[1:]]
+        flips = rng.random(temperatures) < (0.5 if subject.says_reversal else 0)
+        moved = [
+            next(subject.chain(point, rng, t, reverse=flip))
+            for t, (point, flip) in enumerate(zip(drawn, flips, strict=True), start=1)
+        ]
+        rises = betas[1:] * (_log_likelihoods(density, moved) - _log_likelihoods(density, drawn))
+        ends, starts = (features(points).reshape(temperatures, -1) for points in (moved, drawn))
+        first, *others = features([start, *kept]).reshape(steps + 1, -1)
+        with np.errstate(over="ignore"):
+            ratio, weights = np.exp(forward - reverse), np.exp(-rises)
+        if subject.says_reversal:
+            crooks = _order_bets([reverse - forward]), _order_bets(rises)
+            # Where a pair in the other order would be as likely it would pay the opposite.
+            moves = fair_bets(np.mean((ends - starts).T * expit(-rises), axis=1)[:, None] / 2)
+        else:
+            crooks, moves = (0.0, 0.0), tilted_bets(weights, ends, starts)
+        return [
+            unit_bets(np.array([ratio])),
+            np.sum(unit_bets(weights), axis=0, keepdims=True),
+            *crooks,
+            moves,
+            fair_bets((np.mean(others, axis=0) - first)[:, None] / 2),
+        ]
+
+    values = [f"{shape} of {name}" for name in features.names for shape in SHAPES]
+    places = "forward and reverse chains", "prior draws moved at all β"
+    blocks = [
+        *([f"mean weight of {place} above 1"] for place in places),
+        *([f"Crooks' relation of {place}"] for place in places),
+        [f"{places[1]}: {value}" for value in values],
+        [f"over {steps} steps: {value}" for value in values],
+    ]
+    return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, BLIND_TO)
+
+
+def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.ndarray:
+    """ℓ of each, nats; −∞ where it is no number."""
+    found = np.array([density.terms(*point.values())[1] for point in points], float)
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def _order_bets(log_odds: Sequence[float]) -> np.ndarray:
+    """Bets against the odds of the order in which pairs came, all settled, shape (1, bettors)."""
+    odds = np.asarray(log_odds, float)
+    bets = odds_bets(odds, np.full(len(odds), True), shifts=np.zeros(1))
+    return np.sum(bets, axis=0, keepdims=True)

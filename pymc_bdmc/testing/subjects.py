@@ -1,0 +1,283 @@
+"""What can be put on trial: names, step methods, kernels and plain functions, in one form."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import cast
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.pytensorf import compile as compile_graph
+from pymc.step_methods import CompoundStep
+from pymc.step_methods.compound import BlockedStep
+
+from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
+from pymc_bdmc.arguments import check_choice
+from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import Direction, Kernel, Move, Point
+
+__all__ = ["ALPHA", "Sampler", "Subject", "Target", "Transition", "make_subject", "name_of"]
+
+ALPHA = 1e-5
+"""Probability, at most, that a check fails what is correct, unless the caller says otherwise."""
+
+
+class Target:
+    """What a `Transition` is told about: log f_β on the data of the moment.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+
+    Attributes
+    ----------
+    beta : float
+        Inverse temperature; 1 in all checks but `check_sampler`.
+    """
+
+    def __init__(self, density: TemperedDensity):
+        self._density = density
+        self.beta = 1.0
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """The observed variables."""
+        return self._density.present_data
+
+    def __call__(self, point: Point) -> float:
+        """Log f_β with the transforms' Jacobian, nats; NaN and +∞ count as −∞."""
+        point = self._typed(point)
+        log_prior, ell = map(float, self._density.terms(*point.values()))
+        value = log_prior + self.beta * ell if self.beta > 0 else log_prior
+        return value if value < np.inf else -np.inf
+
+    def gradient(self, point: Point) -> dict[str, np.ndarray]:
+        """Of log f_β with respect to the continuous variables."""
+        self._density.set_beta(self.beta)
+        return self._gradient(self._typed(point))
+
+    def _typed(self, point: Point) -> Point:
+        """Arrays where NumPy has made scalars of them."""
+        return {name: np.asarray(point[name], dtype) for name, dtype in self._dtypes.items()}
+
+    @cached_property
+    def _dtypes(self) -> dict[str, str]:
+        return {value.name: value.dtype for value in self._density.model.value_vars}
+
+    @cached_property
+    def _gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
+        model = self._density.model
+        continuous = model.continuous_value_vars
+        gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
+        function = compile_graph(model.value_vars, gradients, on_unused_input="ignore")
+        names = [value.name for value in model.value_vars]
+        return lambda point: {
+            value.name: each
+            for value, each in zip(continuous, function(*map(point.get, names)), strict=True)
+        }
+
+
+Transition = Callable[[Point, Target, np.random.Generator], Point]
+"""One step of a sampler of any origin, ``transition(point, target, rng) -> point``.
+
+It must leave exp(target) invariant. A point maps the names of the model's value variables (``mu``,
+``sigma_log__``) to arrays on the unconstrained scale. An attribute ``reversal`` may hold its time
+reversal, itself say.
+"""
+
+Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition
+"""What a check of samplers takes.
+
+- The name of a compiled kernel: "hmc", "nuts", "autostep", "metropolis".
+- A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
+  are tuned by a pilot on data of its own, then frozen.
+- Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
+  ``step`` and ``reversal`` of `pymc_bdmc.types.Kernel`.
+- A plain function ``transition(point, target, rng)``, for a sampler of any other origin.
+"""
+
+
+class Subject:
+    """A kernel on trial, frozen.
+
+    Parameters
+    ----------
+    title : str
+        What a report calls it.
+    density : TemperedDensity
+        On whose present data it runs.
+    kernel : Kernel
+        K_1 … K_T.
+    betas : ndarray of shape (T + 1,)
+        The schedule; β_T = 1.
+    says_reversal : bool
+        Whether the reversal is known or stated, and not just taken to be the kernel itself.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        density: TemperedDensity,
+        kernel: Kernel,
+        betas: np.ndarray,
+        says_reversal: bool,
+    ):
+        self.title, self.density, self.says_reversal = title, density, says_reversal
+        self._kernel, self._betas = kernel, betas
+
+    def chain(
+        self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
+    ) -> Iterator[Point]:
+        """States after 1, 2, … transitions by K_t, the one at β = 1 by default, or its reversal."""
+        kernel = self._kernel.reversal() if reverse else self._kernel
+        kernel.reset(rng)
+        t = range(len(self._betas))[t]
+        while True:
+            point, _ = kernel.step(t, point)
+            yield point
+
+    def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
+        """Log w of a forward chain, or of the reverse chain from ``start``; nats."""
+        direction = Direction.REVERSE if start else Direction.FORWARD
+        starts = [start or self.density.draw_prior(rng)[0]]
+        run = anneal(
+            self._kernel, lambda point: self.density(point)[1], self._betas, starts, direction, rng
+        )
+        return run.log_weight
+
+
+class CompiledSubject(Subject):
+    """The same of a compiled kernel.
+
+    Parameters
+    ----------
+    engine : CompiledEngine
+    tuning : PathTuning
+    betas : ndarray of shape (T + 1,)
+    """
+
+    def __init__(self, engine: CompiledEngine, tuning, betas: np.ndarray):
+        self.title, self.density = engine.description, engine.density
+        # The scan over discrete elements is reversed in annealing only.
+        self.says_reversal = not len(engine.jitted.categories)
+        self._engine, self._tuning, self._betas = engine, tuning, betas
+
+    def chain(self, point, rng, t=-1, *, reverse=False):
+        """As of any subject."""
+        thetas = self._engine.jitted.ravel(point)[None].copy()
+        while True:
+            self._engine.move(self._tuning, self._betas[[t]], thetas, rng)
+            yield self._engine.jitted.unravel(thetas[0])
+
+    def log_weight(self, start, rng):
+        """As of any subject."""
+        direction = Direction.REVERSE if start else Direction.FORWARD
+        seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
+        task = AnnealTask(
+            direction, self.density.present_data, self._betas, self._tuning, seed, start
+        )
+        run = self._engine.run(task)
+        assert run is not None, "nothing stops it"
+        return run.log_weight
+
+
+class _TransitionKernel:
+    """A plain function as a kernel."""
+
+    def __init__(self, transition: Transition, density: TemperedDensity, betas: np.ndarray):
+        self._transition, self._betas = transition, betas
+        self._density, self._target = density, Target(density)
+
+    def reset(self, rng):
+        self._rng = rng
+
+    def step(self, t, point):
+        self._target.beta = float(self._betas[t])
+        moved = self._transition(point, self._target, self._rng)
+        shapes = self._density.shapes
+        if not isinstance(moved, Mapping) or {n: np.shape(v) for n, v in moved.items()} != shapes:
+            raise ValueError(
+                f"step: {name_of(self._transition)} must return a point with the shapes {shapes}, "
+                f"got {moved!r}."
+            )
+        moved = {name: np.asarray(moved[name], dtype=point[name].dtype) for name in point}
+        return moved, Move(np.nan, False, 0)
+
+    def reversal(self):
+        backwards = getattr(self._transition, "reversal", self._transition)
+        return _TransitionKernel(backwards, self._density, self._betas)
+
+
+def make_subject(
+    step: Sampler,
+    density: TemperedDensity,
+    betas: np.ndarray,
+    data: Mapping[str, np.ndarray],
+    seed: np.random.SeedSequence,
+) -> Subject:
+    """Put a sampler on trial; see `Sampler` for what it may be.
+
+    Parameters
+    ----------
+    step : Sampler
+    density : TemperedDensity
+    betas : ndarray of shape (T + 1,)
+        The schedule.
+    data : mapping of str to ndarray
+        On which a pilot tunes what needs it; other data than those of the check.
+    seed : SeedSequence
+        Of the pilot.
+
+    Raises
+    ------
+    TypeError
+        For an instance of a step method or of a kernel: it has a density of its own.
+    ValueError
+        If a step method cannot be built or frozen.
+    """
+    task = PilotTask(data, seed)
+    if isinstance(step, str):
+        check_choice("step", step, KERNELS)
+        compiled = CompiledEngine(density, step)
+        return CompiledSubject(compiled, compiled.pilot(task), betas)
+    if _is_step_method(step):
+        engine = StepEngine(density, betas, step)
+        kernel = engine.kernel(engine.combine([engine.pilot(task)]))
+        return Subject(engine.description, density, kernel, betas, _says_reversal(kernel))
+    if isinstance(step, type):
+        kernel = step(density, betas)
+        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
+        if lacking:
+            raise TypeError(f"step: a kernel needs the methods {lacking}; see types.Kernel.")
+        return Subject(name_of(step), density, kernel, betas, True)
+    if hasattr(step, "step") or not callable(step):
+        raise TypeError(
+            "step: a name, a class (not an instance) of a step method or kernel, or a function "
+            f"transition(point, target, rng) is needed, got {step!r}."
+        )
+    moves = _TransitionKernel(cast(Transition, step), density, betas)
+    return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
+
+
+def _is_step_method(step) -> bool:
+    if isinstance(step, partial):
+        return _is_step_method(step.func)
+    if isinstance(step, type):
+        return issubclass(step, BlockedStep | CompoundStep)
+    return isinstance(step, Sequence | BlockedStep | CompoundStep)
+
+
+def _says_reversal(kernel: StepKernel) -> bool:
+    return all(
+        type(step).__module__.startswith("pymc.") or hasattr(step, "reversal")
+        for step in kernel.steps
+    )
+
+
+def name_of(thing: Sampler) -> str:
+    """What to call it."""
+    if isinstance(thing, str):
+        return thing
+    if isinstance(thing, partial):
+        return name_of(thing.func)
+    return getattr(thing, "__name__", type(thing).__name__)

@@ -1,0 +1,136 @@
+"""What the checks of samplers share: exact draws of parameters and data, clock, seed, verdict."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pymc as pm
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.testing.bets import Bets
+from pymc_bdmc.testing.features import Features
+from pymc_bdmc.testing.report import Report
+from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
+from pymc_bdmc.types import Point
+
+__all__ = ["Trial", "check_level"]
+
+
+def check_level(alpha: float) -> None:
+    """Refuse what is no probability of a false alarm.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
+
+
+class Trial:
+    """A check of a sampler on a model while it goes on.
+
+    Parameters
+    ----------
+    check : str
+        Name of the check.
+    model : pymc.Model
+        With observed variables, which are simulated.
+    alpha, budget, random_seed
+        See the checks.
+
+    Attributes
+    ----------
+    density : TemperedDensity
+        It holds the data of the last draw.
+    rng : numpy.random.Generator
+        Of the subject.
+    """
+
+    def __init__(
+        self, check: str, model: pm.Model, alpha: float, budget: int, random_seed: RandomSeed
+    ):
+        check_level(alpha)
+        check_counts(budget=budget)
+        check_model(model)
+        check_simulable(model)
+        self._started, self._check, self._alpha = time.perf_counter(), check, alpha
+        self._loan = Loan(model)
+        self.density = self._loan.density
+        self._entropy = entropy_of(random_seed)
+        self._joint = self.density.joint()
+        self._joint.seed(self._rng(Purpose.SIMULATE))
+        self.rng = self._rng(Purpose.ANNEAL)
+        self._budget, self._cost = budget, 0
+
+    def _rng(self, purpose: Purpose) -> np.random.Generator:
+        return np.random.default_rng(stream(self._entropy, purpose))
+
+    def draw(self) -> Point:
+        """Exact posterior sample θ for data that the density holds from now on."""
+        point, data, _ = self._joint.draw_supported()
+        self.density.set_data(data)
+        return point
+
+    def renew_data(self, point: Point) -> None:
+        """Give the density new data, drawn given θ."""
+        free = [rv.name for rv in self.density.model.free_RVs]
+        rows = {name: value[None] for name, value in point.items()}
+        constrained = self.density.constrain(rows)
+        simulator = self.density.joint(given=free)
+        simulator.seed(self.rng)
+        self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
+
+    def features(self, *, data: bool = False) -> Features:
+        """What is compared, on scales learned from draws that are not tested."""
+        return Features(self.density, self.draw, self.rng, data)
+
+    def hold(
+        self,
+        step: Sampler,
+        betas: np.ndarray,
+        names: Sequence[Sequence[str]],
+        observe: Callable[[Subject], Sequence[np.ndarray | float]],
+        cost: int,
+        blind_to: Sequence[str],
+    ) -> Report:
+        """Settle bets on one data set after the other, until there is a verdict.
+
+        Parameters
+        ----------
+        step : Sampler
+            A pilot tunes it on data of another draw.
+        betas : ndarray of shape (T + 1,)
+            The schedule.
+        names : sequence of sequence of str
+            Of the groups of bettors, by block; see `Bets`.
+        observe : callable
+            Draws θ and data, and returns what the bets pay.
+        cost : int
+            Of one call of it.
+        blind_to : sequence of str
+            See `Report`.
+        """
+        bets, title, impossible = Bets(*names), name_of(step), ""
+        _, data, _ = self._joint.draw_supported()
+        try:
+            seed = stream(self._entropy, Purpose.PILOT)
+            subject = make_subject(step, self.density, betas, data, seed)
+            title = subject.title
+            while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
+                bets.settle(*observe(subject))
+                self._cost += cost
+        except FloatingPointError as error:
+            impossible = f"came to a state that has no density: {error}"
+        evidence = np.inf if impossible else bets.evidence
+        passed = evidence < 1 / self._alpha
+        self._loan.give_back()
+        return Report(
+            self._check, title, passed, self._alpha, evidence, "e-value", self._cost,
+            time.perf_counter() - self._started, self._entropy,
+            () if passed else (impossible,) if impossible else bets.findings(self._alpha),
+            tuple(blind_to),
+        )  # fmt: skip

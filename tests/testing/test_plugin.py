@@ -1,0 +1,161 @@
+"""The pytest plugin, run in a project of its own in another process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+WALK = """
+    import numpy as np
+    from pymc.step_methods.arraystep import ArrayStep
+
+
+    class Walk(ArrayStep):
+        stats_dtypes_shapes = {}
+
+        def __init__(self, vars, model=None, rng=None, blocked=True):
+            super().__init__(vars, [model.compile_logp()], rng=rng)
+
+        def astep(self, q0, logp):
+            q = q0._replace(data=q0.data + self.rng.normal(size=q0.data.shape))
+            log_ratio = FACTOR * (logp(q) - logp(q0))
+            return (q if np.log(self.rng.random()) < log_ratio else q0), [{}]
+"""
+
+TEST_WALK = """
+    import pymc as pm
+    from walk import Walk
+
+
+    def test_walk(bdmc):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("x"), 0.5, observed=0.3)
+        bdmc.check_invariance(Walk, model, random_seed=1)
+"""
+
+# The Bayes factor of a model against itself is 1; e is wrong, and that shows in 30 data sets.
+TEST_SHARES = """
+    import pymc as pm
+    import pytest
+
+
+    @pytest.fixture
+    def check(bdmc):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("x"), 0.5, observed=0.3)
+        return lambda value: bdmc.check_bayes_factor(lambda data: value, model, budget=30)
+
+
+    @pytest.mark.bdmc(alpha=4e-4)
+    def test_marked(check):
+        check(0.0)
+
+
+    @pytest.mark.parametrize("value", [0, 1])
+    def test_one(check, value):
+        check(value)
+
+
+    def test_two(bdmc, check):
+        bdmc.check_transform(pm.distributions.transforms.log, pm.HalfNormal.dist())
+        check(0.0)
+        check(0.0)
+
+
+    def test_without_a_check():
+        pass
+"""
+
+
+def run_pytest(folder, *options, **files):
+    """Of a project with these files, in another process with the installed plugin."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def reports(folder):
+    return json.loads((folder / "checks.json").read_text())
+
+
+@pytest.mark.parametrize(("factor", "passes"), [("1", True), ("0.3", False)])
+def test_a_planted_bug_fails_the_tests_of_its_project(tmp_path, factor, passes):
+    """Accepts by p^0.3; α = 5e-6 for the sound one, whose seed is fixed."""
+    files = {"walk": WALK.replace("FACTOR", factor), "test_walk": TEST_WALK}
+    run = run_pytest(tmp_path, "--bdmc-json=checks.json", "--bdmc-budget=5000", **files)
+    assert run.returncode == (0 if passes else 1), run.stdout + run.stderr
+    found = reports(tmp_path)
+    (check,) = found["checks"]
+    assert found["passed"] is check["passed"] is passes
+    assert check["test"] == "test_walk.py::test_walk"
+    assert check["check"] == "check_invariance"
+    assert (check["evidence"] >= 1 / check["alpha"]) is not passes
+    assert check["cost"] <= 5000
+    assert check["random_seed"] == 1
+    if passes:
+        assert check["findings"] == []
+    else:
+        assert "CheckFailed: check_invariance of Walk(x): FAILED" in run.stdout
+        assert check["findings"][0] in run.stdout
+        assert "repeat it with random_seed=1" in run.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",)])
+def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path, options):
+    """Workers of xdist come to the shares of a single process."""
+    options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", *options)
+    run = run_pytest(tmp_path, *options, test_shares=TEST_SHARES)
+    assert "1 failed, 4 passed" in run.stdout
+    found = reports(tmp_path)
+    assert found["alpha"] == 1e-3
+    assert not found["passed"]
+    shares = {}
+    for check in found["checks"]:
+        shares.setdefault(check["test"].partition("::")[2], []).append(check["alpha"])
+    assert shares == {
+        "test_marked": pytest.approx([4e-4 / 2]),
+        "test_one[0]": pytest.approx([2e-4 / 2]),
+        "test_one[1]": pytest.approx([2e-4 / 2]),
+        "test_two": pytest.approx([0, 2e-4 / 2, 2e-4 / 6]),  # nothing is left to chance in one
+    }
+    title, *rows = run.stdout.partition("= bdmc")[2].splitlines()
+    assert "alpha = 0.001" in title
+    assert [row.split()[0] for row in rows[:6]].count("FAILED") == 1
+
+
+def test_marked_tests_cannot_take_more_than_there_is(tmp_path):
+    run = run_pytest(tmp_path, "--bdmc-alpha=1e-4", test_shares=TEST_SHARES)
+    assert "marked tests take alpha = 0.0004 together" in run.stdout
+    assert run.returncode == 1
+
+
+def test_a_project_without_checks_is_left_alone(tmp_path):
+    """Neither NumPy nor PyMC is imported, and nothing is printed or written."""
+    test = """
+        import sys
+
+        def test_nothing(request):
+            assert request.config.pluginmanager.has_plugin("pytest_bdmc")
+            assert not {"numpy", "pymc", "pymc_bdmc"} & set(sys.modules)
+    """
+    # Other plugins of this environment do import NumPy.
+    options = ("--disable-plugin-autoload", "-p", "pytest_bdmc")
+    run = run_pytest(tmp_path, *options, test_nothing=test)
+    assert run.returncode == 0, run.stdout
+    assert "bdmc" not in run.stdout
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "test_nothing.py", "__pycache__", ".pytest_cache"
+    }  # fmt: skip
