@@ -186,7 +186,7 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
 
 def _diverges(dt: xr.DataTree) -> bool:
     """Whether the kernel does so, of which other doubts are a consequence."""
-    return any(_divergent(dt, g) for g in ("forward", "reverse", "real") if g in dt.children)
+    return any(_divergent(dt, group) for group in _GROUPS if group in dt.children)
 
 
 def _straggling(dt: xr.DataTree, group: str) -> str:
@@ -250,7 +250,7 @@ def _even_gap(dt: xr.DataTree, group: str) -> str:
 
 def _gap(dt: xr.DataTree) -> tuple[float, float]:
     """Jeffreys bound and its error, nats."""
-    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in ("forward", "reverse")))
+    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in SIDES["simulated"]))
 
 
 def _closing(dt: xr.DataTree) -> str:
