@@ -258,7 +258,7 @@ def _closing(dt: xr.DataTree) -> str:
     if _diverges(dt):
         return "see to the divergences first."
     needed = (dt["forward"].sizes["beta"] - 1) * _gap(dt)[0]
-    return f"use temperatures={float(f'{needed:.2g}'):.0f} for about one nat, or target_gap=1."
+    return f"use temperatures={float(f'{needed:.2g}'):.0f}, for about one nat."
 
 
 def _finer_start(dt: xr.DataTree) -> str:
@@ -349,8 +349,8 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (
         _divergent,
         lambda dt: (
-            f"write effects of unknown scale non-centred, as mean + scale * z with a unit "
-            f"normal z, or try {_local_steps(dt)}."
+            "write effects of unknown scale non-centred, as mean + scale * z with a unit normal z, "
+            f"or try {_local_steps(dt)}."
         ),
     ),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
