@@ -190,7 +190,7 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
 
 def _diverges(dt: xr.DataTree) -> bool:
     """Whether the kernel does so, of which other doubts are a consequence."""
-    return any(_divergent(dt, group) for group in _GROUPS if group in dt.children)
+    return any(_divergent(dt, group) for group in GROUPS if group in dt.children)
 
 
 def _straggling(dt: xr.DataTree, group: str) -> str:
