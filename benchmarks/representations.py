@@ -14,6 +14,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
+import xarray as xr
 from common import publish, shown, table
 from models import SD_SCHOOLS
 
@@ -118,7 +119,7 @@ PAIRS = {
             "centred": (centred_schools, [10, 30, 100, 300]),
             "non-centred": (non_centred_schools, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=12,
+        at=30, chains=32, datasets=6,
     ),
     "funnel": Pair(
         funnel,
@@ -126,14 +127,16 @@ PAIRS = {
             "centred": (centred_funnel, [10, 30, 100, 300]),
             "non-centred": (non_centred_funnel, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=12,
+        at=30, chains=32, datasets=6,
     ),
 }  # fmt: skip
 
 
-def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> np.ndarray:
-    """Gap in nats and CPU seconds a chain, by data set, of shape (datasets, 2, rungs)."""
-    rng, found = np.random.default_rng(1), []
+def measure(
+    model: pm.Model, ladder: list[int], step: str, pair: Pair
+) -> tuple[np.ndarray, list[xr.DataTree]]:
+    """Gap in nats and CPU seconds a chain, of shape (datasets, 2, rungs), and the results."""
+    rng, found, results = np.random.default_rng(1), [], []
     for seed in range(pair.datasets):
         values = pair.draw(rng)
         point = {rv.name: values[rv.name] for rv in model.free_RVs}
@@ -148,7 +151,8 @@ def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> np.nda
         rounds = dt["rounds"]
         seconds = rounds["seconds"].values * busy / (2 * pair.chains)
         found.append([rounds["jeffreys_bound"].values, seconds])
-    return np.array(found)
+        results.append(dt)
+    return np.array(found), results
 
 
 def mean(values: np.ndarray) -> str:
@@ -166,28 +170,6 @@ def difference(pair: Pair, found: list[np.ndarray]) -> list[str]:
     return [mean(gaps[1] - gaps[0]), mean(then[1] - then[0])]
 
 
-def draw(name: str, found: dict[tuple[str, str], np.ndarray]) -> None:
-    """Gap against steps and against time, a colour each kernel, a line each representation."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
-    pair = PAIRS[name]
-    for (step, label), each in found.items():
-        style = dict(
-            color=f"C{STEPS.index(step)}",
-            linestyle=["-", "--"][list(pair.models).index(label)],
-            marker="o",
-            label=f"{step}, {label}",
-        )
-        gap, seconds = each.mean(axis=0)
-        axes[0].plot(pair.models[label][1], gap, **style)
-        axes[1].plot(seconds, gap, **style)
-    for axis, label in zip(axes, ("temperatures", "CPU seconds a chain"), strict=True):
-        axis.set(xscale="log", xlabel=label)
-        axis.set_yscale("symlog", linthresh=0.1)
-    axes[0].set(ylabel="gap, nats", title=name)
-    axes[1].legend(fontsize="small")
-    figure.savefig(PAGE.parent / "images" / picture(name))
-
-
 def picture(name: str) -> str:
     return f"representations_{name.split()[0]}.png"
 
@@ -197,22 +179,27 @@ def main() -> None:
         pair = PAIRS[name]
         models = {label: (make(), ladder) for label, (make, ladder) in pair.models.items()}
         ladder = sorted({t for _, rungs in models.values() for t in rungs})
-        found, rows, differences = {}, [], []
+        rows, differences, drawn = [], [], {}
         for step in STEPS:
+            both = []
             for label, (model, rungs) in models.items():
-                each = found[step, label] = measure(model, rungs, step, pair)
+                each, results = measure(model, rungs, step, pair)
                 gaps = [mean(each[:, 0, rungs.index(t)]) if t in rungs else "" for t in ladder]
                 speed = 1000 * each[:, 1, -1].mean() / rungs[-1]
                 rows.append(shown([step, label, *gaps, f"{speed:.3f}"]))
-            both = [found[step, label] for label in models]
+                drawn[f"{step}, {label}"] = results[0]
+                both.append(each)
             differences.append(shown([step, *difference(pair, both)]))
         if "--docs" in sys.argv:
-            draw(name, found)
+            bdmc.plot_compare(drawn, backend="matplotlib")
+            plt.savefig(PAGE.parent / "images" / picture(name))
+            plt.close()
         first, second = models
         publish(
             name[0].upper() + name[1:],
             f"{pair.chains} chains a direction on each of {pair.datasets} data sets.",
             f"![Gaps of both representations](images/{picture(name)})",
+            "*`bdmc.plot_compare` on the first data set.*",
             table(
                 ["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows
             ),
