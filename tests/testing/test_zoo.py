@@ -25,7 +25,7 @@ CONTINUOUS = {
     "zero sum": lambda: pm.ZeroSumNormal("z", shape=3)[0],
     "circular": lambda: pm.math.sin(pm.VonMises("angle", 0.5, 2)),
     "ordered": lambda: pm.Normal("o", [-1, 0, 1], transform=transforms.ordered, shape=3).sum(),
-    "cholesky": lambda: pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1.0))[0][1, 0],
+    "cholesky": lambda: pm.LKJCholeskyCov("c", n=2, eta=2, sd_dist=pm.Exponential.dist(1))[0][1, 0],
     "correlated": lambda: pm.MvNormal("pair", np.zeros(2), PAIR)[0],
     "heavy tails": lambda: pm.StudentT("t", nu=3),
     "hierarchy": lambda: pm.Normal("x", pm.Normal("mu"), pm.HalfNormal("tau"), shape=2).sum(),
