@@ -1,5 +1,8 @@
 """A step method on trial
-===============
+======================
+
+One of your own, put to the test: what a check finds, and what the fault would do.
+
 `Langevin` proposes along the gradient and corrects by Metropolis-Hastings. `Uncorrected` forgets
 the correction. A check refutes it within seconds; unchecked, its weights give a wrong evidence, and
 more chains only make that more certain.
