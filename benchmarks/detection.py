@@ -5,8 +5,8 @@ All have α = 1e-5 for a mutant and about 20,000 transitions to spend, as `check
 - Two samples: the idea of R's mcunit (Gandy and Scott 2020, arXiv:2001.06465, Algorithm 1). Exact
   draws of θ, and others that the sampler has moved five times on their own data; a
   Kolmogorov-Smirnov test of every quantity, of more and more draws while p-values are in doubt.
-- Ranks: simulation-based calibration (Talts et al. 2018, arXiv:1804.06788). The rank of a prior draw
-  among the states of a chain on data simulated from it; a χ² test for every quantity.
+- Ranks: simulation-based calibration (Talts et al. 2018, arXiv:1804.06788). The rank of a prior
+  draw among the states of a chain on data simulated from it; a χ² test for every quantity.
 """
 
 from pathlib import Path
@@ -45,6 +45,7 @@ class Subject:
         return point
 
     def move(self, point, steps):
+        """Where the sampler leads in so many steps."""
         for _ in range(steps):
             point = self.sampler(point, self.target, self.rng)
         return point
