@@ -174,7 +174,7 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
 
     Parameters
     ----------
-    weights : ndarray of shape (n,)
+    weights : ndarray of shape (n, 1) or (n, groups)
         w.
     reached, exact : ndarray of shape (n, groups)
         h and h′, from −1 to 1.
@@ -189,12 +189,12 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
     >>> import numpy as np
     >>> from pymc_bdmc.testing.bets import tilted_bets
     >>> h = np.array([[0.4]])
-    >>> pays = [np.exp(tilted_bets(np.array([w]), h, h)) for w in (0.5, 1.5)]
+    >>> pays = [np.exp(tilted_bets(np.array([[w]]), h, h)) for w in (0.5, 1.5)]
     >>> bool(np.allclose(np.mean(pays, axis=0), 1))
     True
     """
     gains = [
-        np.mean(weights[:, None] * (1 + sign * reached) - (1 + sign * exact), axis=0)
+        np.mean(weights * (1 + sign * reached) - (1 + sign * exact), axis=0)
         for sign in (1, -1)
     ]
     return np.log1p(np.multiply.outer(gains, STAKES / 2)).swapaxes(0, 1).reshape(exact.shape[1], -1)

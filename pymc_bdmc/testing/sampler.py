@@ -129,7 +129,7 @@ def check_sampler(
             # Where a pair in the other order would be as likely it would pay the opposite.
             moves = fair_bets(np.mean((ends - starts).T * expit(-rises), axis=1)[:, None] / 2)
         else:
-            crooks, moves = (0.0, 0.0), tilted_bets(weights, ends, starts)
+            crooks, moves = (0.0, 0.0), tilted_bets(weights[:, None], ends, starts)
         return [
             unit_bets(np.array([ratio])),
             np.sum(unit_bets(weights), axis=0, keepdims=True),

@@ -114,6 +114,8 @@ class Trial:
         blind_to : sequence of str
             See `Report`.
         """
+        if cost > self._budget:
+            raise ValueError(f"budget: one data set takes {cost}, got {self._budget}.")
         bets, title, impossible = Bets(*names), name_of(step), ""
         _, data, _ = self._joint.draw_supported()
         try:
