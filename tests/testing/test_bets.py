@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.testing.bets import Bets, fair_bets, odds_bets, tilted_bets, unit_bets
+from pymc_bdmc.testing.bets import Bets, fair_bets, odds_bets, order_bets, tilted_bets, unit_bets
 
 ALPHA, PROCESSES, LENGTH = 0.1, 1000, 200
 
@@ -25,6 +25,12 @@ def games(rng, fault: float) -> dict:
         p = 1 / (1 + np.exp(-(1 + fault) * log_odds - fault))
         return odds_bets(log_odds, rng.random(PROCESSES) < p)
 
+    def order():
+        log_odds = rng.normal(size=PROCESSES)
+        first = rng.random(PROCESSES) < 1 / (1 + np.exp(-(1 + fault) * log_odds))
+        seen = np.where(first, log_odds, -log_odds)
+        return np.concatenate([order_bets(each, each[:, None]) for each in seen[:, None]])
+
     def tilted():
         weights = np.exp(rng.normal(-0.125, 0.5, size=(1, PROCESSES)))
         reached, exact = np.tanh(rng.normal([[[fault]], [[0.0]]], size=(2, 1, PROCESSES)))
@@ -34,11 +40,12 @@ def games(rng, fault: float) -> dict:
         "fair": lambda: fair_bets(rng.uniform(-1 + fault / 2, 1, size=(PROCESSES, 1))),
         "unit": lambda: unit_bets(np.exp(rng.normal(fault - 0.125, 0.5, size=PROCESSES))),
         "odds": odds,
+        "order": order,
         "tilted": tilted,
     }
 
 
-@pytest.mark.parametrize("kind", ["fair", "unit", "odds", "tilted"])
+@pytest.mark.parametrize("kind", ["fair", "unit", "odds", "order", "tilted"])
 def test_capital_reaches_one_over_alpha_with_probability_alpha_at_most(kind):
     """Ville: α = 0.1, and 4 standard errors for the share; of the twin nearly all reach it."""
     error = np.sqrt(ALPHA * (1 - ALPHA) / PROCESSES)
@@ -57,5 +64,6 @@ def test_who_has_lost_everything_stays_without():
 
 
 def test_an_impossible_event_ends_it():
-    assert np.isposinf(np.exp(odds_bets(np.array([-np.inf]), np.array([True])))).any()
+    assert odds_bets(np.array([-np.inf]), np.array([True])).max() > 1e299
+    assert order_bets(np.array([-np.inf]), np.array([[-np.inf]])).max() > 1e299
     assert np.isposinf(unit_bets(np.array([np.inf]))).all()

