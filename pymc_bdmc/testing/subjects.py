@@ -13,6 +13,7 @@ from pymc.step_methods.compound import BlockedStep
 from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
 from pymc_bdmc.arguments import check_choice
 from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
+from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Kernel, Move, Point
 
@@ -238,18 +239,23 @@ def make_subject(
     task = PilotTask(data, seed)
     if isinstance(step, str):
         check_choice("step", step, KERNELS)
-        compiled = CompiledEngine(density, step)
+        try:
+            compiled = CompiledEngine(density, step)
+        except NotJittable as reason:
+            raise ValueError(
+                f"step: {step!r} cannot be compiled for this model ({reason}); pass a step method."
+            ) from reason
         return CompiledSubject(compiled, compiled.pilot(task), betas)
     if _is_step_method(step):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))
         return Subject(engine.description, density, kernel, betas, _says_reversal(kernel))
-    if isinstance(step, type):
-        kernel = step(density, betas)
-        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
+    if isinstance(_unwrapped(step), type):
+        own = cast(Callable[..., Kernel], step)(density, betas)
+        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(own, name)]
         if lacking:
             raise TypeError(f"step: a kernel needs the methods {lacking}; see types.Kernel.")
-        return Subject(name_of(step), density, kernel, betas, True)
+        return Subject(name_of(step), density, own, betas, True)
     if hasattr(step, "step") or not callable(step):
         raise TypeError(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
@@ -259,12 +265,15 @@ def make_subject(
     return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
 
 
-def _is_step_method(step) -> bool:
-    if isinstance(step, partial):
-        return _is_step_method(step.func)
-    if isinstance(step, type):
-        return issubclass(step, BlockedStep | CompoundStep)
-    return isinstance(step, Sequence | BlockedStep | CompoundStep)
+def _unwrapped(step: Sampler):
+    return _unwrapped(step.func) if isinstance(step, partial) else step
+
+
+def _is_step_method(step: Sampler) -> bool:
+    whole = _unwrapped(step)
+    if isinstance(whole, type):
+        return issubclass(whole, BlockedStep | CompoundStep)
+    return isinstance(whole, Sequence | BlockedStep | CompoundStep)
 
 
 def _says_reversal(kernel: StepKernel) -> bool:
@@ -274,10 +283,7 @@ def _says_reversal(kernel: StepKernel) -> bool:
     )
 
 
-def name_of(thing: Sampler) -> str:
+def name_of(step: Sampler) -> str:
     """What to call it."""
-    if isinstance(thing, str):
-        return thing
-    if isinstance(thing, partial):
-        return name_of(thing.func)
-    return getattr(thing, "__name__", type(thing).__name__)
+    whole = _unwrapped(step)
+    return whole if isinstance(whole, str) else getattr(whole, "__name__", type(whole).__name__)
