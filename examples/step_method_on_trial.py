@@ -1,10 +1,11 @@
 """A step method on trial
 ======================
 
-One of your own, put to the test on models with a known evidence.
+One of your own, put to the test: what a check finds, and what the fault would do.
 
 `Langevin` proposes along the gradient and corrects by Metropolis-Hastings. `Uncorrected` forgets
-the correction: its weights give a wrong evidence, and more chains only make that more certain.
+the correction. A check refutes it within seconds; unchecked, its weights give a wrong evidence, and
+more chains only make that more certain.
 """
 
 import numpy as np
@@ -49,6 +50,10 @@ class Langevin(GradientSharedStep):
             {"accepted": float(accepted)}
         ]
 
+    def reversal(self):
+        """Detailed balance holds, so it is its own; saying so lets the check look at more."""
+        return self
+
 
 class Uncorrected(Langevin):
     """Accepts every proposal."""
@@ -57,19 +62,27 @@ class Uncorrected(Langevin):
 
 
 def main(chains: int = 500, temperatures: int = 50) -> dict:
-    scores = {}
+    found = {}
     for step in (Langevin, Uncorrected):
-        with build():
-            dt = pm.sample_bdmc(
-                chains=chains, temperatures=temperatures, step=step, simulate=None, random_seed=1
-            )
-        row = bdmc.summary(dt).loc[("real", "evidence")]
-        scores[step.__name__] = (row["value"] - LOG_ML) / row["error"]
-        print(
-            f"{step.__name__}: log ML = {row['value']:.3f} ± {row['error']:.3f} nats, exact "
-            f"{LOG_ML}: {abs(scores[step.__name__]):.1f} standard errors away"
+        report = bdmc.testing.check_sampler(step, build(), random_seed=1)
+        print(report)
+        dt = pm.sample_bdmc(
+            build(),
+            chains=chains,
+            temperatures=temperatures,
+            step=step,
+            simulate=None,
+            random_seed=1,
+            progressbar=False,
         )
-    return scores
+        row = bdmc.summary(dt).loc[("real", "evidence")]
+        score = (row["value"] - LOG_ML) / row["error"]
+        found[step.__name__] = report, score
+        print(
+            f"  log ML = {row['value']:.3f} ± {row['error']:.3f} nats, exact {LOG_ML}: "
+            f"{abs(score):.1f} standard errors away\n"
+        )
+    return found
 
 
 if __name__ == "__main__":

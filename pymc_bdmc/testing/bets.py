@@ -13,13 +13,16 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-__all__ = ["Bets", "fair_bets", "odds_bets", "tilted_bets", "unit_bets"]
+__all__ = ["Bets", "fair_bets", "odds_bets", "order_bets", "tilted_bets", "unit_bets"]
 
 STAKES = 0.9 * 2.0 ** -np.arange(8)
 """Shares of the capital; each is staked in both directions where there are two."""
 SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
 SLOPES = np.array([0.0, 0.5, 0.8, 1.0, 1.25, 2.0])
 """Log odds of a bettor are one of each, shift + slope · those that are claimed."""
+
+TILTS = np.array([-4.0, -2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 1.0, 2.0, 4.0])
+"""By which a difference changes the log odds of an order, as bettors believe."""
 
 
 class Bets:
@@ -130,9 +133,7 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
     return np.log1p((values[:, None] - 1) * STAKES)
 
 
-def odds_bets(
-    log_odds: np.ndarray, happened: np.ndarray, shifts: np.ndarray = SHIFTS
-) -> np.ndarray:
+def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     """What bets against the claimed odds of an event pay.
 
     Who holds the probability to be q where p is claimed is paid q/p if it happens and
@@ -143,8 +144,6 @@ def odds_bets(
     log_odds : ndarray of shape (groups,)
         log(p/(1 − p)) as claimed.
     happened : ndarray of bool, shape (groups,)
-    shifts : ndarray
-        Of the log odds that are believed.
 
     Returns
     -------
@@ -162,7 +161,7 @@ def odds_bets(
     """
     sign = np.where(happened, 1.0, -1.0)[:, None]
     claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # 2·∞ − ∞ is no number
-    believed = (shifts[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
+    believed = (SHIFTS[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
     return log_expit(sign * believed) - log_expit(sign * claimed)
 
 
@@ -174,7 +173,7 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
 
     Parameters
     ----------
-    weights : ndarray of shape (n,)
+    weights : ndarray of shape (n, 1) or (n, groups)
         w.
     reached, exact : ndarray of shape (n, groups)
         h and h′, from −1 to 1.
@@ -189,12 +188,44 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
     >>> import numpy as np
     >>> from pymc_bdmc.testing.bets import tilted_bets
     >>> h = np.array([[0.4]])
-    >>> pays = [np.exp(tilted_bets(np.array([w]), h, h)) for w in (0.5, 1.5)]
+    >>> pays = [np.exp(tilted_bets(np.array([[w]]), h, h)) for w in (0.5, 1.5)]
     >>> bool(np.allclose(np.mean(pays, axis=0), 1))
     True
     """
     gains = [
-        np.mean(weights[:, None] * (1 + sign * reached) - (1 + sign * exact), axis=0)
-        for sign in (1, -1)
+        np.mean(weights * (1 + sign * reached) - (1 + sign * exact), axis=0) for sign in (1, -1)
     ]
     return np.log1p(np.multiply.outer(gains, STAKES / 2)).swapaxes(0, 1).reshape(exact.shape[1], -1)
+
+
+def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
+    """What bets on the order of pairs pay, all settled.
+
+    Of a pair one is told what it consists of; the claimed odds are those of the order in which it
+    came. Bettors add to their logarithm a multiple of a quantity that changes sign with the order.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n,)
+        Of the order that was seen, against the other.
+    differences : ndarray of shape (n, groups)
+
+    Returns
+    -------
+    ndarray of shape (groups, bettors)
+        Logs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.testing.bets import order_bets
+    >>> d, v = np.array([1.3]), np.array([[0.4]])
+    >>> one, other = np.exp(order_bets(d, v)), np.exp(order_bets(-d, -v))
+    >>> p = 1 / (1 + np.exp(-1.3))
+    >>> bool(np.allclose(p * one + (1 - p) * other, 1))
+    True
+    """
+    claimed = np.clip(log_odds, -1e300, 1e300)[:, None, None]
+    with np.errstate(over="ignore"):
+        believed = claimed + np.clip(differences, -1e300, 1e300)[:, :, None] * TILTS
+    return np.sum(log_expit(believed) - log_expit(claimed), axis=0)

@@ -5,13 +5,12 @@ from itertools import islice
 
 import numpy as np
 import pymc as pm
-from scipy.special import expit
 
 from pymc_bdmc.arguments import check_counts
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.schedules import make_schedule
 from pymc_bdmc.streams import RandomSeed
-from pymc_bdmc.testing.bets import fair_bets, odds_bets, tilted_bets, unit_bets
+from pymc_bdmc.testing.bets import fair_bets, order_bets, tilted_bets, unit_bets
 from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
@@ -79,16 +78,15 @@ def check_sampler(
     1. With w_f and w_r the weights of a forward and a reverse chain, independent given y, w_f/w_r
        has the mean Z·(1/Z) = 1 (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). It needs
        invariance only, of the kernels of the reverse chain too.
-    2. Where the reversal is what it is said to be, Crooks' relation p_f·w = Z·p_r holds for whole
-       paths. Given the two paths but not which is which, the odds of their order are therefore
-       w_r to w_f, whatever Z is; bettors hold them to be (w_r/w_f)^s.
-    3. A chain from the prior to f_β and back, with one step θ → θ′ by the kernel of β, has the
+    2. A chain from the prior to f_β and back, with one step θ → θ′ by the kernel of β, has the
        weight w = exp(β(ℓ(θ) − ℓ(θ′))), and here Z is 1. So w has the mean 1, and for every function
        h with values in [−1, 1] w(1 ± h(θ′)) − (1 ± h(θ)) has mean 0 (Neal 2001, Eq. 13) and is at
-       least −2. And if a fair coin chooses the kernel or its reversal, the odds of the order of θ
-       and θ′ are exp(β(ℓ(θ′) − ℓ(θ))); bettors hold them to be a power of that, which is what a
-       wrong β makes of them. Of the other order the probability is p = 1/(1 + odds), so that
-       p·(h(θ′) − h(θ)) has the mean 0 too; where the reversal is not known, that with w is used.
+       least −2.
+    3. Where the reversal is what it is said to be, Crooks' relation p_f·w = Z·p_r holds for whole
+       paths. Given two paths but not which is which, the odds of their order are therefore w_r to
+       w_f, whatever Z is. And if a fair coin chooses the kernel of β or its reversal, the odds of
+       the order of θ and θ′ are exp(β(ℓ(θ′) − ℓ(θ))). Bettors hold the log odds to be more by a
+       multiple of themselves, which is what a wrong β makes of them, or of h(θ′) − h(θ).
     4. h of the moved θ\*, less h of the first: see `check_invariance`.
 
     The mean capital of all is a nonnegative martingale from 1 on, so it reaches 1/alpha with
@@ -109,7 +107,6 @@ def check_sampler(
     betas = make_schedule("power", temperatures).betas
 
     def observe(subject: Subject) -> list[np.ndarray | float]:
-        crooks: tuple[np.ndarray | float, np.ndarray | float]
         start = trial.draw()
         kept = list(islice(subject.chain(start, rng), steps))
         forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)
@@ -124,27 +121,30 @@ def check_sampler(
         first, *others = features([start, *kept]).reshape(steps + 1, -1)
         with np.errstate(over="ignore"):
             ratio, weights = np.exp(forward - reverse), np.exp(-rises)
+        orders: tuple[np.ndarray | float, np.ndarray | float] = 0.0, 0.0
         if subject.says_reversal:
-            crooks = _order_bets([reverse - forward]), _order_bets(rises)
-            # Where a pair in the other order would be as likely it would pay the opposite.
-            moves = fair_bets(np.mean((ends - starts).T * expit(-rises), axis=1)[:, None] / 2)
-        else:
-            crooks, moves = (0.0, 0.0), tilted_bets(weights, ends, starts)
+            chains = np.array([reverse - forward])
+            orders = (
+                order_bets(chains, chains[:, None]),
+                order_bets(rises, np.column_stack([rises, ends - starts])),
+            )
         return [
             unit_bets(np.array([ratio])),
             np.sum(unit_bets(weights), axis=0, keepdims=True),
-            *crooks,
-            moves,
+            tilted_bets(weights[:, None], ends, starts),
             fair_bets((np.mean(others, axis=0) - first)[:, None] / 2),
+            *orders,
         ]
 
     values = [f"{shape} of {name}" for name in features.names for shape in SHAPES]
-    places = "forward and reverse chains", "prior draws moved at all β"
+    chains, draws = "forward and reverse chains", "prior draws moved at all β"
     blocks = [
-        *([f"mean weight of {place} above 1"] for place in places),
-        *([f"Crooks' relation of {place}"] for place in places),
-        [f"{places[1]}: {value}" for value in values],
+        [f"mean weight of {chains} above 1"],
+        [f"mean weight of {draws} above 1"],
+        [f"{draws}: {value}" for value in values],
         [f"over {steps} steps: {value}" for value in values],
+        [f"order of {chains}: weight"],
+        [f"order of {draws}: {value}" for value in ["weight", *values]],
     ]
     return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, BLIND_TO)
 
@@ -153,10 +153,3 @@ def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.nd
     """ℓ of each, nats; −∞ where it is no number."""
     found = np.array([density.terms(*point.values())[1] for point in points], float)
     return np.where(np.isnan(found), -np.inf, found)
-
-
-def _order_bets(log_odds: Sequence[float]) -> np.ndarray:
-    """Bets against the odds of the order in which pairs came, all settled, shape (1, bettors)."""
-    odds = np.asarray(log_odds, float)
-    bets = odds_bets(odds, np.full(len(odds), True), shifts=np.zeros(1))
-    return np.sum(bets, axis=0, keepdims=True)

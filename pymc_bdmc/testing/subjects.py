@@ -13,6 +13,7 @@ from pymc.step_methods.compound import BlockedStep
 from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
 from pymc_bdmc.arguments import check_choice
 from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
+from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Kernel, Move, Point
 
@@ -85,12 +86,12 @@ It must leave exp(target) invariant. A point maps the names of the model's value
 reversal, itself say.
 """
 
-Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition
+Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition | None
 """What a check of samplers takes.
 
 - The name of a compiled kernel: "hmc", "nuts", "autostep", "metropolis".
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
-  are tuned by a pilot on data of its own, then frozen.
+  are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
 - Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
   ``step`` and ``reversal`` of `pymc_bdmc.types.Kernel`.
 - A plain function ``transition(point, target, rng)``, for a sampler of any other origin.
@@ -238,18 +239,23 @@ def make_subject(
     task = PilotTask(data, seed)
     if isinstance(step, str):
         check_choice("step", step, KERNELS)
-        compiled = CompiledEngine(density, step)
+        try:
+            compiled = CompiledEngine(density, step)
+        except NotJittable as reason:
+            raise ValueError(
+                f"step: {step!r} cannot be compiled for this model ({reason}); pass a step method."
+            ) from reason
         return CompiledSubject(compiled, compiled.pilot(task), betas)
     if _is_step_method(step):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))
         return Subject(engine.description, density, kernel, betas, _says_reversal(kernel))
-    if isinstance(step, type):
-        kernel = step(density, betas)
-        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
+    if isinstance(_unwrapped(step), type):
+        own = cast(Callable[..., Kernel], step)(density, betas)
+        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(own, name)]
         if lacking:
             raise TypeError(f"step: a kernel needs the methods {lacking}; see types.Kernel.")
-        return Subject(name_of(step), density, kernel, betas, True)
+        return Subject(name_of(step), density, own, betas, True)
     if hasattr(step, "step") or not callable(step):
         raise TypeError(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
@@ -259,12 +265,17 @@ def make_subject(
     return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
 
 
-def _is_step_method(step) -> bool:
-    if isinstance(step, partial):
-        return _is_step_method(step.func)
-    if isinstance(step, type):
-        return issubclass(step, BlockedStep | CompoundStep)
-    return isinstance(step, Sequence | BlockedStep | CompoundStep)
+def _unwrapped(step: Sampler):
+    return _unwrapped(step.func) if isinstance(step, partial) else step
+
+
+def _is_step_method(step: Sampler) -> bool:
+    whole = _unwrapped(step)
+    if whole is None:
+        return True
+    if isinstance(whole, type):
+        return issubclass(whole, BlockedStep | CompoundStep)
+    return isinstance(whole, Sequence | BlockedStep | CompoundStep)
 
 
 def _says_reversal(kernel: StepKernel) -> bool:
@@ -274,10 +285,7 @@ def _says_reversal(kernel: StepKernel) -> bool:
     )
 
 
-def name_of(thing: Sampler) -> str:
+def name_of(step: Sampler) -> str:
     """What to call it."""
-    if isinstance(thing, str):
-        return thing
-    if isinstance(thing, partial):
-        return name_of(thing.func)
-    return getattr(thing, "__name__", type(thing).__name__)
+    whole = _unwrapped(step)
+    return whole if isinstance(whole, str) else getattr(whole, "__name__", type(whole).__name__)

@@ -114,14 +114,18 @@ class Trial:
         blind_to : sequence of str
             See `Report`.
         """
+        if cost > self._budget:
+            raise ValueError(f"budget: one data set takes {cost}, got {self._budget}.")
         bets, title, impossible = Bets(*names), name_of(step), ""
         _, data, _ = self._joint.draw_supported()
         try:
             seed = stream(self._entropy, Purpose.PILOT)
-            subject = make_subject(step, self.density, betas, data, seed)
+            with np.errstate(over="ignore"):
+                subject = make_subject(step, self.density, betas, data, seed)
             title = subject.title
             while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
-                bets.settle(*observe(subject))
+                with np.errstate(over="ignore"):  # of step methods, before they reject
+                    bets.settle(*observe(subject))
                 self._cost += cost
         except FloatingPointError as error:
             impossible = f"came to a state that has no density: {error}"

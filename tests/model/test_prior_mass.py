@@ -59,7 +59,9 @@ def constrained(above):
 
 
 def accepted(engine, n, batch, seed):
-    return engine._accepted(n, batch, np.random.default_rng(seed), engine.target(engine.density.data))
+    return engine._accepted(
+        n, batch, np.random.default_rng(seed), engine.target(engine.density.data)
+    )
 
 
 @pytest.mark.parametrize(

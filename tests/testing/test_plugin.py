@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,34 +11,7 @@ from textwrap import dedent
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-WALK = """
-    import numpy as np
-    from pymc.step_methods.arraystep import ArrayStep
-
-
-    class Walk(ArrayStep):
-        stats_dtypes_shapes = {}
-
-        def __init__(self, vars, model=None, rng=None, blocked=True):
-            super().__init__(vars, [model.compile_logp()], rng=rng)
-
-        def astep(self, q0, logp):
-            q = q0._replace(data=q0.data + self.rng.normal(size=q0.data.shape))
-            log_ratio = FACTOR * (logp(q) - logp(q0))
-            return (q if np.log(self.rng.random()) < log_ratio else q0), [{}]
-"""
-
-TEST_WALK = """
-    import pymc as pm
-    from walk import Walk
-
-
-    def test_walk(bdmc):
-        with pm.Model() as model:
-            pm.Normal("y", pm.Normal("x"), 0.5, observed=0.3)
-        bdmc.check_invariance(Walk, model, random_seed=1)
-"""
+PAGE = ROOT / "docs" / "testing.md"
 
 # The Bayes factor of a model against itself is 1; e is wrong, and that shows in 30 data sets.
 TEST_SHARES = """
@@ -91,24 +65,43 @@ def reports(folder):
     return json.loads((folder / "checks.json").read_text())
 
 
-@pytest.mark.parametrize(("factor", "passes"), [("1", True), ("0.3", False)])
-def test_a_planted_bug_fails_the_tests_of_its_project(tmp_path, factor, passes):
-    """Accepts by p^0.3; α = 5e-6 for the sound one, whose seed is fixed."""
-    files = {"walk": WALK.replace("FACTOR", factor), "test_walk": TEST_WALK}
-    run = run_pytest(tmp_path, "--bdmc-json=checks.json", "--bdmc-budget=5000", **files)
+def blocks(language):
+    """What stands on the page about testing in this language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.S)
+
+
+def repaired(sampler):
+    """With the lines of the page's diff."""
+    (diff,) = blocks("diff")
+    old, new = (
+        "".join(line[1:] + "\n" for line in diff.splitlines() if line[0] == sign) for sign in "-+"
+    )
+    assert sampler.count(old) == 1
+    return sampler.replace(old, new)
+
+
+@pytest.mark.parametrize("passes", [False, True], ids=["planted bug", "repaired"])
+def test_the_page_tells_what_happens(tmp_path, passes):
+    """α = 5e-6 for the sound step method, whose seed is fixed."""
+    sampler, test = blocks("python")
+    test = test.replace("Langevin, model)", "Langevin, model, random_seed=1)")
+    files = {"langevin": repaired(sampler) if passes else sampler, "test_langevin": test}
+    budget = "2000" if passes else "20000"  # which a fault does not use up
+    run = run_pytest(tmp_path, "--bdmc-json=checks.json", f"--bdmc-budget={budget}", **files)
     assert run.returncode == (0 if passes else 1), run.stdout + run.stderr
     found = reports(tmp_path)
     (check,) = found["checks"]
+    assert all(f"`{field}`" in PAGE.read_text() for field in [*found, *check])
     assert found["passed"] is check["passed"] is passes
-    assert check["test"] == "test_walk.py::test_walk"
+    assert check["test"] == "test_langevin.py::test_langevin_leaves_the_posterior_invariant"
     assert check["check"] == "check_invariance"
-    assert (check["evidence"] >= 1 / check["alpha"]) is not passes
-    assert check["cost"] <= 5000
+    assert check["alpha"] == found["alpha"] / 2 == 5e-6
+    assert (check["evidence"] < 1 / check["alpha"]) is passes
+    assert check["cost"] <= int(budget)
     assert check["random_seed"] == 1
-    if passes:
-        assert check["findings"] == []
-    else:
-        assert "CheckFailed: check_invariance of Walk(x): FAILED" in run.stdout
+    assert (check["findings"] == []) is passes
+    if not passes:
+        assert "CheckFailed: check_invariance of Langevin(mu, sigma_log__): FAILED" in run.stdout
         assert check["findings"][0] in run.stdout
         assert "repeat it with random_seed=1" in run.stdout
 

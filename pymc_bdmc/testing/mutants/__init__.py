@@ -1,4 +1,4 @@
-"""Samplers, models and evidence with one fault each, beside the sound parents that they deviate from.
+"""Samplers, models and evidence with one fault each, beside the sound parents they deviate from.
 
 Read a parent and its mutants side by side to learn what goes wrong in practice; run
 ``python -m pymc_bdmc.testing.mutants`` to see which check catches what, and how fast.

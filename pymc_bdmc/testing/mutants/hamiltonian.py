@@ -67,8 +67,9 @@ class StaleGradient(HMC):
     """The second half step of the momentum uses the gradient of the position before."""
 
     def leapfrog(self, q, p, time):
-        new, half = self.drift(*self.kick(q, p, time / 2), time)
-        return new, self.kick(q, half, time / 2)[1]
+        q0, (q, p) = q, self.kick(q, p, time / 2)
+        q, p = self.drift(q, p, time)
+        return q, self.kick(q0, p, time / 2)[1]
 
 
 @mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
@@ -142,7 +143,8 @@ class NUTS(HMC):
 
     def grow(self, edge, forward, depth):
         if depth == 0:
-            state = State(*self.leapfrog(*edge, self.step_size if forward else -self.step_size))
+            time = self.step_size if forward else -self.step_size
+            state = State(*self.leapfrog(edge.q, edge.p, time))
             return Tree(state, state, state, -self.energy(*state), turned=False)
         inner = self.grow(edge, forward, depth - 1)
         if inner.turned:

@@ -1,5 +1,6 @@
 """Small models on which mutants are tried, and the checks for each kind of specimen."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-class VectorSampler:
+class VectorSampler(ABC):
     """A sampler of the one variable x, a vector; a subclass writes `move`.
 
     It is a `pymc_bdmc.testing.Transition`, of which a new one is made for every check. All here
@@ -39,6 +40,10 @@ class VectorSampler:
     def __call__(self, point, target, rng):
         self.target, self.rng = target, rng
         return {"x": self.move(point["x"])}
+
+    @abstractmethod
+    def move(self, q):
+        """The next state."""
 
     @property
     def reversal(self):

@@ -1,0 +1,69 @@
+"""No bettor wins in the long run against fair odds; against others some do."""
+
+import numpy as np
+import pytest
+
+from pymc_bdmc.testing.bets import Bets, fair_bets, odds_bets, order_bets, tilted_bets, unit_bets
+
+ALPHA, PROCESSES, LENGTH = 0.1, 1000, 200
+
+
+def share_that_ever_wins(pays) -> float:
+    """Of processes whose e-value reaches 1/α at any time."""
+    bets, winners = Bets([str(i) for i in range(PROCESSES)]), set()
+    for _ in range(LENGTH):
+        bets.settle(pays())
+        winners.update(bets.findings(ALPHA))
+    return len(winners) / PROCESSES
+
+
+def games(rng, fault: float) -> dict:
+    """What bets of each kind pay, on odds that are fair without a fault."""
+
+    def odds():
+        log_odds = rng.normal(size=PROCESSES)
+        p = 1 / (1 + np.exp(-(1 + fault) * log_odds - fault))
+        return odds_bets(log_odds, rng.random(PROCESSES) < p)
+
+    def order():
+        log_odds = rng.normal(size=PROCESSES)
+        first = rng.random(PROCESSES) < 1 / (1 + np.exp(-(1 + fault) * log_odds))
+        seen = np.where(first, log_odds, -log_odds)
+        return np.concatenate([order_bets(each, each[:, None]) for each in seen[:, None]])
+
+    def tilted():
+        weights = np.exp(rng.normal(-0.125, 0.5, size=(1, PROCESSES)))
+        reached, exact = np.tanh(rng.normal([[[fault]], [[0.0]]], size=(2, 1, PROCESSES)))
+        return tilted_bets(weights, reached, exact)
+
+    return {
+        "fair": lambda: fair_bets(rng.uniform(-1 + fault / 2, 1, size=(PROCESSES, 1))),
+        "unit": lambda: unit_bets(np.exp(rng.normal(fault - 0.125, 0.5, size=PROCESSES))),
+        "odds": odds,
+        "order": order,
+        "tilted": tilted,
+    }
+
+
+@pytest.mark.parametrize("kind", ["fair", "unit", "odds", "order", "tilted"])
+def test_capital_reaches_one_over_alpha_with_probability_alpha_at_most(kind):
+    """Ville: α = 0.1, and 4 standard errors for the share; of the twin nearly all reach it."""
+    error = np.sqrt(ALPHA * (1 - ALPHA) / PROCESSES)
+    assert share_that_ever_wins(games(np.random.default_rng(1), 0.0)[kind]) < ALPHA + 4 * error
+    assert share_that_ever_wins(games(np.random.default_rng(1), 0.8)[kind]) > 0.5
+
+
+def test_who_has_lost_everything_stays_without():
+    bets = Bets(["group"], ["another"])
+    bets.settle(np.array([[-np.inf]]), 0.0)
+    bets.settle(np.array([[np.inf]]), np.array([[0.0]]))
+    assert bets.evidence == 0.5
+    bets.settle(0.0, np.array([[np.inf]]))
+    assert bets.evidence == np.inf
+    assert bets.findings(alpha=0.01) == ("another",)
+
+
+def test_an_impossible_event_ends_it():
+    assert odds_bets(np.array([-np.inf]), np.array([True])).max() > 1e299
+    assert order_bets(np.array([-np.inf]), np.array([[-np.inf]])).max() > 1e299
+    assert np.isposinf(unit_bets(np.array([np.inf]))).all()
