@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pymc as pm
 from common import shown, table
+from hierarchical import horseshoe, varying_intercepts
 from models import eight_schools
 
 from pymc_bdmc import FromPrior
@@ -25,42 +26,12 @@ RUNS, DATASETS, TEMPERATURES = 8, 8, 300
 PARTICLES = [1, 16]
 
 
-def varying_intercepts() -> pm.Model:
-    """919 houses in 85 counties of unequal size, as in the radon study; centred."""
-    rng = np.random.default_rng(1)
-    county = np.concatenate([np.arange(85), rng.choice(85, 834, p=rng.dirichlet(np.full(85, 0.7)))])
-    floor = rng.random(919) < 0.17
-    y = rng.normal(1.5, 0.3, 85)[county] - 0.7 * floor + rng.normal(0, 0.75, 919)
-    with pm.Model() as model:
-        mean = pm.Normal("mean", 0, 2)
-        spread = pm.HalfNormal("spread", 1)
-        intercept = pm.Normal("intercept", mean, spread, shape=85)
-        slope = pm.Normal("slope", 0, 1)
-        noise = pm.HalfNormal("noise", 1)
-        pm.Normal("y", intercept[county] + slope * floor, noise, observed=y)
-    return model
-
-
 def funnel() -> pm.Model:
     """Neal (2003): the log variance of nine values, one of which is observed with noise."""
     with pm.Model() as model:
         log_variance = pm.Normal("log_variance", 0, 3)
         x = pm.Normal("x", 0, pm.math.exp(log_variance / 2), shape=9)
         pm.Normal("y", x[0], 1.0, observed=0.5)
-    return model
-
-
-def horseshoe() -> pm.Model:
-    """Ten slopes, two of which are not 0, from 50 observations; centred."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(50, 10))
-    y = x[:, 0] - 2 * x[:, 1] + rng.normal(size=50)
-    with pm.Model() as model:
-        overall = pm.HalfCauchy("overall", 0.1)
-        local = pm.HalfCauchy("local", 1, shape=10)
-        slope = pm.Normal("slope", 0, overall * local, shape=10)
-        noise = pm.HalfNormal("noise", 1)
-        pm.Normal("y", x @ slope, noise, observed=y)
     return model
 
 

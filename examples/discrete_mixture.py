@@ -1,4 +1,7 @@
-"""Cluster assignments as discrete variables, with the evidence known by enumeration.
+"""Discrete assignments
+====================
+
+Cluster assignments as discrete variables, with the evidence known by enumeration.
 
 Every observation belongs to one of two clusters with unknown means. Metropolis moves change
 the assignments and HMC the means; the two compared models differ in how far apart the prior allows

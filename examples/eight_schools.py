@@ -1,4 +1,7 @@
-"""Eight schools, centred against non-centred: the same model, two samplers' difficulty.
+"""Eight schools
+=============
+
+Centred against non-centred: the same model, two samplers' difficulty.
 
 The evidence must agree; the gap of the sandwich, an upper bound on how far the sampler's last
 states are from the posterior, need not. Prints both tables and saves a picture.

@@ -1,4 +1,7 @@
-"""Every picture of the evidence, on a model whose log ML is known.
+"""Pictures of the evidence
+========================
+
+On a model whose log ML is known.
 
 y ~ Binomial(100, p1 p2) with uniform p1 and p2: only the product is identified, and the posterior
 is a thin curved ridge. Run as ``python examples/evidence_gallery.py [folder]``.
@@ -7,7 +10,6 @@ is a thin curved ridge. Run as ``python examples/evidence_gallery.py [folder]``.
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 from scipy.special import digamma
@@ -43,7 +45,6 @@ def main(chains: int = 512, temperatures: int = 60, folder: str = "output") -> d
     for name, picture in pictures.items():
         figure = picture.viz["figure"].item()
         figure.savefig(Path(folder, f"{name}.png"))
-        plt.close(figure)
     table = bdmc.evidence(dt).drop(columns="reason")
     print(f"{table.round(3).to_string()}\n\nexact: {exact}\nPictures are in {folder}/")
     mean = bdmc.expectation(dt, "p1")

@@ -1,4 +1,7 @@
-"""Your first evidence: is there a slope in these data? The page docs/first_evidence.md tells more.
+"""Your first evidence
+===================
+
+Is there a slope in these data? The page docs/first_evidence.md tells more.
 
 Two models of the same ten measurements, with and without a slope. Both are linear and normal, so
 their evidence is known exactly, and what is printed can be checked.

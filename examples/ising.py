@@ -1,4 +1,7 @@
-"""The Ising model across its phase transition, with the partition function known exactly.
+"""The Ising model
+===============
+
+Across its phase transition, with the partition function known exactly.
 
 Chains are annealed from infinite temperature and, from exact samples, back to it. Slower annealing
 closes the gap between the bounds and the loop around the critical temperature.

@@ -1,4 +1,7 @@
-"""The posterior of a logistic regression on the breast cancer table: can it be believed?
+"""A logistic regression
+=====================
+
+The posterior of a regression on the breast cancer table: can it be believed?
 
 Data ship with scikit-learn. The default call fits the real data, holds the prior scale at what
 was found, simulates similar labels, and sandwiches *their* log ML: the gap bounds how far the

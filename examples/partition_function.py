@@ -1,4 +1,7 @@
-"""How good is a Boltzmann machine? Its partition function by annealing both ways and by tempering.
+"""A partition function
+====================
+
+How good is a Boltzmann machine? By annealing both ways, and by tempering.
 
 Trains a restricted Boltzmann machine on scikit-learn's digits, bounds its log Z from both sides,
 scores held-out digits, and checks everything by enumeration. Takes seconds.

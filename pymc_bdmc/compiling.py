@@ -16,7 +16,7 @@ from numba.core.registry import cpu_target
 
 from pymc_bdmc.interrupts import unbroken
 
-__all__ = ["DENSITY", "CalledByAddress", "load_numba", "njit"]
+__all__ = ["DENSITY", "CalledByAddress", "is_missing", "load_numba", "njit"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -112,6 +112,18 @@ class CalledByAddress(types.WrapperAddressProtocol):
         if found.signature.return_type != self._signature.return_type:
             raise TypeError(f"{self._function}: returns {found.signature.return_type}.")
         return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+
+
+def is_missing(dispatcher: Any, argument_types: tuple) -> bool:
+    """Whether a function of `njit` that keeps its code has none for these types, here or on disk.
+
+    Says so in the log if it has a title, as its compilation would.
+    """
+    return (
+        isinstance(dispatcher._cache, _Cache)
+        and argument_types not in dispatcher.overloads
+        and dispatcher._cache.load_overload(argument_types, dispatcher.targetctx) is None
+    )
 
 
 @functools.cache

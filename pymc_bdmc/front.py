@@ -31,6 +31,7 @@ def sample_bdmc(
     step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
+    posterior: xr.DataTree | None = None,
     target_gap: float | None = None,
     max_temperatures: int | None = None,
     max_time: float | None = None,
@@ -60,8 +61,11 @@ def sample_bdmc(
         in proportion to them. The gap falls about as their number, and a far prior draw is left
         behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
         1 with PyMC's step methods.
-    temperatures : int or array_like of shape (T + 1,), optional
-        T, the number of transitions of a particle, or the inverse temperatures themselves.
+    temperatures : int, sequence of int or array_like of shape (T + 1,), optional
+        T, the number of transitions of a particle; a ladder of several, ``[30, 100, 300]`` say,
+        increasing, one round of annealing for each; or, where it begins with 0, the inverse
+        temperatures themselves. All rungs of a ladder share the pilots and the simulated data; the
+        last is the result, and the log weights of each are in the group ``rounds``.
         Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
         well as can be and the schedule is adaptive, by the thermodynamic length that pilots
         measure; within 100 (from a reference 30) and 2000.
@@ -89,10 +93,17 @@ def sample_bdmc(
         a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
         Without such hyperparameters it is the same as ``"prior"``.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
+        `Matched`: the same, of many draws the one whose y\* is most like the data.
         `Given`: your own point and data. None: no simulated data, the lower bound on the real
         data alone.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
+    posterior : DataTree, optional
+        With a group ``posterior``: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
+        the real data. Reverse runs on the real data start from them, a different one for each run.
+        Their bounds are heuristic, but where forward and reverse runs disagree, `diagnose` says so:
+        the draws or the forward runs miss part of the posterior. ``"hyperparameters"`` takes its
+        values from the same draws.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target
@@ -122,10 +133,12 @@ def sample_bdmc(
     Returns
     -------
     DataTree
-        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``particles`` (weighted
+        Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
+        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
         last states on the real data), ``posterior`` (draws of equal weight from them, as many as
-        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` and
-        ``observed_data``. Read it with `summary` and the plots.
+        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` (T, gap,
+        cost and log weights of every round) and ``observed_data``. Read it with `summary` and the
+        plots.
 
     Raises
     ------
@@ -162,6 +175,13 @@ def sample_bdmc(
     ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
     >>> dt["simulated"]["y"].dims
     ('dataset',)
+
+    On a ladder one sees the gap fall as T grows:
+
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=[10, 20], simulate="prior", random_seed=1,
+    ...                     cores=1, progressbar=False)
+    >>> dt["rounds"]["forward_log_weight"].sizes
+    Frozen({'round': 2, 'dataset': 1, 'chain': 4})
     """
     arguments = dict(locals())
     return import_module("pymc_bdmc.sampling").sample(**arguments)

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["interruptible", "nothing_to_keep", "unbroken"]
+__all__ = ["NOTHING_FINISHED", "interruptible", "nothing_to_keep", "unbroken"]
+
+NOTHING_FINISHED = (
+    "Ctrl-C came before anything of the result was finished, so there is nothing to keep."
+)
 
 
 class _Interrupted(BaseException):
@@ -93,7 +97,7 @@ class nothing_to_keep:
         self._handler.raises = self._outside
         self._context.__exit__(None, None, None)
         if self._handler.stop[0]:
-            raise KeyboardInterrupt from error
+            raise KeyboardInterrupt(NOTHING_FINISHED) from error
 
     AT_THE_EDGE = (__enter__.__code__, __exit__.__code__)
     """Where the flag is enough: they look at it, and nobody there would convert `_Interrupted`."""

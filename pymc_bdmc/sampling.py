@@ -3,17 +3,17 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pymc as pm
 import pytensor
 import xarray as xr
 from numpy.typing import ArrayLike
-from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
 from pymc_bdmc.annealing.paths import Path, make_path
@@ -37,18 +37,22 @@ from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.simulation import Simulation, make_simulation
+from pymc_bdmc.model.posterior import check_idata, posterior_states
+from pymc_bdmc.model.simulation import Simulated, Simulation, make_simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
     annealing_dataset,
+    burn_in_dataset,
     check_storable,
     observed_dataset,
     particles_dataset,
     posterior_dataset,
     simulated_dataset,
+    starts_dataset,
 )
 from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.groups import GROUPS, SIDES
 from pymc_bdmc.schedules import (
     SCHEDULES,
     Schedule,
@@ -84,6 +88,7 @@ def sample(
     step: str | StepFactory | Sequence[StepFactory] | None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None,
     real_data: bool,
+    posterior: xr.DataTree | None,
     target_gap: float | None,
     max_temperatures: int | None,
     max_time: float | None,
@@ -102,19 +107,25 @@ def sample(
     n_cores = number_of_cores(cores)
     entropy = entropy_of(random_seed)
     simulation, wanted = make_simulation(simulate), make_path(path)
+    check_idata(posterior=posterior)
+    if posterior is not None and not real_data:
+        raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
-    first = _first_schedule(schedule, temperatures)
+    rungs = _schedules(schedule, temperatures)
     is_open = temperatures is None and isinstance(schedule, str)
-    _check_size(chains, 1 if is_open else first.n_temperatures, simulation, real_data)
-    _check_rounds(target_gap, max_temperatures, max_time, simulation, first, is_open)
+    n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
+    datasets = simulation.datasets if simulation else 0
+    n_sides = real_data + (posterior is not None) + 2 * datasets
+    _check_size(n_sides, chains, n_temperatures, datasets)
+    _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
     _check_compilation(backend, compile_kwargs)
 
     with nothing_to_keep():
-        loan = Loan(model, resolve_backend_compile_kwargs(backend, compile_kwargs))
+        loan = Loan(model, backend, compile_kwargs)
         density = loan.density
         if simulation:
             simulation.check(density)
-        engine = make_engine(density, first.betas, step, backend, compile_kwargs)
+        engine = make_engine(density, rungs[0].betas, step, backend, compile_kwargs)
         if compile_kwargs and isinstance(engine, CompiledEngine):
             raise ValueError(
                 "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
@@ -124,17 +135,17 @@ def sample(
             wanted.check(engine)
         if particles is None:
             particles = engine.default_particles
-        states = density.size * particles * (chains if real_data else n_cores)
+        states = density.size * particles * (chains * len(rungs) if real_data else n_cores)
         check_memory(8 * states, chains=chains, particles=particles)
+        draws = [] if posterior is None else posterior_states(posterior, chains, density)
         _log.info(f"Kernel: {engine.description}")
 
     compiled = time.perf_counter()
-    n_sides = real_data + 2 * (simulation.datasets if simulation else 0)
     with interruptible() as stop:
         with engine.pool(min(n_cores, chains * n_sides), stop) as pool:
             prepare = Preparation(pool, engine, entropy, progressbar)
             with nothing_to_keep():
-                fit = partial(_fit, model, density, prepare, entropy)
+                fit = partial(_fit, model, density, prepare, entropy, posterior)
                 simulated = simulation.simulate(density, entropy, fit) if simulation else []
             data: DataSets = {
                 **({0: density.data} if real_data else {}),
@@ -144,17 +155,23 @@ def sample(
             _log.info(f"Path: {taken.name}, {reason}")
             if is_open:
                 n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP, taken)
-                first = _first_schedule(schedule, min(n, max_temperatures or n))
+                rungs = _schedules(schedule, min(n, max_temperatures or n))
             sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
+            if draws:
+                starts = [Simulated(point, density.data, "heuristic") for point in draws]
+                sides.append(Side("real_reverse", 0, density.data, tunings[0], starts))
             for d, source in enumerate(simulated, start=1):
                 sides.append(Side("forward", d, source.data, tunings[d]))
-                sides.append(Side("reverse", d, source.data, tunings[d], source))
+                sides.append(Side("reverse", d, source.data, tunings[d], [source]))
+                for i, burn_in in enumerate(source.shorter, start=1):
+                    less = [replace(source, burn_in=burn_in)]
+                    sides.append(Side("burn_in", d, source.data, tunings[d], less, i))
             plan = Plan(
                 chains, particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES,
                 max_time, progressbar,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
-            rounds = anneal_in_rounds(pool, sides, first, is_adaptive, plan)
+            rounds = anneal_in_rounds(pool, sides, rungs, is_adaptive, plan)
 
         last = rounds[-1]
         attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
@@ -170,34 +187,50 @@ def sample(
             "pymc_version": pm.__version__,
             "preparation_time": compiled - started,
         }
-        dt = _to_datatree(model, density, sides, rounds, simulated, target_gap, entropy, attrs)
+        dt = _to_datatree(
+            model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
+        )
         warn(dt)
     loan.give_back()
     return dt
 
 
-def _is_adaptive(schedule: str | Schedule, temperatures: Any) -> bool:
+def _ladder(temperatures: int | ArrayLike | None) -> list:
+    """The temperatures of every round; inverse ones, which begin with 0, are those of one."""
+    values = np.asarray(temperatures)
+    numbers = values.ndim and values.size and values.dtype.kind in "iuf"
+    if not numbers or values.flat[0] < 1:
+        return [temperatures]
+    whole = np.isfinite(values) & (np.floor(values) == values)
+    if values.ndim > 1 or not whole.all() or not (np.diff(values) > 0).all():
+        raise ValueError(
+            "temperatures: a ladder is a sequence of increasing whole numbers; inverse "
+            f"temperatures begin with 0. Got {temperatures!r}."
+        )
+    return values.tolist()
+
+
+def _is_adaptive(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> bool:
     """Whether the temperatures follow from the pilots; a sequence of them says what they are."""
-    return isinstance(schedule, str) and schedule == "adaptive" and not np.ndim(temperatures)
+    named = isinstance(schedule, str) and schedule == "adaptive"
+    return named and not np.ndim(_ladder(temperatures)[0])
 
 
-def _first_schedule(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> Schedule:
-    """The schedule of the first round; of an adaptive or open one, that of its pilots."""
+def _schedules(schedule: str | Schedule, temperatures: int | ArrayLike | None) -> list[Schedule]:
+    """Of the rounds that are planned; of an adaptive or open one, that of its pilots."""
     if isinstance(schedule, str):
         check_choice("schedule", schedule, [*SCHEDULES, "adaptive"])
         if temperatures is None:
             temperatures = MOST_TEMPERATURES
         if _is_adaptive(schedule, temperatures):
-            return make_schedule("power", temperatures)
-    return make_schedule(schedule, temperatures, default_name="adaptive")
+            schedule = "power"
+    return [
+        make_schedule(schedule, each, default_name="adaptive") for each in _ladder(temperatures)
+    ]
 
 
-def _check_size(
-    chains: int, n_temperatures: int, simulation: Simulation | None, real_data: bool
-) -> None:
+def _check_size(n_sides: int, chains: int, n_temperatures: int, datasets: int) -> None:
     """Refuse calls with nothing to run, or with more than memory holds."""
-    datasets = simulation.datasets if simulation else 0
-    n_sides = real_data + 2 * datasets
     if not n_sides:
         raise ValueError("real_data: with simulate=None there is nothing left to run.")
     needed = n_sides * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
@@ -209,11 +242,19 @@ def _check_rounds(
     max_temperatures: int | None,
     max_time: float | None,
     simulation: Simulation | None,
-    first: Schedule,
+    rungs: Sequence[Schedule],
     is_open: bool,
 ) -> None:
-    """Refuse a target without a gap, and limits without a target."""
+    """Refuse a target without a gap or beside a ladder, and limits without a target."""
     check_positive(target_gap=target_gap, max_time=max_time)
+    if len(rungs) > 1:
+        given = {"target_gap": target_gap, "max_temperatures": max_temperatures}
+        for name, value in (given | {"max_time": max_time}).items():
+            if value is not None:
+                raise ValueError(
+                    f"{name}: every rung of the ladder in temperatures is run, whatever the gap; "
+                    "leave it out, or pass the T of the first round alone."
+                )
     if target_gap is None:
         for name, value in {"max_temperatures": max_temperatures, "max_time": max_time}.items():
             if value is not None:
@@ -225,10 +266,11 @@ def _check_rounds(
         raise ValueError("target_gap: a gap needs simulated data; simulate=None gives none.")
     if max_temperatures is not None:
         check_counts(max_temperatures=max_temperatures)
-        if not is_open and first.n_temperatures > max_temperatures:
+        n = rungs[0].n_temperatures
+        if not is_open and n > max_temperatures:
             raise ValueError(
-                f"max_temperatures: the first round has {first.n_temperatures} temperatures "
-                f"already, more than {max_temperatures}."
+                f"max_temperatures: the first round has {n} temperatures already, more than "
+                f"{max_temperatures}."
             )
 
 
@@ -244,9 +286,15 @@ def _check_compilation(backend: str | None, compile_kwargs: dict | None) -> None
 
 
 def _fit(
-    model: pm.Model, density: TemperedDensity, prepare: Preparation, entropy: Entropy
+    model: pm.Model,
+    density: TemperedDensity,
+    prepare: Preparation,
+    entropy: Entropy,
+    posterior: xr.DataTree | None,
 ) -> xr.DataTree:
-    """Draws from the last particles of scouts on the real data."""
+    """The caller's posterior draws; without them, draws from last particles of scouts."""
+    if posterior is not None:
+        return posterior
     scouts = prepare.scouts({0: density.data})[0]
     states = _last_states(
         model, density, [(run.ends, run.weights) for run in scouts],
@@ -278,12 +326,14 @@ def _last_states(
 
 
 def _to_datatree(
-    model, density, sides, rounds, simulated, target_gap, entropy, attrs
+    model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
 ) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
     groups = {"observed_data": observed_dataset(density, model)}
     for group, annealed in last.runs.items():
+        if group not in GROUPS:
+            continue
         tunings = [side.tuning for side in sides if side.group == group]
         pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         drawn = [tuning.prior_log_likelihood for tuning in tunings]
@@ -299,28 +349,30 @@ def _to_datatree(
                 np.array(list(zip_longest(*drawn, fillvalue=np.nan))).T,
             ),
         )  # fmt: skip
-    if "real" in groups:
-        groups["real"] = groups["real"].isel(dataset=0, drop=True)
-        groups["real"].attrs["sample_dims"] = []
-        if last.ends:
-            places, (run,) = sorted(last.ends), last.runs["real"]
-            ancestors = (
-                run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
-            )
-            groups |= _last_states(
-                model, density, [last.ends[place] for place in places], run.log_weight[places],
-                ancestors[places], stream(entropy, Purpose.POSTERIOR),
-            )  # fmt: skip
+    for group in set(SIDES["real"]).intersection(groups):
+        groups[group] = groups[group].isel(dataset=0, drop=True)
+        groups[group].attrs["sample_dims"] = []
+    if last.ends:
+        places, (run,) = sorted(last.ends), last.runs["real"]
+        ancestors = run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
+        groups |= _last_states(
+            model, density, [last.ends[place] for place in places], run.log_weight[places],
+            ancestors[places], stream(entropy, Purpose.POSTERIOR),
+        )  # fmt: skip
+    if draws:
+        groups["real_starts"] = starts_dataset(density, model, draws)
     if simulated:
         groups["simulated"] = simulated_dataset(density, model, simulated)
-        groups["rounds"] = _rounds_dataset(rounds, target_gap)
+    if "burn_in" in last.runs:
+        groups["burn_in"] = burn_in_dataset(last.log_weights, simulated)
+    groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
 
 
 def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:
-    """T, role, Jeffreys bound with its error (nats), gradients and seconds of every round."""
+    """T, role, Jeffreys bound with its error, gradients, seconds and log weights of every round."""
     gaps = np.array([each.gap for each in rounds])
     gradients = [
         sum(run.gradient_evaluations for runs in each.runs.values() for run in runs)
@@ -335,4 +387,9 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
         "gradient_evaluations": gradients,
         "seconds": [each.seconds for each in rounds],
     }
-    return xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
+    dataset = xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
+    for group in [each for each in rounds[0].runs if each in GROUPS]:
+        weights = np.array([each.log_weights(group) for each in rounds])
+        by_round = xr.Variable(("round", "dataset", "chain"), weights)
+        dataset[f"{group}_log_weight"] = by_round[:, 0] if group in SIDES["real"] else by_round
+    return dataset

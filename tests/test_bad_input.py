@@ -48,6 +48,13 @@ def count_model():
     return model
 
 
+def impossible_at_zero():
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Binomial("y", 10, pm.math.switch(x > 0, 0.5, 1.0), observed=3)
+    return model
+
+
 def negative_scale():
     with pm.Model() as model:
         pm.Normal("y", 0.0, pm.Normal("scale"), observed=1.0)
@@ -160,6 +167,12 @@ BAD = [
     (normal_model, {"schedule": [0, 0.5, 0.4, 1]}, ValueError, "schedule: unknown name"),
     (normal_model, {"temperatures": [0, 0.5, 0.4, 1]}, ValueError, "must increase strictly"),
     (normal_model, {"temperatures": 0}, ValueError, "temperatures: must be at least 1"),
+    *(
+        (normal_model, {"temperatures": ladder}, ValueError, "temperatures: a ladder is a sequence")
+        for ladder in ([30, 10], [10, 10], [10, 20.5], [10, np.nan], [10, np.inf], [[10, 20]])
+    ),
+    (normal_model, {"temperatures": [10, 10**12]}, ValueError, "temperatures=1000000000000: this"),
+    (normal_model, {"temperatures": []}, ValueError, "schedule: need at least the values 0 and 1"),
     (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
     (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
@@ -189,6 +202,18 @@ BAD = [
         r"shape \(3,\), the model's",
     ),
     (normal_model, {"simulate": Fitted(idata=fit(1, 5, name="z"))}, ValueError, r"lacks .*\['x'\]"),
+    (normal_model, {"posterior": xr.Dataset()}, ValueError, "posterior: .* a group 'posterior'"),
+    (
+        normal_model,
+        {"posterior": fit(1, 5), "real_data": False},
+        ValueError,
+        "posterior: its runs are on the real data",
+    ),
+    (normal_model, {"posterior": fit(1, 5, name="z")}, ValueError, r"posterior: .* lacks .*'x'"),
+    (normal_model, {"posterior": fit(1, 5, 3)}, ValueError, r"posterior: its x has the shape \(3,"),
+    (normal_model, {"posterior": fit(1, 5) * np.nan}, ValueError, "its x is not finite in some"),
+    (count_model, {"posterior": fit(1, 5, name="p")}, ValueError, "posterior: p = 0.0 lies outsi"),
+    (impossible_at_zero, {"posterior": fit(1, 5)}, ValueError, "the model and its data are imposs"),
     (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
     (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),
     (normal_model, {"chains": 1}, ValueError, "chains: must be a whole number of at least 2"),
@@ -200,6 +225,7 @@ BAD = [
     (normal_model, {"particles": 10**9}, ValueError, "particles=1000000000: this takes at least"),
     (normal_model, {"particles": 0}, ValueError, "^particles: must be a whole number of at least"),
     (normal_model, {"simulate": FromPrior(10**9)}, ValueError, "datasets=1000000000: this takes"),
+    (normal_model, {"simulate": bdmc.Matched(10**10)}, ValueError, "draws=10000000000: this takes"),
     (normal_model, {"temperatures": [0, 0.5j, 1]}, ValueError, "inverse temperatures are real"),
     (normal_model, {"temperatures": ["0", "1"]}, ValueError, "inverse temperatures are real"),
     (normal_model, {"temperatures": 3j}, ValueError, "temperatures: must be a whole number"),
@@ -236,6 +262,10 @@ WITHOUT_EFFECT = [
     ({"max_time": 5.0}, "max_time: it limits the rounds until target_gap"),
     ({"max_temperatures": 50}, "max_temperatures: it limits the rounds until target_gap"),
     ({"target_gap": 1.0, "simulate": None}, "target_gap: a gap needs simulated data"),
+    *(
+        ({name: 5, "temperatures": [10, 20]}, f"{name}: every rung of the ladder in temperatures")
+        for name in ("target_gap", "max_temperatures", "max_time")
+    ),
     ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
     ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 of its own"),
     ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),
@@ -247,6 +277,9 @@ BAD_SIMULATIONS = [
     (Fitted, {"burn_in": -1}, ValueError, "burn_in: must be"),
     (Fitted, {"at": "mode"}, ValueError, "at: 'mode' is none of 'draw', 'mean'"),
     (Fitted, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+    (bdmc.Matched, {"draws": 0}, ValueError, "draws: must be"),
+    (bdmc.Matched, {"datasets": 0}, ValueError, "datasets: must be"),
+    (bdmc.Matched, {"distance": 2.0}, TypeError, "distance: a function of two mappings"),
     (Given, {"point": 3, "data": {}}, TypeError, "point: a mapping by variable name"),
     (Given, {"point": {}, "data": {}, "exact": 1}, TypeError, "exact: must be True or False"),
 ]

@@ -165,7 +165,7 @@ def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
 
 
 def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
-    """No further scout must be sent out."""
+    """No further scout must be sent out; the finished ones are no runs of the result."""
     runs, run = [], AnnealTask.run
 
     def counted(self, engine):
@@ -175,7 +175,7 @@ def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", counted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
         pm.sample_bdmc(model, **SMALL | {"simulate": "hyperparameters"})
     assert len(runs) < 4  # a thread may have begun the next one
 
@@ -184,7 +184,7 @@ def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
 @pytest.mark.parametrize("task", [PilotTask, AnnealTask])
 def test_before_any_chain_is_finished(model, monkeypatch, task, step):
     monkeypatch.setattr(task, "run", pressing(task.run))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
         pm.sample_bdmc(model, step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000})
 
 

@@ -131,7 +131,7 @@ def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
-        "real_data",
+        "real_data", "posterior",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
         "backend", "compile_kwargs",
     ]  # fmt: skip
@@ -152,6 +152,7 @@ def test_options_of_the_simulations():
     assert options(bdmc.FromHyperparameters) == {
         "names": None, "at": "draw", "idata": None, "burn_in": 100, "datasets": 1
     }  # fmt: skip
+    assert options(bdmc.Matched) == {"draws": 1000, "distance": None, "datasets": 1}
     assert options(bdmc.Given)["exact"] is False
     assert list(options(bdmc.Given)) == ["point", "data", "exact"]
 

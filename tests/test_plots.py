@@ -1,5 +1,7 @@
 """Every plot draws what the result holds, on every backend."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -55,6 +57,24 @@ def test_the_bounds_are_marked_at_the_means(schools_result):
     for name in ("forward", "reverse"):
         line = pc.viz["bound"]["log_weight"].sel(direction=name).item()
         assert line.get_xdata()[0] == pytest.approx(float(dt[name]["log_weight"].mean()))
+
+
+@pytest.mark.parametrize(
+    ("log_ml", "spread"), [(-31.31, 0.005), (-477.35, 1e-4), (-120_000.0, 0.005), (0.0, 2.0)]
+)
+def test_ticks_of_log_weights_do_not_touch(log_ml, spread):
+    """And are written in full, none in relation to an offset."""
+    weights = log_ml + spread * np.random.default_rng(1).normal(size=(2, 16))
+    results = dict.fromkeys(["a", "b", "c"], tree(*weights[:, None]))
+    pc = bdmc.plot_sandwich(results, backend="matplotlib")
+    figure = pc.get_viz("figure")
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        assert not axes.xaxis.get_offset_text().get_text()
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        assert len(boxes) > 1
+        gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
+        assert min(gaps) > 5  # pixels
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -293,3 +313,86 @@ def test_error_analysis_draws_the_curves_of_the_estimators(works):
         bdmc.plot_error_analysis(works, dataset=2)
     with pytest.raises(ValueError, match="64 chains"):
         bdmc.plot_error_analysis(works.isel(chain=slice(63)))
+
+
+@pytest.fixture(scope="module")
+def ladders():
+    """Two results of one model, with rounds of 30, 100 and 300 temperatures."""
+    results, rng = {}, np.random.default_rng(1)
+    for name, harder in (("easy", 1.0), ("hard", 3.0)):
+        sds = np.array([2.0, 1.0, 0.5])[:, None]
+        forward, real = (rng.normal(-(sds**2) / 2, sds, (3, 40)) for _ in range(2))
+        dt = tree(forward[-1:], forward[-1:] + 0.25, real[-1])
+        for group in ("forward", "reverse", "real"):
+            dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 301))
+        dt["rounds"] = xr.DataTree(xr.Dataset({
+            "temperatures": ("round", [30, 100, 300]),
+            "forward_log_weight": (("round", "dataset", "chain"), forward[:, None]),
+            "real_log_weight": (("round", "chain"), real),
+            "jeffreys_bound": ("round", harder * sds[:, 0] ** 2),
+            "error": ("round", 0.1 * sds[:, 0]),
+            "gradient_evaluations": ("round", [300, 1000, 3000]),
+            "seconds": ("round", [0.1, 0.3, 1.0]),
+        }))  # fmt: skip
+        dt["observed_data"] = xr.DataTree(xr.Dataset({"y": ("place", np.arange(3.0))}))
+        results[name] = dt
+    return results
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("plot", [bdmc.plot_consistency, bdmc.plot_compare])
+def test_plots_of_ladders(ladders, plot, backend):
+    assert isinstance(plot(ladders, backend=backend), PlotCollection)
+
+
+def test_consistency_draws_the_quartiles_of_shifted_runs(ladders):
+    pc = bdmc.plot_consistency(ladders["easy"], backend="matplotlib")
+    box = pc.viz["box"]["log_weight"].sel(data="real", model="").item()
+    runs = ladders["easy"]["rounds"]["real_log_weight"].values
+    shifted = runs - jarzynski_forward(runs[-1]).value
+    for i in range(3):
+        drawn = box.get_ydata()[14 * i : 14 * (i + 1)]
+        q25, median, q75 = np.quantile(shifted[i], [0.25, 0.5, 0.75])
+        assert drawn[:7] == pytest.approx([median, median, q75, q75, q25, q25, median])
+        assert drawn[9] == pytest.approx(shifted[i].min())
+
+
+def test_consistency_of_a_single_round(works):
+    dt = works.copy()
+    for group in ("forward", "reverse", "real"):
+        dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 31))
+    axes = bdmc.plot_consistency(dt, backend="matplotlib").viz["figure"].item().axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["30"]
+
+
+def test_comparison_draws_the_gap_of_every_round(ladders):
+    pc = bdmc.plot_compare(ladders, backend="matplotlib")
+    titles = ["number of temperatures", "gradient evaluations", "seconds"]
+    assert pc.viz["line"]["gap"]["model"].values.tolist() == titles
+    line = pc.viz["line"]["gap"].sel(model="seconds", name="hard").item()
+    np.testing.assert_allclose(10 ** line.get_xdata(), [0.1, 0.3, 1.0])
+    np.testing.assert_allclose(10 ** line.get_ydata(), [12, 3, 0.75])
+
+
+def test_comparison_leaves_out_what_is_not_known(ladders):
+    options = {"temperatures": 50, "chains": 64, "random_seed": 1, "progressbar": False}
+    ising = [bdmc.lattice.anneal(bdmc.lattice.Ising(4), kernel=k, **options)
+             for k in ("metropolis", "heat bath")]  # fmt: skip
+    pc = bdmc.plot_compare(dict(zip("ab", ising, strict=True)), backend="matplotlib")
+    assert "gradient evaluations" not in pc.viz["line"]["gap"]["model"].values
+    alone = {name: dt.copy() for name, dt in ladders.items()}
+    for dt in alone.values():
+        for group in ("forward", "reverse", "rounds"):
+            del dt[group]
+    with pytest.raises(ValueError, match="none has a gap"):
+        bdmc.plot_compare(alone)
+
+
+def test_options_reach_the_visuals_of_the_comparison(ladders):
+    for plot in (bdmc.plot_consistency, bdmc.plot_compare):
+        options = {"xlabel": {"text": "mine"}, "legend": False}
+        figure = plot(ladders, backend="matplotlib", visuals=options).viz["figure"].item()
+        assert figure.axes[0].get_xlabel() == "mine"
+        assert not figure.legends
+        with pytest.raises(ValueError, match="nonsense"):
+            plot(ladders, visuals={"nonsense": False})

@@ -1,11 +1,11 @@
-"""Annealing on all data sets, once or in rounds until the gap is small and confirmed."""
+"""Annealing on all data sets in rounds: on a ladder of T, or until the gap is small for sure."""
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pymc_bdmc.annealing.record import Recorder
 from pymc_bdmc.annealing.tasks import AnnealTask
 from pymc_bdmc.annealing.tuning import Pool
 from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import Schedule, adaptive, mean_between
@@ -43,26 +44,30 @@ class Plan:
 class Side:
     """One side of a sandwich: the runs of one direction on one data set."""
 
-    group: Literal["real", "forward", "reverse"]
+    group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
     dataset: int
     """0 is the real data; the simulated sets count from 1."""
     data: Mapping[str, np.ndarray]
     tuning: Tuning
-    source: Simulated | None = None
-    """Where reverse chains start."""
+    sources: Sequence[Simulated] = ()
+    """Where reverse chains start, in turn."""
+    variant: int = 0
+    """Of several sides with reverse chains on these data."""
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
-        direction = Direction.REVERSE if self.source else Direction.FORWARD
-        key = (Purpose.ANNEAL, self.dataset, int(direction is Direction.REVERSE), chain, round)
+        source = self.sources[chain % len(self.sources)] if self.sources else None
+        direction = Direction.REVERSE if source else Direction.FORWARD
+        way = (direction is Direction.REVERSE) + self.variant
+        key = (Purpose.ANNEAL, self.dataset, way, chain, round)
         return AnnealTask(
             direction,
             self.data,
             betas,
             self.tuning,
             stream(plan.entropy, *key),
-            self.source.point if self.source else None,
-            self.source.burn_in if self.source else 0,
+            source.point if source else None,
+            source.burn_in if source else 0,
             plan.particles,
         )
 
@@ -83,9 +88,17 @@ class Round:
 
     @property
     def gap(self) -> tuple[float, float]:
-        """Jeffreys bound and its error, nats."""
-        weights = ([run.log_weight for run in self.runs[g]] for g in ("forward", "reverse"))
-        return jeffreys_bound(*map(np.array, weights))
+        """Jeffreys bound and its error, nats; NaN without simulated data."""
+        return jeffreys_bound(*(self.log_weights(group) for group in ("forward", "reverse")))
+
+    def log_weights(self, group: str) -> np.ndarray:
+        """Shape (dataset, chain), nats."""
+        return np.array([run.log_weight for run in self.runs.get(group, [])])
+
+    def __str__(self) -> str:
+        gap, error = self.gap
+        bound = f", Jeffreys bound {gap:.3g} ± {error:.2g} nats" if "forward" in self.runs else ""
+        return f"T = {self.schedule.n_temperatures}{bound}, {self.seconds:.1f} s"
 
     def meets(self, target_gap: float) -> bool:
         """Whether the Jeffreys bound and its error add up to no more; below zero it is noise."""
@@ -94,13 +107,9 @@ class Round:
 
 
 def anneal_in_rounds(
-    pool: Pool, sides: Sequence[Side], schedule: Schedule, is_adaptive: bool, plan: Plan
+    pool: Pool, sides: Sequence[Side], rungs: Sequence[Schedule], is_adaptive: bool, plan: Plan
 ) -> list[Round]:
-    """Anneal once; or, with a target, double T until the gap is small or a limit is reached.
-
-    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
-    and what they find is the result, whatever it is. A limit is no such choice: the round that
-    reaches it is the result itself.
+    """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
 
     Parameters
     ----------
@@ -108,11 +117,11 @@ def anneal_in_rounds(
         Where chains run.
     sides : sequence of Side
         The real data first.
-    schedule : Schedule
-        Of the first round.
+    rungs : sequence of Schedule
+        Of the rounds that are planned; with a target the first of them.
     is_adaptive : bool
-        Whether to adapt the schedule to the pilots, and later to the forward chains of the round
-        before. The reverse ones know θ*.
+        Whether a schedule says no more than how many temperatures it has: they follow the pilots
+        and, with a target, the forward chains of the round before. The reverse ones know θ*.
     plan : Plan
         Everything else.
 
@@ -126,48 +135,56 @@ def anneal_in_rounds(
     KeyboardInterrupt
         If the pool was stopped before any chain was finished.
     """
+    rounds: list[Round] = []
     if is_adaptive:
         tunings = {side.dataset: side.tuning for side in sides}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
-        schedule = _adapt(paths, schedule.n_temperatures)
-    started, confirms = time.perf_counter(), False
-    rounds: list[Round] = []
-    while True:
+    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if plan.target_gap else rungs
+    for schedule in planned:
+        confirms = bool(rounds) and schedule is rounds[-1].schedule
+        if is_adaptive and not confirms:
+            schedule = _adapt(paths, schedule.n_temperatures)
         found = _anneal(pool, sides, schedule, len(rounds), plan, confirms)
-        if found.interrupted and rounds:
-            return [*rounds[:-1], replace(rounds[-1], interrupted=True)]
+        if found.interrupted:
+            return [*rounds[:-1], replace(rounds[-1], interrupted=True)] if rounds else [found]
         rounds.append(found)
-        if plan.target_gap is None or found.interrupted:
-            return rounds
-        gap, error = found.gap
-        n = schedule.n_temperatures
-        _log.info(
-            f"Round {len(rounds)}: T = {n}, Jeffreys bound {gap:.3g} ± {error:.2g} nats, "
-            f"{found.seconds:.1f} s"
-        )
-        if confirms:
-            return rounds
-        confirms = found.meets(plan.target_gap)
-        if confirms:
-            continue
+        if plan.target_gap or len(rungs) > 1:
+            _log.info(f"Round {len(rounds)}: {found}")
+        if is_adaptive and plan.target_gap:  # the rungs of a ladder are independent
+            forward = found.runs["forward"] + found.runs.get("real", [])
+            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
+    return rounds
+
+
+def _until_the_gap_is_small(
+    schedule: Schedule, plan: Plan, rounds: Sequence[Round]
+) -> Iterator[Schedule]:
+    """Schedules with T doubled from round to round, as long as the gap of the last is too wide.
+
+    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
+    and what they find is the result, whatever it is. A limit is no such choice: the round that
+    reaches it is the result itself.
+    """
+    started, target_gap = time.perf_counter(), cast(float, plan.target_gap)
+    while True:
+        yield schedule
+        schedule, n = rounds[-1].schedule, rounds[-1].schedule.n_temperatures
+        if rounds[-1].meets(target_gap):
+            yield schedule
+            return
         limit = None
-        next_two = 4 * found.seconds  # with the one that would confirm it
+        next_two = 4 * rounds[-1].seconds  # with the one that would confirm it
         if 2 * n > plan.max_temperatures:
             limit = f"max_temperatures={plan.max_temperatures}"
         elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
             limit = f"max_time={plan.max_time:g} s"
         if limit:
             _log.warning(
-                f"target_gap={plan.target_gap:g} not reached within {limit}: the result is the "
-                "last round."
+                f"target_gap={target_gap:g} not reached within {limit}: the result is the last "
+                "round."
             )
-            return rounds
-        if is_adaptive:
-            forward = found.runs["forward"] + found.runs.get("real", [])
-            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
-            schedule = _adapt(paths, 2 * n)
-        else:
-            schedule = schedule.refined()
+            return
+        schedule = schedule.refined()
 
 
 def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +222,7 @@ def _anneal(
             progress.finished(sides[i].group, run.log_weight)
     n_finished = sum(recorder.n_finished for recorder in recorders)
     if not (n_finished or round):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(NOTHING_FINISHED)
     by_group: dict[str, list[Annealing]] = {}
     for side, recorder in zip(sides, recorders, strict=True):
         found = recorder.collected(side.tuning.step_size(betas))

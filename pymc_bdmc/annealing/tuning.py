@@ -8,10 +8,11 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
-from pymc_bdmc.annealing.compiled.pilot import PathTuning
+from pymc_bdmc.annealing.compiled.pilot import MAX_RHAT, PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import adaptive, thermodynamic_length
@@ -43,12 +44,6 @@ FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
 
 SCOUTS = 4
 """Forward runs from the prior on each data set, by which the path is chosen."""
-MAX_RHAT = 1.7
-"""Up to it each member of a pilot explores what all of them cover: the posterior has one mode.
-
-Ten seeds each: 1.0 to 1.5 on the benchmarks' models with one mode, but for centred eight schools,
-on which the pilot mixes slowly (1.4 to 2.1); 3.7 to 5.0 on their mixture. A mode that the pilot
-lost does not show in it, but to the scouts."""
 WORTHWHILE = 0.5
 """Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
 MAX_SURPLUS = 5.0
@@ -108,7 +103,7 @@ class Preparation:
                 found[keys[i]] = run
                 progress.finished("scouts", run.log_weight)
         if len(found) < len(tasks):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(NOTHING_FINISHED)
         self._scouts |= {d: [found[d, chain] for chain in range(SCOUTS)] for d, _ in keys}
         return {d: self._scouts[d] for d in data}
 
@@ -141,12 +136,15 @@ class Preparation:
         if path:
             return found, path, "as asked for"
         before, after = squared_length(tunings), squared_length(found)
-        lengths = f"Λ² is {before:.3g} nats from the prior, {after:.3g} from a fit"
         if after > WORTHWHILE * before:
-            return tunings, PriorPath(), lengths
+            reason = (
+                "as from a fit it would take hardly fewer temperatures (they grow as Λ²: "
+                f"{after:.3g} nats instead of {before:.3g})"
+            )
+            return tunings, PriorPath(), reason
         scouts = self.scouts(data)
         for d, tuning in found.items():
-            surplus = _surplus(engine, data[d], cast(PathTuning, tuning), scouts[d])
+            surplus = self._surplus(d, data[d], cast(PathTuning, tuning), scouts[d])
             if surplus > MAX_SURPLUS:
                 reason = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
                 return tunings, PriorPath(), reason
@@ -154,7 +152,11 @@ class Preparation:
             if apart > MAX_DISAGREEMENT:
                 reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
                 return tunings, PriorPath(), reason
-        return found, wanted, lengths
+        reason = (
+            f"as from the prior it would take {before / after:.2g} times as many temperatures "
+            f"(they grow as Λ²: {before:.3g} nats instead of {after:.3g})"
+        )
+        return found, wanted, reason
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None]
@@ -168,7 +170,7 @@ class Preparation:
         ]
         found = {keys[i]: tuning for i, tuning in self._pool.run(tasks)}
         if len(found) < len(tasks):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(NOTHING_FINISHED)
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
     def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
@@ -177,6 +179,31 @@ class Preparation:
         betas = adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
         seed = stream(self._entropy, Purpose.FIT, dataset, chain)
         return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
+
+    def _surplus(
+        self, dataset: int, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
+    ) -> float:
+        """How far log p + ℓ − log r near the scouts' ends exceeds what the pilot from r saw.
+
+        Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
+        state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
+        """
+        engine = cast(CompiledEngine, self._engine)
+        shares = np.exp(log_softmax([run.log_weight for run in scouts]))
+        weights = np.concatenate(
+            [share * run.weights for share, run in zip(shares, scouts, strict=True)]
+        )
+        thetas = np.concatenate([engine.jitted.ravel_many(run.ends) for run in scouts])
+        heard = weights > NOTABLE_WEIGHT
+        if not heard.any():  # no scout came to where the data are possible
+            return np.inf
+        seen = np.max(tuning.last_log_likelihood)
+        found = engine.log_likelihoods(thetas[heard], data, tuning.reference)
+        beyond = found > seen + MAX_SURPLUS
+        if beyond.any():
+            seed = stream(self._entropy, Purpose.FIT, dataset, SCOUTS)
+            found[beyond] = engine.settled(thetas[heard][beyond], data, tuning, seed)
+        return float(np.max(found) - seen)
 
 
 def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
@@ -191,25 +218,6 @@ def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
             f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, or it mixes slowly"
         )
     return ""
-
-
-def _surplus(
-    engine: CompiledEngine, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
-) -> float:
-    """How far log p + ℓ − log r of the scouts' last particles exceeds what the pilot from r saw.
-
-    Where the posterior has a mode that r does not cover, or a peak within, it is large.
-    """
-    shares = np.exp(log_softmax([run.log_weight for run in scouts]))
-    weights = np.concatenate(
-        [share * run.weights for share, run in zip(shares, scouts, strict=True)]
-    )
-    thetas = np.concatenate([engine.jitted.ravel_many(run.ends) for run in scouts])
-    heard = weights > NOTABLE_WEIGHT
-    if not heard.any():  # no scout came to where the data are possible
-        return np.inf
-    found = engine.log_likelihoods(thetas[heard], data, tuning.reference)
-    return float(np.max(found) - np.max(tuning.last_log_likelihood))
 
 
 def _disagreement(tuning: Tuning, scouts: Sequence[Run]) -> float:

@@ -16,6 +16,18 @@ from pymc_bdmc.estimators.certified import (
 )
 from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
 from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
+from pymc_bdmc.estimators.consistency import (
+    RankTest,
+    RunDistance,
+    Shortfall,
+    distances_to_others,
+    quantile_distance,
+    rank_among,
+    run_distance,
+    shifted_runs,
+    shortfall_difference,
+    spread_and_tails,
+)
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
     cumulant_forward,
@@ -25,6 +37,7 @@ from pymc_bdmc.estimators.divergence import (
     forward_divergence,
     log_e_values,
     reverse_divergence,
+    total_variation_bound,
 )
 from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
@@ -63,6 +76,9 @@ __all__ = [
     "EvidenceDraws",
     "LadderEstimate",
     "PriorMass",
+    "RankTest",
+    "RunDistance",
+    "Shortfall",
     "TailCheck",
     "TemperatureFlow",
     "WeightedAverage",
@@ -82,6 +98,7 @@ __all__ = [
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
+    "distances_to_others",
     "draw_places",
     "effective_sample_size",
     "error_analysis",
@@ -99,12 +116,19 @@ __all__ = [
     "overlap",
     "pareto_shape",
     "place_probabilities",
+    "quantile_distance",
+    "rank_among",
     "rao_blackwellized",
     "reverse_divergence",
     "round_confidence",
+    "run_distance",
     "sequential_likelihood",
+    "shifted_runs",
+    "shortfall_difference",
+    "spread_and_tails",
     "temperature_flow",
     "thermodynamic_integration",
+    "total_variation_bound",
     "weighted_average",
     "work_distribution",
 ]

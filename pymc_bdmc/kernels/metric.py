@@ -14,6 +14,8 @@ MAX_DENSE = 200
 """Most elements of θ for which directions are sought."""
 NOTABLE = 1.5
 """Ratio of variances from which on a direction is worth its cost."""
+CORRELATED = 8
+"""Samples of a walk that together say as much as one that is independent."""
 SHRINKAGE = 1e-6
 """Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
 
@@ -72,7 +74,7 @@ def estimate_metric(
     It minimises the Fisher divergence from the transformed density to a standard normal one:
     the geometric mean of the covariance of θ and the inverse covariance of the gradients, or of
     their diagonals in high dimension. For a normal density the former is exact as soon as the
-    samples span the space.
+    samples span the space. Without gradients it is the covariance of θ, as far as it is clear.
     Seyboldt, Carlson and Carpenter (2026), arXiv:2603.18845.
 
     Parameters
@@ -97,6 +99,8 @@ def estimate_metric(
             return Metric(
                 scale, *_directions(thetas[known] / scale, gradients[known] * scale, weights)
             )
+    elif 1 < n <= MAX_DENSE:
+        return Metric(scale, *_clear_directions(thetas / scale, weights))
     return Metric(scale, np.zeros((0, n)), np.zeros(0))
 
 
@@ -108,6 +112,19 @@ def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
     half = np.linalg.solve(root, turned * np.maximum(inner, 0.0) ** 0.25)
     variances, directions = eigh(half @ half.T)
     notable = np.abs(np.log(variances)) > np.log(NOTABLE)
+    return directions[:, notable].T.copy(), variances[notable] - 1
+
+
+def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
+    """Principal axes of samples alone that noise does not explain, and excess along them.
+
+    Of independent elements the variances along them lie within (1 ± sqrt(n / N))².
+    Marchenko and Pastur (1967).
+    """
+    noise = np.sqrt(thetas.shape[1] * CORRELATED * (weights @ weights))
+    variances, directions = eigh(_covariance(thetas, weights))
+    notable = variances > NOTABLE * (1 + noise) ** 2
+    notable |= variances < max(1 - noise, 0) ** 2 / NOTABLE
     return directions[:, notable].T.copy(), variances[notable] - 1
 
 

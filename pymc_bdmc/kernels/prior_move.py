@@ -29,16 +29,13 @@ def no_draw():
 
 @njit(nogil=True, cache=True)
 def prior_move(target, beta, draw, state, work, rng):
-    """Move to the ``draw``, if there is one, or stay."""
-    if not draw.exists:
-        return
+    """Move to the ``draw`` of θ, or stay."""
     proposal = work.proposal
-    copy_vector(draw.theta, proposal.theta)
+    copy_vector(draw, proposal.theta)
     evaluate(target, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
-    broken = not is_legal(proposal) and np.all(
-        np.isfinite(draw.theta)
-    )  # else beyond the transforms
+    # Where a draw is not finite it is beyond the transforms.
+    broken = not is_legal(proposal) and np.all(np.isfinite(draw))
     if broken or (accepted and tempered(proposal, beta) > -np.inf):
         copy(proposal, state)

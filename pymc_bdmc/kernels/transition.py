@@ -41,12 +41,12 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     differentiates = has_continuous and gradient
     if draw.exists and differentiates:
         gradients += 1
-    if not reverse:
-        prior_move(target, beta, draw, state, work, rng)
-        if draw.exists and not is_legal(state):
+    if draw.exists and not reverse:
+        prior_move(target, beta, draw.theta, state, work, rng)
+        if not is_legal(state):
             return Move((discrete, continuous), False, gradients)
-        if has_discrete:
-            discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
+    if has_discrete and not reverse:
+        discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
     if has_continuous:
         if has_discrete and differentiates:
             evaluate(target, state)
@@ -54,39 +54,69 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
         found = move(target, beta, parameters, state, work, rng)
         continuous, diverging = found.acceptance, found.diverging
         gradients += found.gradient_evaluations
-    if reverse:
-        if has_discrete:
-            discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
-        prior_move(target, beta, draw, state, work, rng)
+    if has_discrete and reverse:
+        discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
+    if draw.exists and reverse:
+        prior_move(target, beta, draw.theta, state, work, rng)
     return Move((discrete, continuous), diverging, gradients)
 
 
+@njit(nogil=True, inline="always")
+def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
+    """Apply `transition` to the ``states`` from ``first`` on.
+
+    All in one call, since the arguments take as long to pass as a small model takes to evaluate.
+
+    Returns
+    -------
+    Move
+        Sums over the states.
+    """
+    discrete = continuous = 0.0
+    divergences = gradients = 0
+    for i in range(first, len(states)):
+        found = transition(
+            move, gradient, target, parameters, beta, draw, states[i], work, reverse, rng
+        )
+        discrete += found.acceptance[0]
+        continuous += found.acceptance[1]
+        divergences += found.diverging
+        gradients += found.gradient_evaluations
+    return Move((discrete, continuous), divergences, gradients)
+
+
 @njit(nogil=True, cache=True, title="NUTS")
-def nuts_transition(target, parameters, beta, draw, state, work, reverse, rng):
-    """`transition` by `nuts`."""
-    return transition(nuts, True, target, parameters, beta, draw, state, work, reverse, rng)
+def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `nuts`."""
+    return transitions(
+        nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
 
 
 @njit(nogil=True, cache=True, title="HMC")
-def hmc_transition(target, parameters, beta, draw, state, work, reverse, rng):
-    """`transition` by `hmc`."""
-    return transition(hmc, True, target, parameters, beta, draw, state, work, reverse, rng)
+def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `hmc`."""
+    return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
 
 
 @njit(nogil=True, cache=True, title="AutoStep HMC")
-def autostep_transition(target, parameters, beta, draw, state, work, reverse, rng):
-    """`transition` by `autostep`."""
-    return transition(autostep, True, target, parameters, beta, draw, state, work, reverse, rng)
+def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `autostep`."""
+    return transitions(
+        autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
 
 
 @njit(nogil=True, cache=True, title="Metropolis")
-def metropolis_transition(target, parameters, beta, draw, state, work, reverse, rng):
-    """`transition` by `metropolis`."""
-    return transition(metropolis, False, target, parameters, beta, draw, state, work, reverse, rng)
+def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `metropolis`."""
+    return transitions(
+        metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
 
 
 def _signature():
-    """Of all transitions."""
+    """Of the transitions by each kernel."""
 
     def tuple_of(names, *kinds):
         return types.BaseTuple.from_types(kinds, names)
@@ -101,13 +131,14 @@ def _signature():
     metric = tuple_of(Metric, vector, matrix, vector)
     parameters = tuple_of(Parameters, metric, types.float64, vector)
     reference = tuple_of(Reference, vector, metric, types.float64, types.float64)
-    move = tuple_of(Move, types.UniTuple(types.float64, 2), types.boolean, types.int64)
+    move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
         tuple_of(Target, density, density, vector, types.int64[::1], reference),
         parameters,
         types.float64,
         tuple_of(Draw, types.boolean, vector),
-        state,
+        types.List(state),
+        types.int64,
         work,
         types.boolean,
         numba.typeof(np.random.default_rng(0)),
@@ -120,8 +151,8 @@ SIGNATURE = _signature()
 class CompiledKernel(NamedTuple):
     """K_t with one way to move the continuous elements, as the compiled loops see it."""
 
-    transition: CalledByAddress
-    """``(target, parameters, beta, draw, state, work, reverse, rng) -> Move``."""
+    transitions: CalledByAddress
+    """``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``."""
     needs_gradient: bool
     target_acceptance: float
     """That a pilot adapts the step size to."""
@@ -130,13 +161,13 @@ class CompiledKernel(NamedTuple):
 
 
 TRANSITIONS = {
-    "nuts": CompiledKernel(CalledByAddress(nuts_transition, SIGNATURE), True, 0.8, np.inf),
+    "nuts": CompiledKernel(CalledByAddress(nuts_transitions, SIGNATURE), True, 0.8, np.inf),
     # A step longer than the trajectory is cut to it.
-    "hmc": CompiledKernel(CalledByAddress(hmc_transition, SIGNATURE), True, 0.9, TRAJECTORY),
+    "hmc": CompiledKernel(CalledByAddress(hmc_transitions, SIGNATURE), True, 0.9, TRAJECTORY),
     "autostep": CompiledKernel(
-        CalledByAddress(autostep_transition, SIGNATURE), True, 0.9, TRAJECTORY
+        CalledByAddress(autostep_transitions, SIGNATURE), True, 0.9, TRAJECTORY
     ),
     "metropolis": CompiledKernel(
-        CalledByAddress(metropolis_transition, SIGNATURE), False, 0.3, np.inf
+        CalledByAddress(metropolis_transitions, SIGNATURE), False, 0.3, np.inf
     ),
 }

@@ -1,7 +1,7 @@
 """Densities of earlier calls, lent to the next one while their model is unchanged."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import pymc as pm
@@ -9,6 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.logprob.transforms import Transform
+from pymc.pytensorf import resolve_backend_compile_kwargs
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
@@ -34,11 +35,11 @@ class Loan:
 
     Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
-    variables, names, dims, transforms and values; the same ``check_bounds`` and PyTensor
-    ``floatX``. So new data, a new length, another variable or an array that its owner wrote to give
-    a new density. A model with code of the user's own, such as `pymc.CustomDist` or an operation
-    that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that code
-    refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+    variables, names, dims, transforms and values; the same ``check_bounds``, PyTensor ``floatX``
+    and backend. So new data, a new length, another variable or an array that its owner wrote to
+    give a new density. A model with code of the user's own, such as `pymc.CustomDist` or an
+    operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that
+    code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
 
     A density is lent to one call at a time, since it holds the data that it is evaluated on: a
     second call at the same time has one of its own.
@@ -46,8 +47,10 @@ class Loan:
     Parameters
     ----------
     model : pymc.Model
-    compile_kwargs : mapping, optional
-        See `TemperedDensity`.
+    backend : str, optional
+        Of PyTensor, as in `sample_bdmc`.
+    compile_kwargs : dict, optional
+        As in `sample_bdmc`.
 
     Attributes
     ----------
@@ -68,15 +71,19 @@ class Loan:
     True
     """
 
-    def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
+    def __init__(
+        self, model: pm.Model, backend: str | None = None, compile_kwargs: dict | None = None
+    ):
         self._model = model
-        self._seen = None if compile_kwargs else _fingerprint(model)
+        self._seen = None if compile_kwargs else _fingerprint(model, backend)
         with _lock:
             kept = _kept.pop(model, None)
         if kept and kept[0] == self._seen:
             self.density = kept[1]
         else:
-            self.density = TemperedDensity(model, compile_kwargs)
+            self.density = TemperedDensity(
+                model, resolve_backend_compile_kwargs(backend, compile_kwargs)
+            )
 
     def give_back(self) -> None:
         """Let the next call have the density, as it was lent; not after an error."""
@@ -89,8 +96,8 @@ class Loan:
                 del _kept[next(iter(_kept))]  # the oldest
 
 
-def _fingerprint(model: pm.Model) -> tuple | None:
-    """Everything that a density takes from a model; None where that cannot be compared."""
+def _fingerprint(model: pm.Model, backend: str | None) -> tuple | None:
+    """Everything that a density is made of; None where that cannot be compared."""
     transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
     named = [*model.basic_RVs, *model.potentials, *model.deterministics]
     computed = [*named, *map(model.rvs_to_values.get, model.basic_RVs)]
@@ -117,6 +124,7 @@ def _fingerprint(model: pm.Model) -> tuple | None:
         tuple(model.dim_lengths),
         model.check_bounds,
         pytensor.config.floatX,
+        backend,
     )
 
 

@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,18 +15,21 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.model.checks import check_simulable
-from pymc_bdmc.model.forward_sampling import INTERPRETED, ForwardSampler
+from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import Point
 
 __all__ = [
+    "Fit",
     "FromHyperparameters",
     "FromPrior",
     "Given",
     "Simulated",
     "Simulation",
+    "check_drawable",
     "default_hyperparameters",
+    "joint_draws",
     "make_simulation",
 ]
 
@@ -54,6 +57,10 @@ class Simulated:
         Transitions at β = 1 before a reverse chain starts.
     hyperparameters : tuple of str
         Variables that were held at fitted values.
+    shorter : tuple of int
+        Other burn-ins to try.
+    attrs : mapping of str to float
+        What else a result says of it.
     """
 
     point: Point
@@ -61,12 +68,14 @@ class Simulated:
     status: Status
     burn_in: int = 0
     hyperparameters: tuple[str, ...] = ()
+    shorter: tuple[int, ...] = ()
+    attrs: Mapping[str, float] = field(default_factory=dict)
 
 
 class Simulation(ABC):
     """Where the simulated data of `sample_bdmc` come from.
 
-    One of `FromHyperparameters`, `FromPrior` and `Given`.
+    One of `FromHyperparameters`, `FromPrior`, `Matched` and `Given`.
 
     Attributes
     ----------
@@ -145,16 +154,16 @@ class FromPrior(Simulation):
 
     def check(self, density: TemperedDensity) -> None:
         """Refuse Potentials, and observed variables that cannot be drawn."""
-        _check_drawable(density)
+        check_drawable(density)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
     ) -> list[Simulated]:
         """Draws from the joint distribution."""
-        sampler = density.joint()
         return [
-            Simulated(*_draw(sampler, density, entropy, place), "exact")
+            Simulated(*pair, "exact")
             for place in range(self.datasets)
+            for pair in joint_draws(density, entropy, place)
         ]
 
 
@@ -174,10 +183,13 @@ class FromHyperparameters(Simulation):
         Hold them at a posterior draw, a different one for every data set while there are enough,
         or at the mean.
     idata : DataTree, optional
-        Your own fit to the real data. Default: particles of a few forward runs on them.
-    burn_in : int, default 100
+        Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
+        particles of a few forward runs on them.
+    burn_in : int or sequence of int, default 100
         Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
-        heuristic.
+        heuristic. Of several, increasing, the last is that of the result, and reverse chains after
+        each of them, on the same data with the same tuning, show whether it is long enough: see
+        `burn_in_effect` and `plot_burn_in`.
     datasets : int, default 1
         Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
         are conditional on it.
@@ -200,7 +212,7 @@ class FromHyperparameters(Simulation):
     names: str | Sequence[str] | None = None
     at: Literal["draw", "mean"] = "draw"
     idata: xr.DataTree | None = None
-    burn_in: int = 100
+    burn_in: int | Sequence[int] = 100
     datasets: int = 1
     name = "hyperparameters"
 
@@ -209,9 +221,16 @@ class FromHyperparameters(Simulation):
             names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
             object.__setattr__(self, "names", names)
         check_choice("at", self.at, ["draw", "mean"])
-        check_counts(burn_in=self.burn_in, datasets=self.datasets)
-        if self.idata is not None and "posterior" not in getattr(self.idata, "children", ()):
-            raise ValueError("idata: expected a DataTree with a group 'posterior'.")
+        check_counts(datasets=self.datasets)
+        for burn_in in self._burn_ins:
+            check_counts(burn_in=burn_in)
+        if not self._burn_ins or any(np.diff(self._burn_ins) <= 0):
+            raise ValueError(f"burn_in: several of them must increase, got {self.burn_in!r}.")
+        check_idata(idata=self.idata)
+
+    @property
+    def _burn_ins(self) -> list[int]:
+        return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
         return tuple(default_hyperparameters(model) if self.names is None else self.names)
@@ -230,22 +249,26 @@ class FromHyperparameters(Simulation):
         if discrete and self.at == "mean":
             raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
         if self.idata is not None:
-            _draws(self.idata, names, model)
-        _check_drawable(density)
+            posterior_draws("idata", self.idata, names, model)
+        check_drawable(density)
 
     def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
         """Draws from the model given the hyperparameters."""
         names = self._names(density.model)
         if not names:
             return FromPrior(self.datasets).simulate(density, entropy)
-        draws = _draws(fit() if self.idata is None else self.idata, names, density.model)
+        fitted = fit() if self.idata is None else self.idata
+        draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
-        sampler = density.joint(given=names)
-        status: Status = "burned-in" if self.burn_in else "heuristic"
+        *shorter, burn_in = self._burn_ins
+        status: Status = "burned-in" if burn_in else "heuristic"
         return [
-            Simulated(*_draw(sampler, density, entropy, place, held), status, self.burn_in, names)
+            Simulated(*pair, status, burn_in, names, tuple(shorter))
             for place, held in enumerate(values)
+            for pair in joint_draws(
+                density, entropy, place, held=dict(zip(names, held, strict=True))
+            )
         ]
 
     def _values(self, draws: list[np.ndarray], rng: np.random.Generator) -> list[list[np.ndarray]]:
@@ -317,10 +340,8 @@ class Given(Simulation):
         if set(self.point) != set(free):
             raise ValueError(f"simulate: the point must give {free}, got {sorted(self.point)}.")
         density.set_data(self.data)
-        sampler = ForwardSampler(model, given=free)
-        sampler.seed(np.random.default_rng(0))  # nothing is left to draw
-        given = [_value(rv, self.point[rv.name]) for rv in model.free_RVs]
-        unconstrained, _ = sampler.draw(*given)
+        given = {rv.name: _value(rv, self.point[rv.name]) for rv in model.free_RVs}
+        unconstrained = density.unconstrain(given)
         for name, value in zip(free, unconstrained.values(), strict=True):
             if not np.isfinite(value).all():
                 raise ValueError(f"simulate: the value of {name} lies outside its support.")
@@ -354,7 +375,7 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     """
     if isinstance(simulate, Simulation | None):
         return simulate
-    objects = "FromHyperparameters(...)", "FromPrior(...)", "Given(point, data)"
+    objects = "FromHyperparameters(...)", "FromPrior(...)", "Matched(...)", "Given(point, data)"
     check_choice("simulate", simulate, _NAMED, *objects, "None")
     return _NAMED[simulate]()
 
@@ -375,7 +396,7 @@ def default_hyperparameters(model: pm.Model) -> list[str]:
     ]
 
 
-def _check_drawable(density: TemperedDensity) -> None:
+def check_drawable(density: TemperedDensity) -> None:
     """Refuse models whose data cannot be drawn; names the variable."""
     check_simulable(density.model)
     sampler = density.joint()
@@ -384,44 +405,31 @@ def _check_drawable(density: TemperedDensity) -> None:
         sampler.draw()
 
 
-def _draw(sampler, density, entropy, place, given=()) -> tuple[Point, dict[str, np.ndarray]]:
-    """θ* and y* of the data set at this place."""
+def joint_draws(
+    density: TemperedDensity,
+    entropy: Entropy,
+    place: int,
+    n: int = 1,
+    held: Mapping[str, np.ndarray] | None = None,
+) -> list[tuple[Point, dict[str, np.ndarray]]]:
+    """Pairs of θ and y for the data set at this place, some variables held at given values."""
+    held = held or {}
+    sampler = density.joint(given=tuple(held))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
-    point, data, _ = sampler.draw_supported(*given)
-    return point, {name: np.asarray(y, density.data[name].dtype) for name, y in data.items()}
-
-
-def _draws(idata: xr.DataTree, names: Sequence[str], model: pm.Model) -> list[np.ndarray]:
-    """Posterior draws of the variables, one a row."""
-    posterior = idata["posterior"]
-    missing = [name for name in names if name not in posterior]
-    if missing:
-        raise ValueError(f"idata: its posterior lacks the hyperparameters {missing}.")
-    draws = []
-    for name in names:
-        drawn, shape = posterior[name], _shape(model[name])
-        if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
-            raise ValueError(f"idata: its {name} has no draws, by chain and draw.")
-        values = drawn.transpose("chain", "draw", ...).values
-        if values.shape[2:] != shape:
-            raise ValueError(
-                f"idata: its {name} has the shape {values.shape[2:]}, the model's {shape}. "
-                "Is it a fit of another model?"
-            )
-        draws.append(values.reshape(-1, *shape))
-    return draws
+    types = {name: y.dtype for name, y in density.data.items()}
+    pairs = []
+    for _ in range(n):
+        point, data, _ = sampler.draw_supported(*held.values())
+        pairs.append((point, {name: np.asarray(y, types[name]) for name, y in data.items()}))
+    return pairs
 
 
 def _value(rv, value: ArrayLike) -> np.ndarray:
     """A caller's value of a free variable, of the right shape and not rounded."""
     given = np.asarray(value).astype(rv.dtype)
-    shape = _shape(rv)
+    shape = shape_of(rv)
     if given.shape != shape or not np.array_equal(given, value):
         raise ValueError(
             f"simulate: {rv.name} must be of type {rv.dtype} and shape {shape}, got {value!r}."
         )
     return given
-
-
-def _shape(rv) -> tuple[int, ...]:
-    return tuple(rv.shape.eval(mode=INTERPRETED))

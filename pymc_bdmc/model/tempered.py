@@ -307,6 +307,20 @@ class TemperedDensity:
                 return point, n_draws
         raise self.impossible([self.prior.draw()[0] for _ in range(20)], n_draws)
 
+    def unconstrain(self, values: Mapping[str, np.ndarray]) -> Point:
+        """The state with these values of the free variables on the model's own scale.
+
+        Not finite where they lie outside the support, or at the edge of it.
+        """
+        names = [rv.name for rv in self.model.free_RVs]
+        return self._given.draw(*[values[name] for name in names])[0]
+
+    @cached_property
+    def _given(self) -> ForwardSampler:
+        sampler = ForwardSampler(self.model, given=[rv.name for rv in self.model.free_RVs])
+        sampler.seed(np.random.default_rng(0))  # nothing is left to draw
+        return sampler
+
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
         """Free variables and Deterministics on the model's own scale, of one point a row."""
         values = self._constrain(*[points[name] for name in self._names])

@@ -1,5 +1,8 @@
 """Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
 
+from pymc_bdmc.plots.burn_in import plot_burn_in
+from pymc_bdmc.plots.compare import plot_compare
+from pymc_bdmc.plots.consistency import plot_consistency
 from pymc_bdmc.plots.convergence import plot_convergence
 from pymc_bdmc.plots.error_analysis import plot_error_analysis
 from pymc_bdmc.plots.estimators import plot_estimators
@@ -9,6 +12,9 @@ from pymc_bdmc.plots.tempering import plot_tempering
 from pymc_bdmc.plots.work import plot_work
 
 __all__ = [
+    "plot_burn_in",
+    "plot_compare",
+    "plot_consistency",
     "plot_convergence",
     "plot_error_analysis",
     "plot_estimators",

@@ -20,6 +20,9 @@ from pymc_bdmc.results.groups import data_sets, variable
 Z95 = 1.96
 """Standard errors on either side of a 95 % interval."""
 
+ROOM = 30
+"""Characters of the labels of an axis."""
+
 CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "draw_distributions",
     "estimates",
     "exact_values",
+    "few_xticks",
     "finished_first",
     "limit_x",
     "limit_y",
@@ -59,9 +63,9 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
     """Log weights whose averages estimate log ML, nats, by direction: of every data set."""
     found = [
         {"real": forward + mass}
-        if reverse is None
+        if data == "real"
         else {"forward": forward + mass, "reverse": reverse + mass}
-        for *_, forward, reverse, n_draws in data_sets(dt)
+        for data, _, forward, reverse, n_draws in data_sets(dt)
         for mass in [log_prior_mass(n_draws).estimate]
     ]
     if not found:
@@ -162,6 +166,27 @@ def limit_y(da, target, **kwargs):
     return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})
 
 
+def few_xticks(da, target, **kwargs):
+    """Round values within the range of the data, so few that labels in full do not touch."""
+    finite = da.values[np.isfinite(da.values)]
+    ticks = _round_values(finite.min(), finite.max()) if finite.size else {}
+    return set_xticks(da, target, **{"values": [], "labels": [], **ticks, **kwargs})
+
+
+def _round_values(low: float, high: float) -> dict[str, list]:
+    """Multiples of the least of …, 1, 2, 5, 10, … for which there is room."""
+    if low == high:
+        return {"values": [low], "labels": [f"{low:g}"]}
+    power = int(np.floor(np.log10((high - low) / ROOM)))
+    while True:
+        for step in (10.0**power, 2 * 10.0**power, 5 * 10.0**power):
+            values = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+            labels = [f"{value:.{max(-power, 0)}f}".replace("-", "−") for value in values]
+            if len("".join(labels)) <= ROOM:
+                return {"values": values.tolist(), "labels": labels}
+        power += 1
+
+
 def set_yticks(da, target, values, labels, **kwargs):
     """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
     return backend_from_object(target).yticks(values, labels, target, **kwargs)
@@ -206,7 +231,7 @@ class Canvas:
             *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
             options = {**defaults, **kwargs}
             # The several artists of ticks do not fit the collection's store.
-            keep = visual not in (set_xticks, set_yticks)
+            keep = visual not in (few_xticks, set_xticks, set_yticks)
             self.collection.map(
                 visual, name, data=data, ignore_aes=ignore, store_artist=keep, **options
             )

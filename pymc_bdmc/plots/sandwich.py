@@ -22,6 +22,7 @@ from pymc_bdmc.plots.common import (
     along,
     checked_options,
     draw_distributions,
+    few_xticks,
     panels,
     stacked,
 )
@@ -85,7 +86,7 @@ def plot_sandwich(
           :func:`arviz_plots.visuals.line_xy` of a sequence
         * band -> :func:`arviz_plots.visuals.fill_between_y`, of a sequence
         * point -> :func:`arviz_plots.visuals.scatter_xy`, of a sequence
-        * xticks -> :func:`arviz_plots.visuals.set_xticks`, of a sequence
+        * xticks -> :func:`arviz_plots.visuals.set_xticks`
         * title, xlabel, ylabel -> the labels
         * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
     **pc_kwargs
@@ -156,6 +157,7 @@ def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
     canvas = Canvas(data, *options)
     draw_distributions(canvas, data, kind)
     canvas.draw("bound", vline, data.mean("sample"), linestyle="C1")
+    canvas.draw("xticks", few_xticks, data)
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
     return canvas.finish()
 

@@ -10,7 +10,7 @@ from pymc_bdmc.estimators import (
     certified_probability,
     round_confidence,
 )
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.groups import SIDES, by_data_set, data_sets, start_of_reverse
 
 __all__ = ["certified"]
 
@@ -66,7 +66,6 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
-    exact = dt.attrs.get("upper_bound") == "exact"
     rounds = dt.attrs.get("rounds", 0)
     failure = 1 - (round_confidence(confidence, rounds + 1) if rounds else confidence)
     rows = {}
@@ -76,7 +75,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
             continue
         rejected = n_draws.sum() > n_draws.size
         level = 1 - failure / (4 if rejected else 2)
-        if reverse is not None and exact:
+        if reverse is not None and start_of_reverse(dt, data) == "exact":
             bounds = certified_bounds(forward, reverse, level)
         else:
             bounds = certified_lower(forward, level, kind="order statistics")
@@ -93,7 +92,8 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
 
 
 def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:
-    groups = ("real",) if data == "real" else ("forward", "reverse")
     return bool(dt.attrs.get("interrupted")) and any(
-        np.isnan(np.atleast_2d(dt[group]["log_weight"].values)[dataset]).any() for group in groups
+        np.isnan(by_data_set(dt, group, "log_weight")[dataset]).any()
+        for group in SIDES[data]
+        if group in dt.children
     )

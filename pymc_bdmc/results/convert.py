@@ -1,6 +1,6 @@
 """Finished runs as the groups of an ArviZ DataTree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pymc as pm
@@ -16,11 +16,13 @@ from pymc_bdmc.types import Annealing, Point, Populations, stack
 
 __all__ = [
     "annealing_dataset",
+    "burn_in_dataset",
     "check_storable",
     "observed_dataset",
     "particles_dataset",
     "posterior_dataset",
     "simulated_dataset",
+    "starts_dataset",
 ]
 
 
@@ -227,6 +229,44 @@ def simulated_dataset(
         coords=coords,
         dims=dims,
         sample_dims=["dataset"],
+        inference_library=pm,
+        attrs={key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs},
+    )
+
+
+def burn_in_dataset(
+    log_weights: Callable[[str], np.ndarray], simulated: Sequence[Simulated]
+) -> xr.Dataset:
+    """Reverse log weights by (burn_in, dataset, chain); the last burn-in is that of the result.
+
+    Parameters
+    ----------
+    log_weights : callable
+        Those of a group, shape (dataset, chain); of ``burn_in`` the shorter ones of each data set
+        in turn.
+    simulated : sequence of Simulated
+    """
+    longest = log_weights("reverse")
+    shorter = log_weights("burn_in").reshape(len(longest), -1, longest.shape[1])
+    weights = np.concatenate([shorter, longest[:, None]], axis=1).swapaxes(0, 1)
+    first = simulated[0]
+    return xr.Dataset(
+        {"log_weight": (("burn_in", "dataset", "chain"), weights)},
+        {"burn_in": [*first.shorter, first.burn_in]},
+    )
+
+
+def starts_dataset(
+    density: TemperedDensity, model: pm.Model, starts: Sequence[Point]
+) -> xr.Dataset:
+    """Where the reverse run of each chain on the real data started, as the model's variables."""
+    coords, dims = coords_and_dims_for_inferencedata(model)
+    density.set_data(density.data)  # Deterministics may depend on the observed variables
+    return dict_to_dataset(
+        density.constrain(stack(starts)),
+        coords=coords,
+        dims=dims,
+        sample_dims=["chain"],
         inference_library=pm,
     )
 

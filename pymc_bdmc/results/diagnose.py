@@ -6,11 +6,21 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.estimators import bar, check_average
+from pymc_bdmc.estimators import bar, check_average, jeffreys_bound
+from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import check_result, data_sets, is_tempered, mean_of_logs, variable
+from pymc_bdmc.results.groups import (
+    GROUPS,
+    SIDES,
+    by_data_set,
+    check_result,
+    data_sets,
+    is_tempered,
+    mean_of_logs,
+)
 
-__all__ = ["diagnose", "warn"]
+__all__ = ["MAX_CHANCE", "diagnose", "warn"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -20,11 +30,20 @@ MAX_DIVERGENT_SHARE = 0.01
 
 MIN_ACCEPTANCE = 0.01
 
+WIDE_GAP = 2.0
+"""Nats, beyond two errors."""
+
 MAX_UNEVENNESS = 0.1
 """Of the visits to the places of a ladder, as `temper` asks for."""
 
+MAX_CHANCE = 1e-3
+"""Up to it forward runs and posterior draws disagree by more than chance."""
+
 KNOT_PARTS = 10
 """A knot is where half of the gap opens within one part in ten of the temperatures."""
+
+
+_REVERSE = {reverse for _, reverse in SIDES.values()}
 
 
 def warn(dt: xr.DataTree) -> None:
@@ -52,10 +71,11 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     Returns
     -------
     list of str
-        Unfinished chains, infinite weights, a mean of log weights that does not exist, averages of
-        weights whose check fails (`evidence`), dead chains, divergences, transitions that hold
-        most of a wide gap, and straggling weights. Of `temper`: an interruption, few passages from
-        end to end, uneven visits.
+        Unfinished chains, infinite weights, forward runs on the real data that disagree with the
+        posterior draws they were given, a burn-in that is too short, a mean of log weights that
+        does not exist, averages of weights whose check fails (`evidence`), dead chains,
+        divergences, transitions that hold most of a wide gap, straggling weights, and any other
+        wide gap. Of `temper`: an interruption, few passages from end to end, uneven visits.
 
     Raises
     ------
@@ -76,7 +96,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     check_result(dt)
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
     for find, remedy in _DOUBTS:
-        groups = [g for g in ("forward", "reverse", "real") if g in dt.children]
+        groups = [group for group in GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
         told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
         if told:
@@ -86,7 +106,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 
 def _interruption(dt: xr.DataTree) -> str:
     """What Ctrl-C left."""
-    weights = {g: dt[g]["log_weight"] for g in ("forward", "reverse", "real") if g in dt.children}
+    weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
     if all(each.notnull().all() for each in weights.values()):
         last = dt["rounds"].isel(round=-1) if "rounds" in dt.children else {}
         if last.get("meets_target", False) and not last["confirms"]:
@@ -105,8 +125,8 @@ def _interruption(dt: xr.DataTree) -> str:
 
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
     """Log weights of the finished chains of each data set, in reverse those of 1/w."""
-    rows = np.atleast_2d(variable(dt, group, "log_weight").values)
-    finished = [row[~np.isnan(row)] for row in (-rows if group == "reverse" else rows)]
+    rows = by_data_set(dt, group, "log_weight")
+    finished = [row[~np.isnan(row)] for row in (-rows if group in _REVERSE else rows)]
     return [row for row in finished if row.size]
 
 
@@ -125,11 +145,11 @@ def _infinite(dt: xr.DataTree, group: str) -> str:
 
 def _no_mean(dt: xr.DataTree, group: str) -> str:
     tail = mean_of_logs(dt, group)
-    return "" if tail.resolved or group == "reverse" else f"the mean log weight is {tail.reason}"
+    return "" if tail.resolved or group in _REVERSE else f"the mean log weight is {tail.reason}"
 
 
 def _bad_average(dt: xr.DataTree, group: str) -> str:
-    if group != "real" and _bar_is_valid(dt):
+    if _bar_is_valid(dt, group):
         return ""  # both directions together have a good estimate
     checks = [check_average(row) for row in _rows(dt, group)]
     failed = [check for check in checks if not check.valid]
@@ -139,8 +159,11 @@ def _bad_average(dt: xr.DataTree, group: str) -> str:
     return f"the averaged weights cannot be trusted ({worst.reason})"
 
 
-def _bar_is_valid(dt: xr.DataTree) -> bool:
-    pairs = [(forward, reverse) for *_, forward, reverse, _ in data_sets(dt) if reverse is not None]
+def _bar_is_valid(dt: xr.DataTree, group: str) -> bool:
+    data = next(data for data, groups in SIDES.items() if group in groups)
+    if not {*SIDES[data]} <= set(dt.children):
+        return False
+    pairs = [(found[2], found[3]) for found in data_sets(dt) if found[0] == data]
     return bool(pairs) and all(bar(*pair).valid for pair in pairs)
 
 
@@ -159,6 +182,11 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
     transitions = chains * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
     share = float(run["divergences"].sum()) / transitions
     return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
+
+
+def _diverges(dt: xr.DataTree) -> bool:
+    """Whether the kernel does so, of which other doubts are a consequence."""
+    return any(_divergent(dt, g) for g in ("forward", "reverse", "real") if g in dt.children)
 
 
 def _straggling(dt: xr.DataTree, group: str) -> str:
@@ -210,6 +238,29 @@ def _far_start(dt: xr.DataTree, group: str) -> str:
     return text if group == "forward" and at_start else _straggling(dt, group)
 
 
+def _even_gap(dt: xr.DataTree, group: str) -> str:
+    """A wide gap that opens along all of the path."""
+    if group != "forward" or "reverse" not in dt.children or _wide_part(dt)[0]:
+        return ""
+    gap, error = _gap(dt)
+    if not gap - 2 * error > WIDE_GAP:
+        return ""
+    return f"{gap:.2g} nats between forward and reverse open along all of the path"
+
+
+def _gap(dt: xr.DataTree) -> tuple[float, float]:
+    """Jeffreys bound and its error, nats."""
+    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in ("forward", "reverse")))
+
+
+def _closing(dt: xr.DataTree) -> str:
+    """How many temperatures would close the gap to one nat, as it falls in proportion to them."""
+    if _diverges(dt):
+        return "see to the divergences first."
+    needed = (dt["forward"].sizes["beta"] - 1) * _gap(dt)[0]
+    return f"use temperatures={float(f'{needed:.2g}'):.0f} for about one nat, or target_gap=1."
+
+
 def _finer_start(dt: xr.DataTree) -> str:
     finer = (
         "use more temperatures"
@@ -227,6 +278,8 @@ def _lighter_tails(dt: xr.DataTree) -> str:
 
 
 def _more_effort(dt: xr.DataTree) -> str:
+    if _diverges(dt):
+        return "see to the divergences first."
     more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
     return f"use more temperatures{more}, or try {_another_kernel(dt)}."
 
@@ -257,15 +310,52 @@ def _local_steps(dt: xr.DataTree) -> str:
     return 'step="autostep"' if global_step else _another_kernel(dt)
 
 
+def _disagreement(dt: xr.DataTree, group: str) -> str:
+    found = agreement(dt) if group == "real_reverse" else None
+    if found is None or found.pvalue > MAX_CHANCE:
+        return ""
+    return (
+        f"the mean of {found.quantity} is {found.reverse:.3g}, and the forward runs predict "
+        f"{found.forward:.3g} (p = {found.pvalue:.1g})"
+    )
+
+
+def _too_short(dt: xr.DataTree, group: str) -> str:
+    if group != "reverse" or "burn_in" not in dt.children:
+        return ""
+    before = burn_in_effect(dt).iloc[-2]
+    if not before["pvalue"] <= MAX_CHANCE:
+        return ""
+    return (
+        f"the mean log weight depends on the burn-in: after {before.name} steps it is "
+        f"{before['difference']:.2g} nats above that after the longest"
+    )
+
+
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
     (_infinite, lambda dt: "the kernel left the support of the likelihood."),
+    (
+        _disagreement,
+        lambda dt: (
+            "the posterior draws or the forward runs miss part of the posterior. Compare the draws "
+            "with the group posterior, run more chains of that sampler, or use more temperatures."
+        ),
+    ),
+    (_too_short, lambda dt: "use a longer burn_in."),
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
-    (_divergent, lambda dt: f"try {_local_steps(dt)}, or reparametrise."),
+    (
+        _divergent,
+        lambda dt: (
+            f"write effects of unknown scale non-centred, as mean + scale * z with a unit "
+            f"normal z, or try {_local_steps(dt)}."
+        ),
+    ),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),
+    (_even_gap, _closing),
 ]
 """What is looked for in each group, and its remedy: the gravest first."""
 

@@ -11,7 +11,7 @@ from pymc_bdmc.estimators import (
     jarzynski_forward,
     log_prior_mass,
 )
-from pymc_bdmc.results.groups import data_sets, is_tempered
+from pymc_bdmc.results.groups import data_sets, is_tempered, start_of_reverse
 from pymc_bdmc.results.tempered import tempered_estimates
 
 __all__ = ["annealed_estimates", "evidence"]
@@ -29,7 +29,8 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     method : str, default "all"
         ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
         average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``.
-        On the real data there are no reverse chains, hence only the forward methods. Of `temper`:
+        On the real data only the forward methods, unless reverse chains started from ``posterior``
+        draws; what rests on these is heuristic. Of `temper`:
         ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
         riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
         ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
@@ -110,10 +111,10 @@ def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
 
 def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
     """Rows of `evidence` by (data, dataset, method), of data sets with chains that finished."""
-    rows, status = {}, dt.attrs.get("upper_bound", "unknown")
+    rows = {}
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
-        mass = log_prior_mass(n_draws)
+        mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
         for name, estimate in found.estimates.items():
             recommended = name == found.recommended
             reason = found.reason if recommended else estimate.reason

@@ -9,15 +9,27 @@ import xarray as xr
 from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
 
 __all__ = [
+    "GROUPS",
+    "SIDES",
     "attribute",
+    "by_data_set",
+    "check_annealed",
     "check_result",
     "data_sets",
     "directions",
     "is_tempered",
+    "ladder",
     "log_ml_weights",
     "mean_of_logs",
+    "start_of_reverse",
     "variable",
 ]
+
+SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
+"""Groups of forward and of reverse runs, by the data that they are on."""
+
+GROUPS = ("forward", "reverse", "real", "real_reverse")
+"""Of runs, whatever their data and direction."""
 
 _LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or saved in parts?"
 
@@ -34,6 +46,15 @@ def check_result(dt: xr.DataTree) -> None:
             "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
             "lattice.anneal is needed."
         )
+
+
+def check_annealed(dt: xr.DataTree, reader: str) -> None:
+    """Refuse what does not hold annealed chains, and results of `temper` by name."""
+    if is_tempered(dt):
+        raise ValueError(
+            f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."
+        )
+    check_result(dt)
 
 
 def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
@@ -67,19 +88,27 @@ def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
 def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
     """(data, dataset, forward, reverse or None, prior draws) of the chains that were finished."""
     check_result(dt)
-    if "forward" in dt.children:
-        rows = (variable(dt, g, "log_weight").values for g in ("forward", "reverse"))
-        draws = variable(dt, "forward", "prior_draws").values
-        for dataset, (forward, reverse, n_draws) in enumerate(zip(*rows, draws, strict=True)):
-            found = [_finished(row) for row in (forward, reverse, n_draws)]
-            if all(row.size for row in found):
-                yield "simulated", dataset, *found
-    if "real" in dt.children:
-        forward, n_draws = (
-            variable(dt, "real", name).values for name in ("log_weight", "prior_draws")
-        )
-        if _finished(forward).size:
-            yield "real", 0, _finished(forward), None, _finished(n_draws)
+    for data, (forward, reverse) in SIDES.items():
+        if forward not in dt.children:
+            continue
+        groups = [forward, reverse][: 2 if data == "simulated" or reverse in dt.children else 1]
+        rows = [by_data_set(dt, group, "log_weight") for group in groups]
+        draws = by_data_set(dt, forward, "prior_draws")
+        for dataset, found in enumerate(zip(draws, *rows, strict=True)):
+            n_draws, *weights = map(_finished, found)
+            if all(row.size for row in weights):
+                yield data, dataset, weights[0], [*weights, None][1], n_draws
+
+
+def by_data_set(dt: xr.DataTree, group: str, name: str) -> np.ndarray:
+    """Values of a variable, a row for each data set; the real data are one."""
+    found = variable(dt, group, name)
+    return found.values if "dataset" in found.dims else found.values[None]
+
+
+def start_of_reverse(dt: xr.DataTree, data: str) -> str:
+    """What reverse runs start from: an exact, a burned-in or a heuristic posterior sample."""
+    return "heuristic" if data == "real" else dt.attrs.get("upper_bound", "unknown")
 
 
 def _finished(values: np.ndarray) -> np.ndarray:
@@ -109,3 +138,19 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
         name: variable(dt, name, "log_weight") + (mass.upper if name == "reverse" else mass.lower)
         for name in directions(dt)
     }
+
+
+def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
+    """Log weights of a group by (round, …, chain), with T as coordinate; the longest runs last.
+
+    A result without a ladder has one round. Of rounds with the same T the last one counts.
+    """
+    name = f"{group}_log_weight"
+    if "rounds" in dt.children and name in dt["rounds"]:
+        rounds = dt["rounds"].dataset
+        weights = rounds[name].assign_coords(temperatures=rounds["temperatures"])
+        last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
+        return weights.isel(round=last)
+    weights = variable(dt, group, "log_weight")
+    n = dt[group].sizes["beta"] - 1
+    return weights.expand_dims("round").assign_coords(temperatures=("round", [n]))

@@ -16,7 +16,14 @@ from pymc_bdmc.estimators import (
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.diagnose import diagnose
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
-from pymc_bdmc.results.groups import attribute, check_result, is_tempered, mean_of_logs, variable
+from pymc_bdmc.results.groups import (
+    SIDES,
+    attribute,
+    by_data_set,
+    check_result,
+    is_tempered,
+    mean_of_logs,
+)
 
 __all__ = ["summary"]
 
@@ -49,7 +56,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
         any number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r,
         ``jeffreys bound`` (their gap), ``ideal gap`` (what it would be with perfect mixing),
-        ``evidence, reverse`` and ``certified upper``. The start
+        ``evidence, reverse`` and ``certified upper``; for ``real`` with ``posterior`` draws the
+        first two, ``evidence, reverse`` and ``evidence, both``, by BAR. The start
         of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from the joint
         distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from some
         sampler on the real data). For ``tempering``: ``evidence`` by RTS.
@@ -101,35 +109,37 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
     check_result(dt)
     rows: dict[tuple[str, str], dict] = {}
     tails = {}
-    if "forward" in dt.children:
-        forward, reverse = (
-            variable(dt, group, "log_weight").values for group in ("forward", "reverse")
-        )
-        draws = variable(dt, "forward", "prior_draws").values
-        masses = [log_prior_mass(row) for row in draws]
-        lower, upper, error = (np.array(column)[:, None] for column in zip(*masses, strict=True))
-        start = f"{attribute(dt, 'upper_bound')} start"
-        tails["simulated"] = tail = mean_of_logs(dt, "forward")
-        rows["simulated", "lower bound"] = _bound(forward + lower, error, tail)
-        rows["simulated", "upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
-        rows["simulated", "jeffreys bound"] = _gap(forward, reverse, tail, start)
-        if "thermodynamic_length" in dt["forward"]:
-            rows["simulated", "ideal gap"] = _ideal_gap(
-                dt["forward"].dataset, dt.attrs.get("particles", 1)
-            )
-        rows["simulated", "evidence"] = _evidence(dt, "simulated", "forward average")
-        rows["simulated", "evidence, reverse"] = _evidence(
-            dt, "simulated", "reverse average", f", {start}, error given it"
-        )
-    if "real" in dt.children:
-        real = np.atleast_2d(variable(dt, "real", "log_weight").values)
-        mass = log_prior_mass(variable(dt, "real", "prior_draws").values)
-        tails["real"] = mean_of_logs(dt, "real")
-        rows["real", "lower bound"] = _bound(real + mass.lower, mass.error, tails["real"])
-        rows["real", "evidence"] = _evidence(dt, "real", "forward average")
+    for data, groups in SIDES.items():
+        if groups[0] in dt.children:
+            tails[data] = mean_of_logs(dt, groups[0])
+            rows |= _sandwich(dt, data, tails[data])
     certain = _certified_rows(dt)
     lead = {key: row for key, row in certain.items() if not tails[key[0]].resolved}
     return lead | rows | certain
+
+
+def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, str], dict]:
+    """Rows of one kind of data; on the real ones there may be no reverse runs."""
+    forward_group, reverse_group = SIDES[data]
+    forward = by_data_set(dt, forward_group, "log_weight")
+    masses = [log_prior_mass(row) for row in by_data_set(dt, forward_group, "prior_draws")]
+    lower, upper, error = (np.array(column)[:, None] for column in zip(*masses, strict=True))
+    rows = {"lower bound": _bound(forward + lower, error, tail)}
+    both = data == "simulated" or reverse_group in dt.children
+    if both:
+        reverse = by_data_set(dt, reverse_group, "log_weight")
+        start = HEURISTIC if data == "real" else f"{attribute(dt, 'upper_bound')} start"
+        rows["upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
+        rows["jeffreys bound"] = _gap(forward, reverse, tail, start)
+    if data == "simulated" and "thermodynamic_length" in dt[forward_group]:
+        rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, dt.attrs.get("particles", 1))
+    rows["evidence"] = _evidence(dt, data, "forward average")
+    if both:
+        more = f", {start}, error given it"
+        rows["evidence, reverse"] = _evidence(dt, data, "reverse average", more)
+        if data == "real":  # of simulated data nobody asks for it
+            rows["evidence, both"] = _evidence(dt, data, "bar", f", {start}")
+    return {(data, quantity): row for quantity, row in rows.items()}
 
 
 def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
@@ -216,7 +226,8 @@ def _evidence(dt: xr.DataTree, data: str, method: str, more: str = "") -> dict:
         return {"value": np.nan, "error": np.nan, "valid": False, "kind": kind}
     value = float(np.mean([row["value"] for row in rows]))
     error = float(np.linalg.norm([row["error"] for row in rows]) / n)
-    kind = "averaged weights" + (f", mean of {n} data sets" if n > 1 else "") + more
+    kind = "BAR" if method == "bar" else "averaged weights"
+    kind += (f", mean of {n} data sets" if n > 1 else "") + more
     return _withheld(value, error, min(rows, key=lambda row: row["valid"]), kind)
 
 

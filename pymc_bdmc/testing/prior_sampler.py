@@ -53,8 +53,8 @@ def check_prior_sampler(
     Returns
     -------
     Report
-        Evidence is the smallest p-value; findings name the variables. A wrong parent disturbs what
-        depends on it.
+        Evidence is the smallest p-value. Findings name the variables whose location or spread is
+        wrong, and log p where it is that which is; a wrong parent disturbs what depends on it.
 
     Raises
     ------

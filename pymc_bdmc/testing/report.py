@@ -123,6 +123,16 @@ class CheckFailed(AssertionError):
     Attributes
     ----------
     report : Report
+
+    Examples
+    --------
+    >>> from pymc_bdmc.testing import CheckFailed, Report
+    >>> report = Report("check_gradient", "log p", False, 0.0, 0.0, "p-value", 20, 0.1, 42)
+    >>> try:
+    ...     report.raise_if_failed()
+    ... except CheckFailed as failure:
+    ...     print(failure.report.evidence)
+    0.0
     """
 
     def __init__(self, report: Report):

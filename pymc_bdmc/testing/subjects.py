@@ -86,12 +86,12 @@ It must leave exp(target) invariant. A point maps the names of the model's value
 reversal, itself say.
 """
 
-Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition
+Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition | None
 """What a check of samplers takes.
 
 - The name of a compiled kernel: "hmc", "nuts", "autostep", "metropolis".
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
-  are tuned by a pilot on data of its own, then frozen.
+  are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
 - Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
   ``step`` and ``reversal`` of `pymc_bdmc.types.Kernel`.
 - A plain function ``transition(point, target, rng)``, for a sampler of any other origin.
@@ -271,6 +271,8 @@ def _unwrapped(step: Sampler):
 
 def _is_step_method(step: Sampler) -> bool:
     whole = _unwrapped(step)
+    if whole is None:
+        return True
     if isinstance(whole, type):
         return issubclass(whole, BlockedStep | CompoundStep)
     return isinstance(whole, Sequence | BlockedStep | CompoundStep)

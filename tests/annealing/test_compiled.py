@@ -17,12 +17,13 @@ from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, make_engine
+from pymc_bdmc.annealing.compiled import ahead, loops
 from pymc_bdmc.annealing.compiled import engine as compiled
-from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS, transition
-from pymc_bdmc.kernels.reference import no_reference
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import log_reference, make_reference, no_reference
 from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -294,6 +295,28 @@ def test_an_exception_in_the_density_refuses_the_proposal():
     assert abs(row["value"] - np.log(np.sum(pdf) * (grid[1] - grid[0]) / 3)) < 4 * row["error"]
 
 
+def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
+    """ℓ and g of many θ, with what the density itself gives; −∞ outside the support is legal."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 3.1, 1.0)
+        pm.Normal("y", pm.math.switch(x > 2.0, x, np.nan), 1.0, observed=1.0)
+        pm.Potential("inside", pm.math.switch(x < 4.0, 0.0, -np.inf))
+    engine = CompiledEngine(TemperedDensity(model))
+    density, thetas = engine.density, np.array([[2.5], [3.0], [4.5]])
+    expected = np.array([density({"x": x}) for (x,) in thetas])
+    assert np.isneginf(expected[2, 1])
+    reference = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    monkeypatch.setattr(density, "terms", None)  # not one call from Python a row
+    found = engine.log_likelihoods(thetas, density.data, None)
+    np.testing.assert_allclose(found, expected[:, 1], rtol=1e-12)
+    found = engine.log_likelihoods(thetas, density.data, reference)
+    g = expected.sum(axis=1) - log_reference(reference, thetas)
+    np.testing.assert_allclose(found, g, rtol=1e-12)
+    monkeypatch.undo()
+    with pytest.raises(FloatingPointError, match=r"log p of y is NaN.*x=1"):
+        engine.log_likelihoods(np.array([[3.0], [1.0]]), density.data, reference)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_nan_anywhere_in_the_prior_raises(seed):
     """One prior draw in 1000 has it; chains alone would hardly ever start there."""
@@ -392,3 +415,17 @@ def test_dead_discrete_elements_are_not_masked_by_live_continuous_ones(probabili
     assert float(real["acceptance"][1:].mean()) > 0.4
     assert bool((real["lowest_acceptance"] < 0.01).all()) == dead
     assert any("hardly moved" in message for message in bdmc.diagnose(real.parent)) == dead
+
+
+def test_the_loop_made_ahead_is_the_one_that_runs():
+    run(step="hmc")
+    run(step="metropolis", particles=2)
+    assert loops.anneal_run.signatures == [ahead.argument_types()]
+
+
+@pytest.mark.parametrize(("missing", "cores", "starts"), [(1, 2, 1), (0, 2, 0), (1, 1, 0)])
+def test_a_second_process_makes_what_is_missing(monkeypatch, missing, cores, starts):
+    monkeypatch.setattr(ahead, "is_missing", lambda *args: missing)
+    monkeypatch.setattr(ahead, "available_cores", lambda: cores)
+    child = ahead.begin.__wrapped__()
+    assert (child.wait() == 0) if starts else (child is None)

@@ -10,6 +10,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
 from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
+from pymc_bdmc.annealing.tasks import PilotTask
 from pymc_bdmc.types import Direction, Population, Run
 from tests.models import conjugate_regression
 
@@ -67,11 +68,11 @@ class GaussianWork:
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
         sides = [
-            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, source)
+            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, [source])
         ]  # fmt: skip
         limits = dict(max_temperatures=10**6, max_time=None) | limits
         plan = Plan(chains, 1, seed, target, progressbar=False, **limits)
-        return anneal_in_rounds(self, sides, bdmc.schedules.linear(2), False, plan)
+        return anneal_in_rounds(self, sides, [bdmc.schedules.linear(2)], False, plan)
 
 
 def test_the_result_is_not_chosen_for_its_noise():
@@ -130,6 +131,50 @@ def test_only_the_last_round_is_the_result_and_its_streams_are_new(model, result
     assert not np.intersect1d(first, last).size
 
 
+LADDER = OPTIONS | {"temperatures": [20, 30, 80]}
+
+
+def test_a_ladder_holds_every_rung_and_the_last_is_the_result(model, result):
+    dt = pm.sample_bdmc(model, **LADDER)
+    rounds = dt["rounds"]
+    assert rounds["temperatures"].values.tolist() == LADDER["temperatures"]
+    assert not (rounds["meets_target"] | rounds["confirms"]).any()
+    weights = {group: rounds[f"{group}_log_weight"] for group in ("forward", "reverse", "real")}
+    for group, rungs in weights.items():
+        np.testing.assert_array_equal(rungs[-1], dt[group]["log_weight"])
+        assert rungs.dims == ("round", *dt[group]["log_weight"].dims)
+        assert np.unique(rungs).size == rungs.size  # streams of their own
+    # The first rung is that of any other call; nothing is chosen, so no confidence is spent.
+    np.testing.assert_array_equal(weights["forward"][0], result["rounds"]["forward_log_weight"][0])
+    assert dt.attrs["rounds"] == 0
+    gaps = (weights["reverse"] - weights["forward"]).mean(["dataset", "chain"])
+    np.testing.assert_allclose(rounds["jeffreys_bound"], gaps)
+    assert (np.diff(gaps) < 0).all()
+
+
+def test_a_ladder_on_the_real_data_alone_with_a_named_schedule(model):
+    alone = LADDER | {"simulate": None, "schedule": "sigmoid"}
+    dt = pm.sample_bdmc(model, **alone)
+    assert set(dt["rounds"].data_vars).isdisjoint({"forward_log_weight", "reverse_log_weight"})
+    assert dt["rounds"]["real_log_weight"].sizes == {"round": 3, "chain": 16}
+    assert dt["rounds"]["jeffreys_bound"].isnull().all()
+    np.testing.assert_array_equal(dt["real"]["beta"], bdmc.schedules.sigmoid(80).betas)
+    single = pm.sample_bdmc(model, **alone | {"temperatures": 20})["real"]["log_weight"]
+    np.testing.assert_array_equal(dt["rounds"]["real_log_weight"][0], single)
+
+
+def test_a_ladder_makes_its_pilots_once(model, monkeypatch):
+    made, run = [], PilotTask.run
+
+    def counted(self, engine):
+        made.append(tuple(next(iter(self.data.values()))))
+        return run(self, engine)
+
+    monkeypatch.setattr(PilotTask, "run", counted)
+    pm.sample_bdmc(model, **LADDER)
+    assert len(set(made)) == len(made) == 2  # the real and the simulated data
+
+
 def test_confidence_is_spent_over_the_rounds(result):
     """Round r and its confirmation may each use 2^-(r + 1) of the failure probability."""
     spent = bdmc.certified(result, 0.95)
@@ -183,11 +228,12 @@ def test_a_gap_below_zero_does_not_make_up_for_its_error():
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
-    [(1e-3, "the result is that of the last round that was finished"),
-     (1e3, "the result is the round that met the target, not confirmed by a new one")],
+    ("more", "message"),
+    [({"target_gap": 1e-3}, "the result is that of the last round that was finished"),
+     ({"target_gap": 1e3}, "the result is the round that met the target, not confirmed by a new"),
+     ({"temperatures": [20, 30]}, "the result is that of the last round that was finished")],
 )  # fmt: skip
-def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, target, message):
+def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, more, message):
     started, run = [], AnnealTask.run
 
     def interrupted(self, engine):
@@ -198,13 +244,14 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, ta
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
     options = OPTIONS | {"step": pm.Metropolis, "cores": 1}
-    dt = pm.sample_bdmc(model, target_gap=target, **options)
+    dt = pm.sample_bdmc(model, **options | more)
     assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
-    assert dt.attrs["rounds"] == 1
+    assert dt.attrs["rounds"] == ("target_gap" in more)
+    assert dt["rounds"].sizes["round"] == 1
     assert dt["forward"].sizes["beta"] == 21
     assert dt["forward"]["log_weight"].notnull().all()
-    share = 1 - 0.05 / 4
+    share = 1 - 0.05 / 4 if "target_gap" in more else 0.95
     alone = dt.copy()
     alone.attrs["rounds"] = 0
     assert bdmc.certified(dt).equals(bdmc.certified(alone, share).assign(confidence=0.95))

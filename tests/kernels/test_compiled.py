@@ -72,7 +72,6 @@ CORRECT = SimpleNamespace(
     metropolis=metropolis.metropolis,
     discrete_scan=discrete.discrete_scan,
     prior_move=prior_move.prior_move,
-    Draw=prior_move.Draw,
 )
 
 
@@ -100,14 +99,13 @@ def single_move(module, name):
     """Mean acceptance of one of the continuous kernels, as a function of what drives it."""
     kernel = getattr(module, name)
     if name == "prior_move":
-        Draw = module.Draw
 
         @numba.njit
         def move(target, beta, parameters, state, work, rng):
             x = np.log(rng.gamma(SHAPE, 1 / RATE))
             before = state.theta[0]
             draw = np.array([x, rng.normal(x, NOISE)])
-            kernel(target, beta, Draw(True, draw), state, work, rng)
+            kernel(target, beta, draw, state, work, rng)
             return 1.0 if state.theta[0] != before else 0.0
 
     else:
@@ -277,6 +275,6 @@ def test_broken_discrete_moves_are_exposed(mutation):
 def test_a_kernel_compiles_its_own_moves_only():
     """And each of them once: numba would make another copy for every constant that is handed on."""
     twin = compile_kernels()
-    assert twin.TRANSITIONS["metropolis"].transition.__wrapper_address__()
+    assert twin.TRANSITIONS["metropolis"].transitions.__wrapper_address__()
     found = {name: len(getattr(twin, name).signatures) for name in ("discrete_scan", *KERNELS)}
     assert found == dict.fromkeys(KERNELS, 0) | {"discrete_scan": 1, "metropolis": 1}

@@ -39,6 +39,17 @@ def test_exact_for_a_normal_density_but_for_small_directions(normal):
     assert worst(estimate_metric(draws, np.zeros_like(gradients)), covariance) > 100
 
 
+def test_without_gradients_clear_directions_are_found():
+    """Of chains that repeat themselves; where there is none, noise is taken for none."""
+    rng = np.random.default_rng(3)
+    independent = np.repeat(rng.normal(size=(32, 5)), 8, axis=0)
+    assert not estimate_metric(independent, np.zeros_like(independent)).excess.size
+    covariance = np.full((5, 5), 0.98) + 0.02 * np.eye(5)
+    draws = independent @ np.linalg.cholesky(covariance).T
+    assert worst(estimate_metric(draws, np.zeros_like(draws)), covariance) < 4
+    assert worst(estimate_metric(draws[:, :1], np.zeros((256, 1))), covariance[:1, :1]) < 4
+
+
 def test_weights_count_as_copies(normal):
     covariance, draws, gradients = normal
     copies = np.arange(N_SAMPLES) % 3

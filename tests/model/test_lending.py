@@ -118,7 +118,8 @@ def test_changes_that_this_density_does_not_show_are_seen_too():
     np.testing.assert_array_equal(found["twice"], [2.0, 4.0])
 
 
-def test_the_second_call_prepares_nothing(monkeypatch):
+@pytest.mark.parametrize("backend", [None, "numba"])
+def test_the_second_call_prepares_nothing(monkeypatch, backend):
     """And it has the same result, also after the caller wrote to the first one."""
     made = []
 
@@ -129,16 +130,22 @@ def test_the_second_call_prepares_nothing(monkeypatch):
 
     monkeypatch.setattr(lending, "TemperedDensity", Counted)
     model = Regression(potential=False).model
-    first = pm.sample_bdmc(model, **OPTIONS)
+    first = pm.sample_bdmc(model, backend=backend, **OPTIONS)
     expected = first.copy(deep=True)
     first["observed_data"]["y"].values[:] = 7.0
     monkeypatch.setattr("pymc_bdmc.model.jitted.compile_graph", None)
     monkeypatch.setattr("pymc_bdmc.model.forward_sampling.compile_graph", None)
     monkeypatch.setattr("pymc_bdmc.model.tempered.compile_graph", None)
-    second = pm.sample_bdmc(model, **OPTIONS)
+    second = pm.sample_bdmc(model, backend=backend, **OPTIONS)
     assert len(made) == 1
     for group in ("forward", "reverse", "real", "posterior", "simulated", "observed_data"):
         assert second[group].dataset.equals(expected[group].dataset), group
+
+
+def test_another_backend_is_seen():
+    model = Regression().model
+    before = lend_and_return(model)
+    assert Loan(model, "numba").density is not before
 
 
 def test_labels_are_read_anew():

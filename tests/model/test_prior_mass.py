@@ -58,11 +58,17 @@ def constrained(above):
     return CompiledEngine(TemperedDensity(model), "metropolis")
 
 
+def accepted(engine, n, batch, seed):
+    return engine._accepted(
+        n, batch, np.random.default_rng(seed), engine.target(engine.density.data)
+    )
+
+
 @pytest.mark.parametrize(
     "ask",
     [
         lambda engine, seed: engine.pilot(PilotTask({}, seed)),
-        lambda engine, seed: engine._accepted(32, 256, np.random.default_rng(seed)),
+        lambda engine, seed: accepted(engine, 32, 256, seed),
     ],
     ids=["pilot", "chain"],
 )
@@ -80,7 +86,7 @@ def test_draws_in_vain_end_by_ctrl_c():
     task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None
-    assert engine._accepted(2, 256, np.random.default_rng(seed)) == ([], [])
+    assert accepted(engine, 2, 256, seed) == ([], [])
     assert engine.run(task) is None
     assert engine.run(replace(task, particles=3)) is None
 
@@ -89,7 +95,7 @@ def test_draws_in_vain_end_by_ctrl_c():
 def test_trials_go_on_from_batch_to_batch(cut, batch):
     """Geometric with P = 1/6: mean and P(1), α = 6e-5 each; a count anew in each batch fails."""
     engine = CompiledEngine(TemperedDensity(cut), "metropolis")
-    trials = np.array(engine._accepted(3000, batch, np.random.default_rng(1))[1])
+    trials = np.array(accepted(engine, 3000, batch, 1)[1])
 
     def z(trials):
         mean = (trials.mean() - 6) / np.sqrt(30 / len(trials))

@@ -108,7 +108,7 @@ def test_hyperparameters_come_from_joint_draws_or_are_means():
     assert len({float(each.point["a"]) for each in chosen}) == 4
     (mean,) = FromHyperparameters("a", at="mean", idata=idata).simulate(density, 1, None)
     assert mean.point["a"] == 2.5
-    with pytest.raises(ValueError, match=r"lacks the hyperparameters \['b'\]"):
+    with pytest.raises(ValueError, match=r"lacks the variables \['b'\]"):
         FromHyperparameters("b", idata=fit(a=[1.0])).check(density)
 
 

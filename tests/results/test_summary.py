@@ -161,6 +161,15 @@ def test_divergences_and_dead_chains_are_told():
     assert "1 of 33 chains hardly moved" in doubts(real=np.zeros(33), lowest_acceptance=acceptance)
 
 
+def test_divergences_come_first():
+    """Other doubts are their consequence, which no number of temperatures removes."""
+    diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
+    text = doubts(real=RNG.normal(0, 6, 33), **diverged)
+    assert "cannot be trusted" in text
+    assert "non-centred" in text
+    assert "more temperatures" not in text
+
+
 def with_paths(gap_at):
     """A sandwich whose directions disagree where ``gap_at`` says; 100 temperatures."""
     betas = np.linspace(0, 1, 101)
@@ -186,6 +195,15 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
     beta = float(message.split("at beta = ")[1].split(" to ")[0])
     assert 0.34 < beta < 0.46
     assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
+
+
+def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
+    wide, closed = with_paths(np.ones_like), with_paths(np.zeros_like)
+    closed["forward"]["log_weight"][:] = 1.0  # the reverse ones are at 2
+    (message,) = bdmc.diagnose(wide)
+    assert "4 nats between forward and reverse" in message
+    assert "temperatures=400 " in message
+    assert bdmc.diagnose(closed) == []
 
 
 def test_ideal_gap_is_the_squared_length_per_temperature():

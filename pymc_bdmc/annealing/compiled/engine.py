@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymc_bdmc.annealing.compiled import ahead
 from pymc_bdmc.annealing.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
@@ -15,12 +16,13 @@ from pymc_bdmc.annealing.compiled.loops import (
     anneal_run,
     move_chains,
     pilot_stage,
+    terms_of,
 )
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, PathTuning, pilot
+from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
-from pymc_bdmc.kernels.reference import Reference, draw_reference, log_reference, no_reference
+from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -58,6 +60,7 @@ class CompiledEngine:
     """Of a run, where nobody says how many."""
 
     def __init__(self, density: TemperedDensity, step: str | None = None):
+        ahead.begin()
         self.density = density
         jitted = self.jitted = density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
@@ -96,13 +99,12 @@ class CompiledEngine:
     def pilot(self, task: PilotTask) -> PathTuning | None:
         """One pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
-        reference = task.reference
-        target = self.target(task.data, reference)
+        target = self.target(task.data, task.reference)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             batches = (
-                ([(draws[place], ell) for place, ell in supported], len(draws))
-                for draws, supported in self._batches(PRIOR_DRAWS, rng, reference)
+                (list(zip(draws[places], ells, strict=True)), len(draws))
+                for draws, places, ells in self._batches(PRIOR_DRAWS, rng, target)
             )
             starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
         if self._stop[0]:
@@ -118,20 +120,20 @@ class CompiledEngine:
                 trace.gradients[:] = 0.0  # not known
             return None if self._stop[0] else stage
 
-        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, reference)
+        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, task.reference)
         return (
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
 
-    def _draw(self, n: int, rng: np.random.Generator, reference: Reference | None) -> np.ndarray:
+    def _draw(self, n: int, rng: np.random.Generator, target: Target) -> np.ndarray:
         """Draws of θ from the reference or the prior, one a row."""
-        if reference:
-            return draw_reference(reference, n, rng)
+        if len(target.reference.location):
+            return draw_reference(target.reference, n, rng)
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
 
     def _batches(
-        self, n: int, rng: np.random.Generator, reference: Reference | None
-    ) -> Iterator[tuple[np.ndarray, list[tuple[int, float]]]]:
+        self, n: int, rng: np.random.Generator, target: Target
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Batches of n draws with their `_supported` rows, until the engine is stopped.
 
         Raises
@@ -141,42 +143,67 @@ class CompiledEngine:
         """
         in_vain = 0
         while not self._stop[0]:
-            draws = self._draw(n, rng, reference)
-            supported = list(self._supported(draws, reference))
-            in_vain = 0 if supported else in_vain + n
+            draws = self._draw(n, rng, target)
+            places, ells = self._supported(draws, target)
+            in_vain = 0 if len(places) else in_vain + n
             if in_vain > MAX_PRIOR_DRAWS:
-                raise self._impossible(draws, in_vain, reference)
-            yield draws, supported
+                raise self._impossible(draws, in_vain, target)
+            yield draws, places, ells
 
-    def _supported(
-        self, thetas: np.ndarray, reference: Reference | None
-    ) -> Iterator[tuple[int, float]]:
-        """Rows in S of draws from where the path starts, with their ℓ."""
-        self.density.set_beta(0.0)
-        for place, theta in enumerate(thetas):
-            if self.density.prior.supports(self.jitted.unravel(theta)):
-                ell = self._log_likelihood(theta, reference)
-                if ell > -np.inf:
-                    yield place, ell
+    def _supported(self, thetas: np.ndarray, target: Target) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in S of draws from where the path starts, and their ℓ."""
+        for theta in thetas[np.isinf(thetas).any(axis=1)]:
+            self.density.prior.supports(self.jitted.unravel(theta))  # says which variable it is
+        places = np.flatnonzero(np.isfinite(thetas).all(axis=1))
+        ells = self._log_likelihoods(thetas[places], target)
+        possible = ells > -np.inf
+        return places[possible], ells[possible]
 
     def log_likelihoods(
         self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference | None
     ) -> np.ndarray:
-        """ℓ of every row, or g on the path from a reference, nats."""
+        """ℓ of every row, or g on the path from a reference, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log density is NaN; names the variables.
+        """
         with self._lock:
             self.density.set_data(data)
-            return np.array([self._log_likelihood(theta, reference) for theta in thetas])
+            return self._log_likelihoods(thetas, self.target(data, reference))
 
-    def _log_likelihood(self, theta: np.ndarray, reference: Reference | None) -> float:
-        point = self.jitted.unravel(theta)
-        if reference:
-            return self.density.log_joint(point) - log_reference(reference, theta[None])[0]
-        return self.density(point)[1]
+    def _log_likelihoods(self, thetas: np.ndarray, target: Target) -> np.ndarray:
+        terms = np.empty((len(thetas), 2))
+        terms_of(target, thetas, terms)
+        for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
+            self._raise_at(0.0, theta)
+        return terms[:, 1].copy()
 
-    def _impossible(
-        self, thetas: np.ndarray, n_draws: int, reference: Reference | None
-    ) -> ValueError:
-        if reference:
+    def settled(
+        self,
+        thetas: np.ndarray,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        seed: np.random.SeedSequence,
+    ) -> np.ndarray:
+        """ℓ, or g on the path from a reference, where `MOST_ITERATIONS` moves at β = 1 lead; nats.
+
+        NaN if the engine was stopped.
+        """
+        rows, n = thetas.shape
+        trace = Trace(
+            np.full((MOST_ITERATIONS, rows), np.nan),
+            np.empty((MOST_ITERATIONS, rows, n)),
+            np.empty((2, MOST_ITERATIONS, rows, self.jitted.n_continuous)),
+        )
+        rng, target = np.random.default_rng(seed), self.target(data, tuning.reference)
+        last, kernel = tuning.last_parameters, self._kernel.compiled
+        pilot_stage(target, kernel, last, 1.0, thetas.copy(), rng, self._stop, trace)
+        return trace.ells[-1]
+
+    def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
+        if len(target.reference.location):
             return ValueError(
                 f"path: the model is impossible at all of {n_draws} draws from the reference. Move "
                 "or widen it, or use 'prior'."
@@ -184,34 +211,38 @@ class CompiledEngine:
         return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
     def _start(
-        self, task: AnnealTask, n_fresh: int, rng
+        self, task: AnnealTask, target: Target, n_fresh: int, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
         """θ where a chain starts, so many other prior draws, and what accepted ones took.
 
         None if it was stopped.
         """
-        spent, reference = 0, task.tuning.reference
-        draws = self._draw(n_fresh + 1, rng, reference)
+        spent = 0
+        draws = self._draw(n_fresh + 1, rng, target)
         if task.start is not None:
             return self.jitted.ravel(task.start)[None], draws[1:], 0
-        while (supported := next(self._supported(draws, reference), None)) is None:
+        while (place := self._first_supported(draws, target)) is None:
             spent += len(draws)
             if self._stop[0]:
                 return None
             if spent > MAX_PRIOR_DRAWS:
-                raise self._impossible(draws, spent, reference)
-            draws = self._draw(n_fresh + 1, rng, reference)
-        place, _ = supported
+                raise self._impossible(draws, spent, target)
+            draws = self._draw(n_fresh + 1, rng, target)
         fresh = draws[place + 1 :]
         if place:
-            fresh = np.concatenate([fresh, self._draw(place, rng, reference)])
+            fresh = np.concatenate([fresh, self._draw(place, rng, target)])
         trials = [spent + place + 1]
         if task.tuning.accepted_draws > 1:
-            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng, reference)[1]
+            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng, target)[1]
         return draws[[place]], fresh, np.array(trials)
 
+    def _first_supported(self, thetas: np.ndarray, target: Target) -> int | None:
+        """The first row in S."""
+        places = range(len(thetas))
+        return next((i for i in places if len(self._supported(thetas[[i]], target)[0])), None)
+
     def _starts(
-        self, task: AnnealTask, rng
+        self, task: AnnealTask, target: Target, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
         """θ where particles start, no other prior draws, and what accepted ones took.
 
@@ -220,24 +251,23 @@ class CompiledEngine:
         n = task.particles
         kept = [] if task.start is None else [self.jitted.ravel(task.start)]
         needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
-        thetas, trials = self._accepted(needed, n, rng, task.tuning.reference)
+        thetas, trials = self._accepted(needed, n, rng, target)
         starts = np.array([*kept, *thetas[: n - len(kept)]])
         if len(starts) < n:
             return None
         return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
 
     def _accepted(
-        self, n: int, batch: int, rng: np.random.Generator, reference: Reference | None = None
+        self, n: int, batch: int, rng: np.random.Generator, target: Target
     ) -> tuple[list[np.ndarray], list[int]]:
         """Draws in S, and how many each of them took; fewer than n if it was stopped."""
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
-        for draws, supported in self._batches(batch, rng, reference):
-            places = [place for place, _ in supported]
+        for draws, places, _ in self._batches(batch, rng, target):
             thetas += list(draws[places])
             trials += np.diff([-1 - waited, *places]).tolist()
-            waited = len(draws) - 1 - places[-1] if places else waited + len(draws)
+            waited = len(draws) - 1 - places[-1] if len(places) else waited + len(draws)
             if len(trials) >= n:
                 break
         return thetas[:n], trials[:n]
@@ -256,12 +286,13 @@ class CompiledEngine:
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
+        target = self.target(task.data, task.tuning.reference)
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             started = (
-                self._start(task, (len(betas) - 1) // stride, rng)
+                self._start(task, target, (len(betas) - 1) // stride, rng)
                 if task.particles == 1
-                else self._starts(task, rng)
+                else self._starts(task, target, rng)
             )
         if started is None:
             return None
@@ -278,7 +309,8 @@ class CompiledEngine:
             np.full(len(betas), float(len(starts))),
             np.zeros(len(betas), dtype=bool),
         )
-        target, tuning = self.target(task.data, task.tuning.reference), task.tuning.along(betas)
+        tuning = task.tuning.along(betas)
+        ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
             target, self._kernel.compiled, tuning, plan, rng, self._stop, record
         )

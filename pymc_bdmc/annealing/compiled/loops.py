@@ -14,6 +14,7 @@ from pymc_bdmc.kernels.state import (
     copy,
     copy_vector,
     evaluate,
+    evaluate_terms,
     is_legal,
     make_state,
     make_workspace,
@@ -31,6 +32,7 @@ __all__ = [
     "anneal_run",
     "move_chains",
     "pilot_stage",
+    "terms_of",
 ]
 
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
@@ -191,7 +193,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
     copy_vector(theta, state.theta)
     evaluate(target, state)
-    total = plan.burn_in + last
+    states, total = [state], plan.burn_in + last
     arrival, status = last, FINISHED
     for k in range(total + 1):
         if k > 0:
@@ -199,8 +201,8 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
             arrival = min(total - k, last)
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
-            move = kernel.transition(
-                target, parameters, plan.betas[t], draw, state, memory.work, plan.reversal, rng,
+            move = kernel.transitions(
+                target, parameters, plan.betas[t], draw, states, 0, memory.work, plan.reversal, rng,
             )  # fmt: skip
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
@@ -263,26 +265,23 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         row += plan.places[t]
         parameters = parameters_at(t, tuning, memory.scale, memory.widths)
         draw = draw_at(t, plan, nothing)
-        discrete = continuous = 0.0
+        move = kernel.transitions(
+            target, parameters, plan.betas[t], draw, members, first, memory.work, False, rng,
+        )  # fmt: skip
+        gradients += move.gradient_evaluations
+        record.divergences[t] += move.diverging
+        for part in range(2):
+            kept_one = record.acceptance[t, part] if plan.reverse else 0.0
+            record.acceptance[t, part] = (kept_one + move.acceptance[part]) / n
         if plan.reverse:
-            discrete, continuous = record.acceptance[t, 0], record.acceptance[t, 1]
             ells[0] = record.path[t]
         for i in range(first, n):
-            state = members[i]
-            move = kernel.transition(
-                target, parameters, plan.betas[t], draw, state, memory.work, False, rng,
-            )  # fmt: skip
-            discrete += move.acceptance[0]
-            continuous += move.acceptance[1]
-            record.divergences[t] += move.diverging
-            gradients += move.gradient_evaluations
-            ells[i] = state.terms[1]
-            if not is_legal(state):
-                copy_vector(state.theta, thetas[0])
+            ells[i] = members[i].terms[1]
+            if not is_legal(members[i]):
+                copy_vector(members[i].theta, thetas[0])
                 return n, gradients, NOT_A_NUMBER, t
-            if stop[0]:
-                return n, gradients, STOPPED, t
-        record.acceptance[t, 0], record.acceptance[t, 1] = discrete / n, continuous / n
+        if stop[0]:
+            return n, gradients, STOPPED, t
         record.path[t] = mean_of(weights, ells)
     for i in range(first, n):
         copy_vector(members[i].theta, thetas[i])
@@ -325,23 +324,22 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     largest = np.log(kernel.largest_step_size)
     average, late_acceptance, n_late = 0.0, 0.0, 0
     for k in range(n_iterations):
-        total = 0.0
         present = Parameters(metric, np.exp(log_step), widths)
+        move = kernel.transitions(target, present, beta, nothing, members, 0, work, False, rng)
+        gradients += move.gradient_evaluations
+        acceptance = move.acceptance[part] / n_members
         for j in range(n_members):
             state = members[j]
-            move = kernel.transition(target, present, beta, nothing, state, work, False, rng)
-            total += move.acceptance[part]
-            gradients += move.gradient_evaluations
             trace.ells[k, j] = state.terms[1]
             copy_vector(state.theta, trace.thetas[k, j])
             copy_vector(state.log_prior_gradient, trace.gradients[0, k, j])
             copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
         if stop[0]:
             break
-        log_step = min(log_step + total / n_members - kernel.target_acceptance, largest)
+        log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
         if k >= n_iterations // 2:
             average += log_step
-            late_acceptance += total / n_members
+            late_acceptance += acceptance
             n_late += 1
     for j in range(n_members):
         copy_vector(members[j].theta, population[j])
@@ -355,13 +353,25 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
     Rows at β = 0 stay where they are. Log p and ℓ are written to ``terms``, of shape (rows, 2).
     """
     state = make_state(thetas.shape[1], table.scales.shape[1])
-    work, nothing = make_workspace(thetas.shape[1], table.scales.shape[1]), no_draw()
+    states, nothing = [state], no_draw()
+    work = make_workspace(thetas.shape[1], table.scales.shape[1])
     for j in range(betas.size):
         copy_vector(thetas[j], state.theta)
         evaluate(target, state)
         if betas[j] > 0.0:
             metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
             parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
-            kernel.transition(target, parameters, betas[j], nothing, state, work, False, rng)
+            kernel.transitions(target, parameters, betas[j], nothing, states, 0, work, False, rng)
         copy_vector(state.theta, thetas[j])
+        copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def terms_of(target, thetas, terms):
+    """Write the terms of every row of ``thetas`` to that of ``terms``, of shape (rows, 2)."""
+    size = thetas.shape[1]
+    state = make_state(size, size - target.categories.size)
+    for j in range(len(thetas)):
+        copy_vector(thetas[j], state.theta)
+        evaluate_terms(target, state)
         copy_vector(state.terms, terms[j])

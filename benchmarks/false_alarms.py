@@ -1,0 +1,77 @@
+"""How often the checks fail what is correct: shares of runs, beside the α that bounds them.
+
+`python benchmarks/false_alarms.py` prints the table of docs/false_alarms.md; 1000 runs of every
+check take about an hour on one core.
+"""
+
+import argparse
+
+import numpy as np
+import pymc as pm
+from scipy.stats import norm
+
+import pymc_bdmc as bdmc
+
+ALPHAS = {"e-value": 1e-3, "p-value": 0.05}
+
+
+def build() -> pm.Model:
+    with pm.Model() as model:
+        mu, sigma = pm.Normal("mu"), pm.HalfNormal("sigma")
+        pm.Normal("y", mu, sigma, observed=np.zeros(3))
+    return model
+
+
+def nested() -> list[pm.Model]:
+    models = []
+    for width in (1e-6, 1.0):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("mu", 0, width), observed=0.0)
+        models.append(model)
+    return models
+
+
+def walk(point, target, rng):
+    """Random walk Metropolis, its own reversal."""
+    new = {name: value + rng.normal(size=value.shape) for name, value in point.items()}
+    return new if np.log(rng.random()) < target(new) - target(point) else point
+
+
+walk.reversal = walk
+
+
+def log_bayes_factor(data):
+    return norm.logpdf(data["y"], 0, np.sqrt(2)) - norm.logpdf(data["y"])
+
+
+def main(runs: int = 1000, budget: int = 1000) -> dict[str, tuple[int, float]]:
+    model, models, testing = build(), nested(), bdmc.testing
+    evidence, p = ALPHAS.values()
+    checks = {
+        "check_sampler": lambda **options: testing.check_sampler(walk, model, **options),
+        "check_invariance": lambda **options: testing.check_invariance(walk, model, **options),
+        "check_exact_rank": lambda **options: testing.check_exact_rank(walk, model, **options),
+        "check_geweke": lambda **options: testing.check_geweke(walk, model, **options),
+        "check_bayes_factor": lambda **options: testing.check_bayes_factor(
+            log_bayes_factor, *models, **options
+        ),
+        "check_prior_sampler": lambda **options: testing.check_prior_sampler(model, **options),
+    }
+    found = {}
+    print("| check | α | runs | false alarms |\n|---|---|---|---|")
+    for name, check in checks.items():
+        alpha = p if name == "check_prior_sampler" else evidence
+        reports = [check(alpha=alpha, budget=budget, random_seed=seed) for seed in range(runs)]
+        loose = sum(report.evidence >= 20 for report in reports if report.kind == "e-value")
+        alarms = sum(not report.passed for report in reports)
+        found[name] = alarms, alpha
+        note = f"; at the end of {loose} e ≥ 20, α = 0.05" if alpha == evidence else ""
+        print(f"| `{name}` | {alpha:g} | {runs} | {alarms}{note} |", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--budget", type=int, default=1000)
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,170 @@
+"""Hierarchical models as people fit them, and what a call without options makes of each.
+
+Run as ``python benchmarks/hierarchical.py [--docs] [model ...]``; half an hour. With ``--docs`` the
+table goes to docs/performance.md. Data are made here, from fixed seeds.
+"""
+
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from common import publish, shown, table
+
+import pymc_bdmc as bdmc
+
+SEEDS = range(1, 5)
+
+
+def varying_intercepts(centred: bool = True) -> pm.Model:
+    """919 houses in 85 counties of unequal size, as in the radon study."""
+    rng = np.random.default_rng(1)
+    county = np.concatenate([np.arange(85), rng.choice(85, 834, p=rng.dirichlet(np.full(85, 0.7)))])
+    floor = rng.random(919) < 0.17
+    y = rng.normal(1.5, 0.3, 85)[county] - 0.7 * floor + rng.normal(0, 0.75, 919)
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2)
+        spread = pm.HalfNormal("spread", 1)
+        if centred:
+            intercept = pm.Normal("intercept", mean, spread, shape=85)
+        else:
+            intercept = mean + spread * pm.Normal("z", shape=85)
+        slope = pm.Normal("slope", 0, 1)
+        noise = pm.HalfNormal("noise", 1)
+        pm.Normal("y", intercept[county] + slope * floor, noise, observed=y)
+    return model
+
+
+def horseshoe(centred: bool = True) -> pm.Model:
+    """Ten slopes, two of which are not 0, from 50 observations."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(50, 10))
+    y = x[:, 0] - 2 * x[:, 1] + rng.normal(size=50)
+    with pm.Model() as model:
+        overall = pm.HalfCauchy("overall", 0.1)
+        local = pm.HalfCauchy("local", 1, shape=10)
+        if centred:
+            slope = pm.Normal("slope", 0, overall * local, shape=10)
+        else:
+            slope = overall * local * pm.Normal("z", shape=10)
+        noise = pm.HalfNormal("noise", 1)
+        pm.Normal("y", x @ slope, noise, observed=y)
+    return model
+
+
+def item_response() -> pm.Model:
+    """Two parameters an item: 100 people answer 20 questions."""
+    rng = np.random.default_rng(3)
+    slopes, places = rng.lognormal(0, 0.4, 20), rng.normal(0.3, 1, 20)
+    logits = slopes * (rng.normal(size=(100, 1)) - places)
+    answers = (rng.random((100, 20)) < 1 / (1 + np.exp(-logits))).astype(int)
+    with pm.Model() as model:
+        ability = pm.Normal("ability", shape=(100, 1))
+        mean = pm.Normal("mean", 0, 1)
+        spread = pm.HalfNormal("spread", 1)
+        difficulty = pm.Normal("difficulty", mean, spread, shape=20)
+        discrimination = pm.LogNormal("discrimination", 0, 0.5, shape=20)
+        pm.Bernoulli("y", logit_p=discrimination * (ability - difficulty), observed=answers)
+    return model
+
+
+def varying_slopes() -> pm.Model:
+    """Reaction times of 18 people on 10 days; intercepts and slopes are correlated."""
+    rng = np.random.default_rng(4)
+    person, day = np.repeat(np.arange(18), 10), np.tile(np.linspace(-1, 1, 10), 18)
+    covariance = [[0.25, 0.08], [0.08, 0.1]]
+    intercept, slope = rng.multivariate_normal([3.0, 0.5], covariance, 18, method="cholesky").T
+    y = intercept[person] + slope[person] * day + rng.normal(0, 0.25, 180)
+    with pm.Model() as model:
+        mean = pm.Normal("mean", [3, 0], 1, shape=2)
+        sd = pm.HalfNormal.dist(1, shape=2)
+        factor, *_ = pm.LKJCholeskyCov("factor", eta=2, n=2, sd_dist=sd)
+        effects = mean + pm.Normal("z", shape=(18, 2)) @ factor.T
+        noise = pm.HalfNormal("noise", 1)
+        pm.Normal("y", effects[person, 0] + effects[person, 1] * day, noise, observed=y)
+    return model
+
+
+def stochastic_volatility() -> pm.Model:
+    """300 daily returns, heavy-tailed, whose log volatility is a random walk."""
+    rng = np.random.default_rng(5)
+    log_volatility = -4.5 + np.cumsum(rng.normal(0, 0.1, 300))
+    y = np.exp(log_volatility) * rng.standard_t(8, 300)
+    with pm.Model() as model:
+        step = pm.Exponential("step", 10)
+        start = pm.Normal.dist(-4, 1)
+        walk = pm.GaussianRandomWalk("walk", sigma=step, init_dist=start, shape=300)
+        freedom = pm.Exponential("freedom", 0.1)
+        pm.StudentT("y", freedom, sigma=pm.math.exp(walk), observed=y)
+    return model
+
+
+MODELS: dict[str, Callable[[], pm.Model]] = {
+    "varying intercepts, centred": varying_intercepts,
+    "varying intercepts, non-centred": lambda: varying_intercepts(centred=False),
+    "horseshoe, centred": horseshoe,
+    "horseshoe, non-centred": lambda: horseshoe(centred=False),
+    "item response": item_response,
+    "varying slopes": varying_slopes,
+    "stochastic volatility": stochastic_volatility,
+}
+
+
+def sample(model: pm.Model, seed: int) -> tuple[xr.DataTree, float, float]:
+    """The result, with the CPU and the wall seconds that it took."""
+    started = time.process_time(), time.perf_counter()
+    dt = pm.sample_bdmc(model, random_seed=seed, progressbar=False)
+    return dt, time.process_time() - started[0], time.perf_counter() - started[1]
+
+
+def row(name: str) -> list:
+    """One line of the table, over the seeds."""
+    model = MODELS[name]()
+    # Fills the caches.
+    pm.sample_bdmc(model, temperatures=3, chains=2, simulate=None, random_seed=0, progressbar=False)
+    results, cpu, wall = zip(*(sample(model, seed) for seed in SEEDS), strict=True)
+    gaps = [bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results]
+    evidence = [bdmc.evidence(dt).query("data == 'real'").iloc[0] for dt in results]
+    values, errors, valid = (
+        np.array([each[column] for each in evidence]) for column in ("value", "error", "valid")
+    )
+    paths = Counter(dt.attrs["path"] for dt in results)
+    for dt in results:
+        print(name, dt.attrs["path_reason"], *bdmc.diagnose(dt), sep="\n  ", flush=True)
+    return shown([
+        name,
+        ", ".join(f"{path} {n}" for path, n in paths.items()),
+        ", ".join(f"{gap:.2f}" for gap in gaps),
+        f"{np.median(values):.3f}",
+        f"{values.std(ddof=1):.3f}",
+        f"{np.median(errors):.3f}",
+        np.sum(~valid.astype(bool)),
+        f"{np.median(cpu):.1f}",
+        f"{np.median(wall):.1f}",
+    ])  # fmt: skip
+
+
+def main() -> None:
+    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
+    names = [each for each in sys.argv[1:] if each in MODELS] or MODELS
+    publish(
+        "Hierarchical models",
+        "Made by `python benchmarks/hierarchical.py --docs`: no option but the seed,\n"
+        f"{len(SEEDS)} seeds. Gaps of the simulated data, a seed each. Beside the evidence on the\n"
+        "real data, median over seeds: its standard deviation over seeds, and the error that it\n"
+        "states, median; and how often it says that it is not valid. Seconds are medians, on\n"
+        "two cores, without compilation.",
+        table(
+            ["model", "path, seeds", "gaps, nats", "log ML", "its spread", "stated error",
+             "not valid", "CPU s", "wall s"],
+            [row(name) for name in names],
+        ),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

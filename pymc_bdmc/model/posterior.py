@@ -1,0 +1,98 @@
+"""Draws of any sampler from the posterior on the real data, as states of the model."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import Point
+
+__all__ = ["check_idata", "posterior_draws", "posterior_states", "shape_of"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+def check_idata(**idata: Any) -> None:
+    """Refuse what is neither None nor a DataTree with a group ``posterior``; names the argument."""
+    for argument, value in idata.items():
+        if value is not None and "posterior" not in getattr(value, "children", ()):
+            raise ValueError(f"{argument}: expected a DataTree with a group 'posterior'.")
+
+
+def posterior_draws(
+    argument: str, idata: xr.DataTree, names: Sequence[str], model: pm.Model
+) -> list[np.ndarray]:
+    """Draws of the variables, one a row, chain after chain.
+
+    Raises
+    ------
+    ValueError
+        If a variable is missing, has no draws, another shape, or a value that is not finite; names
+        it and the argument.
+    """
+    posterior = idata["posterior"]
+    missing = [name for name in names if name not in posterior]
+    if missing:
+        raise ValueError(f"{argument}: its posterior lacks the variables {missing}.")
+    draws = []
+    for name in names:
+        drawn, shape = posterior[name], shape_of(model[name])
+        if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
+            raise ValueError(f"{argument}: its {name} has no draws, by chain and draw.")
+        values = drawn.transpose("chain", "draw", ...).values
+        if values.shape[2:] != shape:
+            raise ValueError(
+                f"{argument}: its {name} has the shape {values.shape[2:]}, the model's {shape}. "
+                "Is it a fit of another model?"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"{argument}: its {name} is not finite in some draws.")
+        draws.append(values.reshape(-1, *shape).astype(model[name].dtype))
+    return draws
+
+
+def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> list[Point]:
+    """Unconstrained states from n of the draws, spread evenly over all of them.
+
+    Raises
+    ------
+    ValueError
+        As by `posterior_draws`; and if a state that was chosen is impossible, or lies outside the
+        support of a variable or at its very edge.
+    """
+    names = [rv.name for rv in density.model.free_RVs]
+    draws = posterior_draws("posterior", idata, names, density.model)
+    size = len(draws[0])
+    if size < n:
+        _log.warning(
+            f"posterior: {size} draws for {n} chains; each is the start of several, and errors "
+            "count them as independent."
+        )
+    chosen = ((np.arange(n) + 0.5) * size / n).astype(int)
+    return [_state({k: v[i] for k, v in zip(names, draws, strict=True)}, density) for i in chosen]
+
+
+def _state(values: dict[str, np.ndarray], density: TemperedDensity) -> Point:
+    point = density.unconstrain(values)
+    for name, unconstrained in zip(values, point.values(), strict=True):
+        if not np.isfinite(unconstrained).all():
+            raise ValueError(
+                f"posterior: {name} = {values[name]} lies outside its support, or at the edge of "
+                "it, which has no place on the unconstrained scale."
+            )
+    if density.log_joint(point) == -np.inf:
+        raise ValueError(
+            f"posterior: with {values} the model and its data are impossible. Is it a fit of "
+            "another model, or to other data?"
+        )
+    return point
+
+
+def shape_of(rv) -> tuple[int, ...]:
+    """Of a random variable whose shape is fixed."""
+    return tuple(rv.shape.eval(mode=INTERPRETED))

@@ -1,0 +1,116 @@
+"""The upper bound against the burn-in of reverse runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    fill_between_y,
+    hline,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    set_xticks,
+)
+
+from pymc_bdmc.plots.common import Z95, Canvas, along, checked_options, panels
+from pymc_bdmc.results.burn_in import burn_in_effect
+
+__all__ = ["plot_burn_in"]
+
+
+def plot_burn_in(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks"], Sequence[str]
+    ] = None,
+    visuals: Mapping[
+        Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks", "legend"],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Mean reverse log weight against the burn-in S, less that after the longest.
+
+    A line for each data set, and a band for the 95 % interval of their mean (`burn_in_effect`).
+    After Grosse, Ancha and Roy (2016), Fig. 6: where the band holds zero, S makes no difference
+    that these runs can tell.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc` with several burn-ins; a dict gives a panel for each of its
+        entries. These must have the same burn-ins.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * band -> :func:`arviz_plots.visuals.fill_between_y`
+        * line -> :func:`arviz_plots.visuals.line_xy`
+        * zero -> :func:`arviz_plots.visuals.hline`
+        * title, xlabel, ylabel -> the labels
+        * xticks -> the burn-ins
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`, by default none
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If there was only one burn-in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> weights = np.random.default_rng(0).normal(size=(3, 4, 16))
+    >>> variables = dict(log_weight=(("burn_in", "dataset", "chain"), weights))
+    >>> group = xr.Dataset(variables, coords=dict(burn_in=[10, 100, 1000]))
+    >>> pc = bdmc.plot_burn_in(xr.DataTree.from_dict(dict(burn_in=group)))
+    """
+    visuals, aes_by_visuals = checked_options(plot_burn_in, visuals, aes_by_visuals, ["line"])
+    titles = xr.Variable("model", list(panels(dt)))
+    tables = [burn_in_effect(each).to_xarray() for each in panels(dt).values()]
+    table = xr.concat(tables, titles, join="exact")
+    means = [each["burn_in"]["log_weight"].mean("chain") for each in panels(dt).values()]
+    by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
+    canvas = Canvas(
+        by_data_set.to_dataset(name="log_weight"),
+        plot_collection,
+        backend,
+        aes_by_visuals,
+        {"legend": False, **visuals},
+        pc_kwargs,
+        by="dataset",
+    )
+    place = np.log10(table["burn_in"] + 1)
+    middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)
+    band = along("kwarg", x=place, y_bottom=middle - reach, y_top=middle + reach)
+    canvas.draw("band", fill_between_y, _named(band), alpha=0.3)
+    canvas.draw("zero", hline, canvas.panel, color="gray", linestyle="C1")
+    lines = along("plot_axis", x=place, y=by_data_set)
+    canvas.draw("line", line_xy, _named(lines), width=0.8, alpha=0.8)
+    labels = [str(each) for each in table["burn_in"].values]
+    canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="burn-in S (log scale)")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="upper bound less its last value (nats)")
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"log_weight": array})

@@ -1,0 +1,146 @@
+"""Forward log weights on real and on simulated data, side by side at every T."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy, set_xticks
+
+from pymc_bdmc.estimators import shifted_runs
+from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, panels
+from pymc_bdmc.results.consistency import forward_ladder
+
+__all__ = ["plot_consistency"]
+
+WIDTH = 0.12
+"""Of a box, in decades of T."""
+
+
+def plot_consistency(
+    dt: xr.DataTree | Mapping[str, xr.DataTree],
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim"], Sequence[str]
+    ] = None,
+    visuals: Mapping[
+        Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim", "legend"],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Quartiles of forward log weights on real and on simulated data, against T.
+
+    Log weights are taken less the best estimate of their data set, that of its longest runs, so 0
+    is where runs would lie that leave nothing to be wished. Where boxes of one T lie alike the
+    sampler finds both data equally hard, and the bound on its divergence that simulated data give
+    tells of the real ones: Figs 1 and 5 of Grosse, Ancha and Roy (2016). `consistency` has the
+    numbers.
+
+    Parameters
+    ----------
+    dt : DataTree or dict of {str : DataTree}
+        Results of `sample_bdmc` with a ladder of ``temperatures``, or with one number of them; a
+        dict gives a panel for each. Simulated data sets are drawn together.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * box -> :func:`arviz_plots.visuals.line_xy`, quartiles, with lines to the extreme runs
+        * estimate -> :func:`arviz_plots.visuals.hline`, at 0
+        * title, xlabel, ylabel -> the labels
+        * xticks, ylim -> the numbers of temperatures, and the range of log weights: by default
+          that of the boxes
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If there are no finished runs on the real data, or none on simulated data.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(chains=4, temperatures=20, simulate="prior", random_seed=1,
+    ...                         cores=1, progressbar=False)
+    >>> pc = bdmc.plot_consistency(dt)
+    """
+    visuals, aes_by_visuals = checked_options(plot_consistency, visuals, aes_by_visuals, ["box"])
+    boxes = {title: _boxes(each) for title, each in panels(dt).items()}
+    pieces = xr.concat(list(boxes.values()), xr.Variable("model", list(boxes)), join="outer")
+    canvas = Canvas(
+        _named(pieces), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="data"
+    )
+    canvas.draw("estimate", hline, canvas.panel, color="gray", linestyle="C1")
+    canvas.draw("box", line_xy, _named(pieces))
+    canvas.draw("ylim", limit_y, _named(_shown_range(pieces)))
+    ticks = sorted({t for each in panels(dt).values() for t in forward_ladder(each)[0]})
+    places = {"values": np.log10(ticks).tolist(), "labels": [str(tick) for tick in ticks]}
+    canvas.draw("xticks", set_xticks, canvas.panel, **places)
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="log weight − best estimate (nats)")
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"log_weight": array})
+
+
+def _boxes(dt: xr.DataTree) -> xr.DataArray:
+    """Outlines of the boxes of all T as one line by data, with NaN where the pen is lifted."""
+    temperatures, sets, _ = forward_ladder(dt)
+    shifted = shifted_runs(sets).swapaxes(0, 1)  # by T
+    lines = []
+    for side, part in ((-1, np.s_[:1]), (1, np.s_[1:])):
+        pen = [
+            _box(np.log10(t) + 0.6 * side * WIDTH, runs[part])
+            for t, runs in zip(temperatures, shifted, strict=True)
+        ]
+        lines.append(np.concatenate(pen, axis=1))
+    return xr.DataArray(
+        np.stack(lines),
+        {"data": ["real", "simulated"], "plot_axis": ["x", "y"]},
+        ["data", "plot_axis", "place"],
+    ).assign_coords(place=np.arange(lines[0].shape[1]))
+
+
+def _box(middle: float, runs: np.ndarray) -> np.ndarray:
+    """Outline in x and y: a box at the quartiles, a bar at the median, lines to the ends."""
+    values = runs[np.isfinite(runs)]
+    if not values.size:
+        return np.full((2, 1), np.nan)
+    low, q25, median, q75, high = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
+    left, right, up = middle - WIDTH / 2, middle + WIDTH / 2, (np.nan, np.nan)
+    pen = [
+        (left, median), (right, median), (right, q75), (left, q75), (left, q25), (right, q25),
+        (right, median), up, (middle, q25), (middle, low), up, (middle, q75), (middle, high), up,
+    ]  # fmt: skip
+    return np.array(pen).T
+
+
+def _shown_range(pieces: xr.DataArray) -> xr.DataArray:
+    """Limits of the vertical axis: all of the boxes, lines to extreme runs as far as they fit."""
+    y = pieces.sel(plot_axis="y", drop=True)
+    corners = y.isel(place=np.arange(y.sizes["place"]) % 14 < 7)
+    others = [dim for dim in y.dims if dim != "model"]
+    low, high = corners.min(others), np.maximum(corners.max(others), 0)
+    margin = np.maximum(0.25 * (high - low), 0.01)
+    return along("limit", low=low - margin, high=high + margin)

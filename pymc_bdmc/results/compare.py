@@ -1,0 +1,248 @@
+"""Models, or samplers of one model, side by side."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import softmax
+
+from pymc_bdmc.results.certified import certified
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import check_annealed, directions
+from pymc_bdmc.results.summary import summary
+
+__all__ = ["check_comparable", "compare", "cost", "is_system"]
+
+CONFIDENCE = 0.95
+
+GAP = "simulated", "jeffreys bound"
+
+COLUMNS = [
+    "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "lower", "upper",
+    "valid", "jeffreys_bound", "jeffreys_error", "temperatures", "gradient_evaluations", "seconds",
+    "reason",
+]  # fmt: skip
+
+
+def compare(
+    results: Mapping[str, xr.DataTree], *, prior: Mapping[str, float] | None = None
+) -> pd.DataFrame:
+    """Which model the data favour, and which sampler comes nearest to its posterior.
+
+    Parameters
+    ----------
+    results : mapping of str to DataTree
+        Results of `sample_bdmc` on the same data, by name: of several models, or of one model by
+        several samplers or in several parametrisations. Or results of `lattice.anneal` and
+        `RBM.anneal` on one system.
+    prior : mapping of str to float, optional
+        Prior probabilities of the models, or numbers in proportion to them. Default: equal.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by name, the largest valid log ML first, then those that are not valid. In nats:
+
+        ``log_ml``, ``error``
+            By the method that `evidence` recommends, and one standard error.
+        ``log_bayes_factor``, ``bayes_factor_error``
+            Logarithm of the Bayes factor against the first row.
+        ``probability``
+            Of the model given the data, among those that have a valid log ML.
+        ``lower``, ``upper``
+            Interval of the log Bayes factor that holds with 95 % probability for any number of
+            runs. It takes certified bounds on both sides of both log ML, and on real data none is
+            certified from above; so only systems whose reverse chains start from exact samples
+            have it.
+        ``valid``, ``reason``
+            Whether the check of the method holds, and what it found. Where it does not, errors,
+            Bayes factor and probability are left out.
+        ``jeffreys_bound``, ``jeffreys_error``, ``temperatures``
+            The gap of the sandwich on simulated data, and T. The error is left out where the gap is
+            no bound; see `summary`.
+        ``gradient_evaluations``, ``seconds``
+            What the longest round took.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two results, if their data differ, or if ``prior`` does not give a
+        positive number for each.
+
+    Notes
+    -----
+    Observed variables are compared by their values, whatever they are called. Values in another
+    order, or transformed, are other data: the densities of log y and of y differ by a Jacobian.
+
+    Errors of two rows are taken to be independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import pymc_bdmc as bdmc
+    >>> observed, rng = xr.Dataset(dict(y=("place", np.arange(5.0)))), np.random.default_rng(0)
+    >>> results = {}
+    >>> for name, log_ml in [("wide", -10.0), ("narrow", -8.0)]:
+    ...     runs = dict(log_weight=("chain", rng.normal(log_ml, 0.2, 100)),
+    ...                 prior_draws=("chain", np.ones(100)))
+    ...     real = xr.Dataset(runs, coords=dict(beta=np.linspace(0, 1, 31)))
+    ...     results[name] = xr.DataTree.from_dict(dict(real=real, observed_data=observed))
+    >>> bdmc.compare(results)[["log_bayes_factor", "probability"]].round(1)
+            log_bayes_factor  probability
+    narrow               0.0          0.9
+    wide                -2.0          0.1
+    """
+    check_comparable(results)
+    odds = _prior_odds(prior, list(results))
+    table = pd.DataFrame.from_dict(
+        {name: _row(dt) for name, dt in results.items()}, orient="index", columns=COLUMNS
+    )
+    table = table.astype({name: float for name in COLUMNS[:-1]} | {"valid": bool})
+    table = table.sort_values(["valid", "log_ml"], ascending=False)
+    valid = table["valid"]
+    table.loc[~valid, "error"] = np.nan
+    if valid.any():
+        known, first = table.loc[valid], table.iloc[0]
+        table["log_bayes_factor"] = known["log_ml"] - first["log_ml"]
+        table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
+        table.loc[table.index[0], "bayes_factor_error"] = 0.0
+        table.loc[valid, "probability"] = softmax(known["log_ml"] + np.log(odds[known.index]))
+        table[["lower", "upper"]] = _certified_factors(results, known.index)
+    return table
+
+
+def cost(dt: xr.DataTree) -> pd.DataFrame:
+    """Gap and cost of every round: temperatures, jeffreys_bound, error, gradients and seconds."""
+    columns = ["temperatures", "jeffreys_bound", "error", "gradient_evaluations", "seconds"]
+    if "rounds" in dt.children:
+        return pd.DataFrame({name: dt["rounds"][name].values for name in columns})
+    bounds = summary(dt)
+    groups = [dt[name] for name in ("forward", "reverse", "real") if name in dt.children]
+    gap = bounds.loc[GAP] if GAP in bounds.index else {"value": np.nan, "error": np.nan}
+    gradients = sum(group.attrs.get("gradient_evaluations", np.nan) for group in groups)
+    found = {
+        "temperatures": dt[directions(dt)[0]].sizes["beta"] - 1,
+        "jeffreys_bound": gap["value"],
+        "error": gap["error"],
+        "gradient_evaluations": gradients,
+        "seconds": dt.attrs.get("sampling_time", np.nan),
+    }
+    return pd.DataFrame([found], columns=columns)
+
+
+def _row(dt: xr.DataTree) -> dict:
+    """What one result says, but for what depends on the others."""
+    row = {
+        **cost(dt).iloc[-1].drop(["jeffreys_bound", "error"]),
+        "valid": False,
+        "reason": "no runs on the real data",
+    }
+    bounds = summary(dt)
+    if GAP in bounds.index:
+        gap = bounds.loc[GAP]
+        row["jeffreys_bound"] = gap["value"]
+        row["jeffreys_error"] = gap["error"] if gap["valid"] else np.nan
+    table = evidence(dt)
+    data = "simulated" if is_system(dt) else "real"
+    if data not in table.index:
+        return row
+    methods = table.loc[data].loc[0]
+    best = methods[methods["recommended"]]
+    found = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
+    row |= {"log_ml": found["value"], "error": found["error"], "valid": bool(found["valid"])}
+    return row | {"reason": f"{found.name}: {found['reason']}"}
+
+
+def is_system(dt: xr.DataTree) -> bool:
+    """Whether it is a system without data, of which the log ML itself is sandwiched."""
+    return "observed_data" not in dt.children and "system" in dt.attrs
+
+
+def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
+    """Refuse what is no mapping of results, and results of different data: says how they differ."""
+    # A DataTree is a mapping too, of its groups.
+    if isinstance(results, xr.DataTree) or not isinstance(results, Mapping) or len(results) < 2:
+        raise ValueError(
+            "results: a mapping of names to two or more results is needed, such as "
+            '{"centred": dt, "non-centred": other_dt}.'
+        )
+    for dt in results.values():
+        check_annealed(dt, "compare")
+    first, *others = results
+    expected = _observed(first, results[first])
+    for name in others:
+        found = _observed(name, results[name])
+        if not _are_equal(expected, found):
+            raise ValueError(
+                f"{name}: its data are not those of {first}, so their evidences cannot be "
+                f"compared. {first} has {_told(expected)}; {name} has {_told(found)}. Values, and "
+                "their order, must be the same."
+            )
+
+
+def _observed(name: str, dt: xr.DataTree) -> dict[str, np.ndarray]:
+    """Observed values by variable; of a system without data, what it is."""
+    if is_system(dt):
+        return {"system": np.array(dt.attrs["system"])}
+    if "observed_data" not in dt.children:
+        raise ValueError(
+            f"{name}: it has no group 'observed_data', which says what it is the evidence of; was "
+            "the result cut, or saved in parts?"
+        )
+    observed = dt["observed_data"].dataset
+    return {str(name): observed[name].values for name in observed.data_vars}
+
+
+def _are_equal(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
+    """Whether the arrays can be paired, whatever their names."""
+    left = list(b.values())
+    for array in a.values():
+        place = next((i for i, each in enumerate(left) if _is_equal(array, each)), None)
+        if place is None:
+            return False
+        del left[place]
+    return not left
+
+
+def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    numbers = a.dtype.kind in "fiub" and b.dtype.kind in "fiub"
+    return np.array_equal(a, b, equal_nan=numbers)
+
+
+def _told(data: Mapping[str, np.ndarray]) -> str:
+    """Names, shapes and first values."""
+    told = []
+    for name, values in data.items():
+        first = ", ".join(map(str, values.ravel()[:3]))
+        told.append(f"{name} {values.shape or ''}: {first}{' …' if values.size > 3 else ''}")
+    return "; ".join(told)
+
+
+def _prior_odds(prior: Mapping[str, float] | None, names: list[str]) -> pd.Series:
+    if prior is None:
+        return pd.Series(1.0, index=names)
+    if not isinstance(prior, Mapping) or set(prior) != set(names):
+        raise ValueError(f"prior: a mapping that gives each of {names} a probability is needed.")
+    for name, value in prior.items():
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"prior: {name} must have a positive probability, got {value!r}.")
+    return pd.Series(prior, dtype=float)
+
+
+def _certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> pd.DataFrame:
+    """Intervals of the log Bayes factors against the first name, where all four ends are there."""
+    each = (1 + CONFIDENCE) / 2  # one of the two log ML may fail
+    bounds = {}
+    for name in names:
+        dt = results[name]
+        data = "simulated" if is_system(dt) else "real"
+        bounds[name] = certified(dt, each).loc[(data, 0), ["lower", "upper"]]
+    first = bounds[names[0]]
+    rows = {
+        name: (own["lower"] - first["upper"], own["upper"] - first["lower"])
+        for name, own in bounds.items()
+        if name != names[0] and np.isfinite([*own, *first]).all()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["lower", "upper"])

@@ -1,0 +1,128 @@
+"""Models and samplers side by side: the right numbers in the right order, of the same data only."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.results.compare import cost
+from tests.results.test_summary import tree
+
+Y = np.arange(6.0)
+
+
+def result(log_ml=0.0, n=200, sd=0.2, seed=0, **observed):
+    """Runs on real data, and a sandwich on simulated ones of another log ML."""
+    rng = np.random.default_rng([seed, int(10 * abs(log_ml))])
+    forward, reverse = (
+        rng.normal(-7 - sd**2 / 2, sd, (1, n)),
+        rng.normal(-7 + sd**2 / 2, sd, (1, n)),
+    )
+    dt = tree(forward, reverse, rng.normal(log_ml - sd**2 / 2, sd, n))
+    for group in ("forward", "reverse", "real"):
+        dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 31))
+    data = {name: (f"{name}_place", value) for name, value in (observed or {"y": Y}).items()}
+    dt["observed_data"] = xr.DataTree(xr.Dataset(data))
+    return dt
+
+
+def test_the_best_comes_first_and_bayes_factors_are_against_it():
+    table = bdmc.compare({"bad": result(-9.0), "good": result(-3.0), "fair": result(-5.0)})
+    assert list(table.index) == ["good", "fair", "bad"]
+    assert table["valid"].all()
+    true = np.array([0.0, -2.0, -6.0])
+    z = (table["log_bayes_factor"] - true)[1:] / table["bayes_factor_error"][1:]
+    assert (abs(z) < 4).all()
+    assert table.loc["good", ["log_bayes_factor", "bayes_factor_error"]].tolist() == [0, 0]
+    expected = np.hypot(table.loc["fair", "error"], table.loc["good", "error"])
+    assert table.loc["fair", "bayes_factor_error"] == pytest.approx(expected)
+    odds = np.exp(table["log_bayes_factor"])
+    np.testing.assert_allclose(table["probability"], odds / odds.sum())
+    assert table[["lower", "upper"]].isna().all(axis=None)  # on real data no upper bound is certain
+
+
+def test_prior_probabilities_enter():
+    results = {"a": result(-3.0), "b": result(-5.0)}
+    table = bdmc.compare(results, prior={"a": 1, "b": 9})
+    log_odds = np.log(table.loc["b", "probability"] / table.loc["a", "probability"])
+    assert log_odds == pytest.approx(table.loc["b", "log_bayes_factor"] + np.log(9))
+    assert list(table.index) == ["a", "b"]  # by log ML, whatever the prior
+    for prior, message in [({"a": 1}, "each of"), ({"a": 1, "b": 0}, "b must have a positive")]:
+        with pytest.raises(ValueError, match=message):
+            bdmc.compare(results, prior=prior)
+
+
+def test_what_is_not_valid_has_no_probability_and_comes_last():
+    table = bdmc.compare({"wild": result(-3.0, n=8, sd=6.0), "good": result(-9.0)})
+    assert list(table.index) == ["good", "wild"]
+    left_out = ["error", "log_bayes_factor", "bayes_factor_error", "probability"]
+    assert table.loc["wild", left_out].isna().all()
+    assert "effective sample size" in table.loc["wild", "reason"]
+    assert np.isfinite(table.loc["wild", "log_ml"])
+    assert table.loc["good", "probability"] == 1
+
+
+def test_names_of_variables_do_not_matter_but_values_and_order_do():
+    pair = {"y": Y, "z": Y + 10}
+    swapped = {"obs": Y + 10, "other": Y}
+    bdmc.compare({"a": result(**pair), "b": result(**swapped)})
+    for other in ({"y": Y[::-1]}, {"y": np.log1p(Y)}, {"y": Y[:5]}, {"y": Y, "z": Y}):
+        with pytest.raises(ValueError, match=r"b: its data are not those of a.*a has y \(6,\)"):
+            bdmc.compare({"a": result(), "b": result(**other)})
+
+
+def test_what_cannot_be_compared_is_refused():
+    one = result()
+    for wrong in ({"a": one}, [one, one], one):
+        with pytest.raises(ValueError, match="two or more results"):
+            bdmc.compare(wrong)
+    tempered = xr.DataTree.from_dict({"tempering": xr.Dataset()})
+    with pytest.raises(ValueError, match="a result of temper has none"):
+        bdmc.compare({"a": one, "b": tempered})
+    cut = one.copy()
+    del cut["observed_data"]
+    with pytest.raises(ValueError, match="b: it has no group 'observed_data'"):
+        bdmc.compare({"a": one, "b": cut})
+
+
+def test_samplers_of_one_system_have_certified_intervals():
+    system = bdmc.lattice.Ising(4)
+    options = {"temperatures": 60, "chains": 256, "random_seed": 1, "progressbar": False}
+    results = {
+        kernel: bdmc.lattice.anneal(system, kernel=kernel, **options)
+        for kernel in ("metropolis", "heat bath")
+    }
+    table = bdmc.compare(results)
+    other = table.iloc[1]
+    assert other["lower"] < 0 < other["upper"]  # it is one log Z
+    ends = [bdmc.certified(results[n], 0.975).loc[("simulated", 0)] for n in table.index]
+    assert other["lower"] == pytest.approx(ends[1]["lower"] - ends[0]["upper"])
+    assert other["upper"] == pytest.approx(ends[1]["upper"] - ends[0]["lower"])
+    assert table["jeffreys_bound"].gt(0).all()
+    assert table["temperatures"].tolist() == [60, 60]
+    with pytest.raises(ValueError, match=r"Ising\(L=8"):
+        bdmc.compare({"a": results["metropolis"], "b": bdmc.lattice.anneal(
+            bdmc.lattice.Ising(8), **options
+        )})  # fmt: skip
+
+
+def test_cost_is_that_of_every_round():
+    dt = result()
+    assert len(cost(dt)) == 1
+    columns = {
+        "temperatures": [30, 60], "jeffreys_bound": [0.2, 0.1], "error": [0.02, 0.01],
+        "gradient_evaluations": [100, 200], "seconds": [1.0, 2.0],
+    }  # fmt: skip
+    dt["rounds"] = xr.DataTree(xr.Dataset({k: ("round", np.array(v)) for k, v in columns.items()}))
+    assert cost(dt).to_dict("list") == columns
+    row = bdmc.compare({"a": dt, "b": result(-3.0)}).loc["a"]
+    assert row[["temperatures", "gradient_evaluations", "seconds"]].tolist() == [60, 200, 2.0]
+
+
+def test_real_data_may_be_missing(schools_result):
+    dt = schools_result.copy()
+    del dt["real"]
+    table = bdmc.compare({"with": schools_result, "without": dt})
+    assert table.loc["without", "reason"] == "no runs on the real data"
+    assert np.isnan(table.loc["without", "log_ml"])
+    assert np.isfinite(table.loc["without", "jeffreys_bound"])

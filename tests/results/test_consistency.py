@@ -1,0 +1,176 @@
+"""Runs on real data are told from runs on simulated data where they differ, and only there."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.estimators import (
+    quantile_distance,
+    rank_among,
+    run_distance,
+    shifted_runs,
+    shortfall_difference,
+    spread_and_tails,
+)
+from tests.results.test_summary import tree
+
+BETAS = np.linspace(0, 1, 31)
+
+
+def runs(sd=0.3, real_sd=0.3, datasets=1, n=40, seed=0, y=None):
+    """Log weights whose spread may differ between real and simulated data, and so may log ML."""
+    rng = np.random.default_rng(seed)
+    levels = rng.normal(-20, 2, (datasets, 1))
+    forward = rng.normal(levels - sd**2 / 2, sd, (datasets, n))
+    dt = tree(forward, forward + sd**2, rng.normal(-20 - real_sd**2 / 2, real_sd, n))
+    for group in ("forward", "reverse", "real"):
+        dt[group] = dt[group].dataset.assign_coords(beta=BETAS)
+    if y is not None:
+        dt["observed_data"] = xr.DataTree(xr.Dataset({"y": ("place", y)}))
+        simulated = rng.normal(size=(datasets, len(y)))
+        dt["simulated"] = xr.DataTree(xr.Dataset({"y": (("dataset", "place"), simulated)}))
+    return dt
+
+
+def test_shifts_are_by_the_estimate_of_the_longest_runs():
+    log_weights = np.array([[[0.0, 2.0, np.nan], [np.log(2), np.log(4), np.nan]]])
+    np.testing.assert_allclose(shifted_runs(log_weights), log_weights - np.log(3))
+    assert np.isnan(shifted_runs([[-np.inf, -np.inf]])).all()  # there is nothing to shift by
+
+
+def test_quantile_distance_is_that_of_scipy():
+    from scipy.stats import wasserstein_distance
+
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=17), rng.normal(1, 2, size=30)
+    assert quantile_distance(a, b) == pytest.approx(wasserstein_distance(a, b))
+    assert quantile_distance([1.0, np.nan], [1.0]) == 0
+    assert quantile_distance([-np.inf], [1.0]) == np.inf
+    assert np.isnan(quantile_distance([np.nan], [1.0]))
+
+
+def test_permuted_runs_have_uniform_p_values_where_nothing_differs():
+    """α = 1e-3: of 40 p-values 14 or more are at most 0.15 by chance."""
+    rng = np.random.default_rng(2)
+
+    def p_values(sd):
+        pairs = [(rng.normal(3, sd, (1, 12)), rng.normal(0, 1, (1, 1, 12))) for _ in range(40)]
+        return np.array([run_distance(*pair, rng).p_value for pair in pairs])
+
+    assert np.sum(p_values(1.0) <= 0.15) < 14
+    assert np.sum(p_values(2.0) <= 0.15) >= 14  # the broken twin
+
+
+def test_ranks_are_uniform_where_data_sets_are_exchangeable():
+    """α = 1e-3: 400 p-values, of which 36 or more are at most 0.05 by chance."""
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(400, 20, 3)) * [1, 5, 0.1] + [0, 3, 9]
+    features[:, :, 1] = np.exp(features[:, :, 1])  # whatever their law
+    flags = [rank_among(each).p_value <= 0.05 for each in features]
+    assert sum(flags) < 36
+    features[:, 0, 2] += 1  # ten standard deviations
+    assert np.mean([rank_among(each).p_values[2] <= 0.05 for each in features]) > 0.99
+
+
+def test_features_that_do_not_vary_say_nothing():
+    found = rank_among(np.ones((20, 1)))
+    assert found.p_value == 1
+    assert found.deviations == [0]
+    odd = np.zeros((20, 1))
+    odd[0] = 1
+    assert rank_among(odd).p_value == pytest.approx(0.05)
+    assert (spread_and_tails(np.ones((4, 3))) == 0).all()
+
+
+def test_shortfall_is_that_of_the_mean_log_weight():
+    rng = np.random.default_rng(4)
+    real, simulated = rng.normal(0, 1, (1, 4000)), rng.normal(5, 0.5, (1, 1, 4000))
+    found = shortfall_difference(real, simulated, rng)
+    # Normal log weights of variance σ² have a mean σ²/2 below log Z.
+    assert abs(found.value - (0.5 - 0.125)) < 4 * found.error
+    assert 0.01 < found.error < 0.1
+    assert found.real - found.simulated == pytest.approx(found.value)
+
+
+def test_one_simulated_data_set_compares_runs_but_flags_no_model():
+    table = bdmc.consistency(runs(real_sd=3.0))
+    assert list(table.index) == [("log weights", 30), ("shortfall", 30)]
+    distance = table.loc[("log weights", 30)]
+    assert distance["p_value"] <= 0.01
+    assert distance["value"] > distance["reference"] + 2 * distance["error"]
+    assert not distance["flagged"]
+    assert table.loc[("shortfall", 30), "flagged"]
+    alike = bdmc.consistency(runs())
+    assert alike.loc[("shortfall", 30), ["valid", "flagged"]].tolist() == [True, False]
+
+
+def test_too_few_runs_cannot_pass():
+    for few in (runs(sd=1.0, real_sd=1.0, n=10), runs(n=5)):
+        row = bdmc.consistency(few).loc[("shortfall", 30)]
+        assert not row["valid"]
+        assert "chains or more" in row["kind"]
+
+
+@pytest.mark.parametrize(("datasets", "valid"), [(18, False), (19, True)])
+def test_the_rank_test_says_if_it_could_have_failed(datasets, valid):
+    rng = np.random.default_rng(5)
+    y = rng.standard_t(1.5, size=200)
+    row = bdmc.consistency(runs(datasets=datasets, y=y)).loc[("model", 30)]
+    assert row["valid"] == valid
+    assert row["flagged"] == valid
+    assert row["p_value"] == pytest.approx(1 / (datasets + 1))
+    assert "y" in row["kind"]
+    right = bdmc.consistency(runs(datasets=datasets, y=rng.normal(size=200))).loc[("model", 30)]
+    assert not right["flagged"]
+    assert ("datasets=19" in right["kind"]) != valid
+
+
+def test_every_round_of_a_ladder_has_its_row():
+    dt, rng = runs(), np.random.default_rng(6)
+    sds = np.array([2.0, 1.0, 0.3])[:, None]
+    forward, real = (rng.normal(level - sds**2 / 2, sds, (3, 40)) for level in (-7, -20))
+    dt["rounds"] = xr.DataTree(xr.Dataset({
+        "temperatures": ("round", [10, 20, 30]),
+        "forward_log_weight": (("round", "dataset", "chain"), forward[:, None]),
+        "real_log_weight": (("round", "chain"), real),
+    }))  # fmt: skip
+    table = bdmc.consistency(dt)
+    shortfalls = table.loc["shortfall"]
+    assert shortfalls.index.tolist() == [10, 20, 30]
+    best = np.log(np.mean(np.exp(real[-1])))
+    assert table.loc["shortfall", "reference"].is_monotonic_decreasing
+    expected = best - real[0].mean() - shortfalls.loc[10, "reference"]
+    assert shortfalls.loc[10, "value"] == pytest.approx(expected)
+    assert table.loc["log weights", "p_value"].gt(0.01).all()
+
+
+def test_unfinished_runs_and_data_sets_are_left_out():
+    dt = runs(datasets=3, y=np.zeros(5))
+    holed = dt["forward"]["log_weight"].values.copy()
+    holed[1] = np.nan
+    holed[0, :7] = np.nan
+    dt["forward"] = dt["forward"].dataset.assign(log_weight=(("dataset", "chain"), holed))
+    table = bdmc.consistency(dt)
+    assert "among 3 data sets" in table.loc[("log weights", 30), "kind"]
+    assert np.isfinite(table.loc[("shortfall", 30), "value"])
+    nothing = dt.map_over_datasets(lambda each: each * np.nan)
+    with pytest.raises(ValueError, match="no run was finished"):
+        bdmc.consistency(nothing)
+
+
+def test_a_mean_that_does_not_exist_is_no_shortfall(schools_result):
+    row = bdmc.consistency(schools_result).loc["shortfall"].iloc[-1]
+    assert not row["valid"]
+    assert not row["flagged"]
+    assert "the mean log weight is" in row["kind"]
+
+
+@pytest.mark.parametrize("group", ["real", "forward"])
+def test_both_sides_are_needed(group):
+    dt = runs()
+    del dt[group]
+    with pytest.raises(ValueError, match=f"no group '{group}'"):
+        bdmc.consistency(dt)
+    with pytest.raises(ValueError, match="consistency reads annealed runs"):
+        bdmc.consistency(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
