@@ -89,15 +89,19 @@ def varying_slopes() -> pm.Model:
     return model
 
 
-def stochastic_volatility() -> pm.Model:
+def stochastic_volatility(centred: bool = True) -> pm.Model:
     """300 daily returns, heavy-tailed, whose log volatility is a random walk."""
     rng = np.random.default_rng(5)
     log_volatility = -4.5 + np.cumsum(rng.normal(0, 0.1, 300))
     y = np.exp(log_volatility) * rng.standard_t(8, 300)
     with pm.Model() as model:
         step = pm.Exponential("step", 10)
-        start = pm.Normal.dist(-4, 1)
-        walk = pm.GaussianRandomWalk("walk", sigma=step, init_dist=start, shape=300)
+        if centred:
+            start = pm.Normal.dist(-4, 1)
+            walk = pm.GaussianRandomWalk("walk", sigma=step, init_dist=start, shape=300)
+        else:
+            start = pm.Normal("start", -4, 1)
+            walk = start + step * pm.math.cumsum(pm.Normal("z", shape=300))
         freedom = pm.Exponential("freedom", 0.1)
         pm.StudentT("y", freedom, sigma=pm.math.exp(walk), observed=y)
     return model
@@ -110,7 +114,8 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "horseshoe, non-centred": lambda: horseshoe(centred=False),
     "item response": item_response,
     "varying slopes": varying_slopes,
-    "stochastic volatility": stochastic_volatility,
+    "stochastic volatility, centred": stochastic_volatility,
+    "stochastic volatility, non-centred": lambda: stochastic_volatility(centred=False),
 }
 
 

@@ -30,7 +30,8 @@ import shapes
 from common import publish, shown, table
 from evidence_methods import COMPILING, METHODS
 
-OURS = "bdmc, real data"
+OURS, SIMULATING = list(METHODS)[:2]
+SEEDS = 6
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "peers.md"
 ONE_THREAD = {
@@ -92,70 +93,68 @@ class Score:
         self.reasons = [row["reason"] for row in rows if "reason" in row]
         runs = [row for row in rows if "seed" in row]
         self.n = len(runs)
-        misses = np.array([row["value"] for row in runs]) - CASES[name][1]()
-        stated = np.array([row["error"] or np.nan for row in runs], float)
-        self.known = self.n > 0
-        if self.known:
+        if self.n:
+            misses = np.array([row["value"] for row in runs]) - CASES[name][1]()
+            stated = np.array([row["error"] for row in runs], float)  # None is NaN
             self.seconds = np.mean([row["seconds"] for row in runs])
             self.rmse = np.sqrt(np.mean(misses**2))
             self.cost = self.rmse**2 * self.seconds
-            self.stated, self.z2 = np.median(stated), np.mean((misses / stated) ** 2)
+            with np.errstate(divide="ignore"):
+                self.stated, self.z2 = np.median(stated), np.mean((misses / stated) ** 2)
 
 
 def matrix(scores: dict, names: list[str], cell: Callable[[Score], str]) -> str:
     """A row a model, a column a method."""
-    rows = []
-    for name in names:
-        of = [scores.get((name, method)) for method in METHODS]
-        rows.append([name, *(cell(each) if each and each.known else "—" for each in of)])
+    of = [[scores.get((name, method)) for method in METHODS] for name in names]
+    cells = [["—" if each is None or not each.n else cell(each) for each in row] for row in of]
+    rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
     return table(["model", *METHODS], rows)
 
 
-def standing(scores: dict, names: list[str]) -> tuple[str, list[str]]:
-    """Our cost against that of the best peer, a row a model, and the models where it is larger."""
-    rows, behind = [], []
+def standing(scores: dict, names: list[str]) -> str:
+    """Our cost over that of the best peer, a row a model."""
+    rows, ratios = [], []
     for name in names:
-        own = scores.get((name, OURS))
-        peers = {
-            method: scores[name, method].cost
-            for method in METHODS
-            if method not in (OURS, "bdmc, simulating") and (name, method) in scores
-            and scores[name, method].known
-        }  # fmt: skip
-        if own and own.known and peers:
-            best = min(peers, key=peers.get)
-            ratio = own.cost / peers[best]
-            rows.append([name, best, f"{ratio:.2g}"])
-            if ratio > 1:
-                behind.append(name)
-    return table(["model", "best peer", "our cost / its cost"], rows), behind
+        costs = {
+            method: score.cost for (of, method), score in scores.items() if of == name and score.n
+        }
+        own = costs.pop(OURS, None)
+        costs.pop(SIMULATING, None)
+        if own is not None and costs:
+            best = min(costs, key=costs.get)
+            ratios.append(own / costs[best])
+            rows.append([name, best, f"{ratios[-1]:.2g}"])
+    ahead, behind = (sum(each < 1 / 4 for each in ratios), sum(each > 4 for each in ratios))
+    return (
+        f"Of {len(ratios)} models: ahead of every peer measured by more than 4 times on {ahead},\n"
+        f"behind the best by more than 4 times on {behind}, within 4 times of it on the rest.\n\n"
+        + table(["model", "best peer", "our cost / its cost"], rows)
+    )
 
 
-def report(scores: dict, names: list[str]) -> None:
-    stands, behind = standing(scores, names)
+def report(scores: dict) -> None:
+    """Print the tables, or put them on the page."""
+    names = [name for name in CASES if any(of == name for of, _ in scores)]
     reasons = [
         f"- {name}, {method}: {score.n or 'no'} seeds; {reason}"
-        for (name, method), score in scores.items() if name in names for reason in score.reasons
-    ]  # fmt: skip
-    counts = sorted({score.n for score in scores.values() if score.known})
+        for (name, method), score in scores.items()
+        for reason in score.reasons
+    ]
     publish(
         "What was measured",
-        f"Made by `python benchmarks/peers.py --docs`. Seeds a cell: {', '.join(map(str, counts))}.\n"
-        "CPU seconds of the whole process, one thread, without compilation. RMSE² has a spread of\n"
-        "its own: of two equal methods with six seeds each, the ratio of their RMSE² is beyond 4\n"
-        "or below 1/4 in one case of nine.",
+        "Made by `python benchmarks/peers.py --docs`. CPU seconds of the whole process, on one\n"
+        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets.",
         "RMSE² × CPU seconds, in nats² s: what an error of 1 nat would cost.",
-        matrix(scores, names, lambda s: f"{s.cost:.2g}"),
-        f"Behind the best peer on {len(behind)} of {len(names)} models.",
-        stands,
-        "Root mean square error, and the median of the stated errors, in nats.",
+        matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n < SEEDS)),
+        "Of two equal methods with six seeds each, one seems better by more than 4 times in one\n"
+        "case of nine. " + standing(scores, names),
+        "Root mean square error and, after the comma, the median of the stated errors, in nats.",
         matrix(scores, names, lambda s: f"{s.rmse:.2g}, {s.stated:.2g}"),
         "Mean of z², the squared error in stated errors: 1 if they are right.",
         matrix(scores, names, lambda s: f"{s.z2:.2g}"),
         "CPU seconds a run.",
         matrix(scores, names, lambda s: f"{s.seconds:.2g}"),
-        "Not, or not fully, measured:" if reasons else "",
-        "\n".join(reasons),
+        *(["Not, or not fully, measured:", "\n".join(reasons)] if reasons else []),
         page=PAGE,
     )
 
@@ -164,7 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", help="those whose names contain one of these")
     parser.add_argument("--methods", nargs="*", help="likewise")
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--limit", type=float, default=120.0, help="CPU seconds, model and method")
     parser.add_argument("--results", type=Path, default=ROOT / "output" / "peers.jsonl")
     parser.add_argument("--docs", action="store_true", help="put the tables on the page")
@@ -177,19 +176,18 @@ def main() -> None:
     arguments.results.parent.mkdir(exist_ok=True)
     names = chosen(CASES, arguments.models)
     if not anchors.available():
-        print("Without the environment variable BDMC_DATA:", *(set(names) & set(anchors.ANCHORS)))
-        names = [name for name in names if name not in anchors.ANCHORS]
+        skipped = [name for name in names if name in anchors.ANCHORS]
+        print("Skipped, since BDMC_DATA is not set:", "; ".join(skipped))
+        names = [name for name in names if name not in skipped]
     for name, method in product(names, chosen(METHODS, arguments.methods)):
         rows = read(arguments.results)[name, method]
         done = {row["seed"] for row in rows if "seed" in row}
         seeds = [seed for seed in range(1, arguments.seeds + 1) if seed not in done]
         if any("reason" in row for row in rows) or not seeds:
             continue
-
         measure(name, method, seeds, arguments.limit, partial(keep, arguments.results))
     found = read(arguments.results)
-    scores = {key: Score(key[0], rows) for key, rows in found.items() if key[0] in names}
-    report(scores, names)
+    report({key: Score(key[0], rows) for key, rows in found.items() if key[0] in names})
 
 
 def chosen(names, parts: list[str] | None) -> list[str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
+import xarray as xr
 from common import publish, shown, table
 from models import SD_SCHOOLS
 
@@ -107,10 +108,10 @@ PAIRS = {
     "factorisation 50×25×5": Pair(
         factorisation,
         {
-            "uncollapsed": (uncollapsed, [30, 100, 300, 1000, 3000]),
+            "uncollapsed": (uncollapsed, [30, 100, 300, 1000]),
             "collapsed": (collapsed, [30, 100, 300]),
         },
-        at=300, chains=4, datasets=4,
+        at=100, chains=4, datasets=3,
     ),
     "eight schools": Pair(
         schools,
@@ -118,7 +119,7 @@ PAIRS = {
             "centred": (centred_schools, [10, 30, 100, 300]),
             "non-centred": (non_centred_schools, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=12,
+        at=30, chains=32, datasets=6,
     ),
     "funnel": Pair(
         funnel,
@@ -126,14 +127,25 @@ PAIRS = {
             "centred": (centred_funnel, [10, 30, 100, 300]),
             "non-centred": (non_centred_funnel, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=12,
+        at=30, chains=32, datasets=6,
     ),
 }  # fmt: skip
 
 
-def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> np.ndarray:
-    """Gap in nats and CPU seconds a chain, by data set, of shape (datasets, 2, rungs)."""
-    rng, found = np.random.default_rng(1), []
+class Measured(NamedTuple):
+    """What one kernel makes of one representation."""
+
+    ladder: list[int]
+    gaps: np.ndarray
+    """Nats, of shape (datasets, rungs)."""
+    speed: float
+    """CPU milliseconds a step of one chain."""
+    first: xr.DataTree | None
+    """The result for the first data set."""
+
+
+def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> Measured:
+    rng, gaps, speeds, results = np.random.default_rng(1), [], [], []
     for seed in range(pair.datasets):
         values = pair.draw(rng)
         point = {rv.name: values[rv.name] for rv in model.free_RVs}
@@ -145,10 +157,11 @@ def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> np.nda
         )  # fmt: skip
         # On a busy machine the clock runs on while others have the CPU.
         busy = (time.process_time() - started[0]) / (time.perf_counter() - started[1])
-        rounds = dt["rounds"]
-        seconds = rounds["seconds"].values * busy / (2 * pair.chains)
-        found.append([rounds["jeffreys_bound"].values, seconds])
-    return np.array(found)
+        seconds = dt["rounds"]["seconds"].sum().item() * busy
+        gaps.append(dt["rounds"]["jeffreys_bound"].values)
+        speeds.append(1000 * seconds / (2 * pair.chains * sum(ladder)))
+        results.append(dt)
+    return Measured(ladder, np.array(gaps), float(np.mean(speeds)), results[0])
 
 
 def mean(values: np.ndarray) -> str:
@@ -156,77 +169,63 @@ def mean(values: np.ndarray) -> str:
     return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2f}"
 
 
-def difference(pair: Pair, found: list[np.ndarray]) -> list[str]:
+def difference(at: int, found: list[Measured]) -> list[str]:
     """Gap of the second representation less that of the first, after as many steps and seconds."""
-    places = [ladder.index(pair.at) for _, ladder in pair.models.values()]
-    gaps = [each[:, 0, place] for each, place in zip(found, places, strict=True)]
-    curves = [(np.log(each[:, 1].mean(axis=0)), each[:, 0]) for each in found]
-    moment = max(times[place] for (times, _), place in zip(curves, places, strict=True))
-    then = [np.array([np.interp(moment, times, gap) for gap in gaps]) for times, gaps in curves]
-    return [mean(gaps[1] - gaps[0]), mean(then[1] - then[0])]
 
-
-def draw(name: str, found: dict[tuple[str, str], np.ndarray]) -> None:
-    """Gap against steps and against time, a colour each kernel, a line each representation."""
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
-    pair = PAIRS[name]
-    for (step, label), each in found.items():
-        style = dict(
-            color=f"C{STEPS.index(step)}",
-            linestyle=["-", "--"][list(pair.models).index(label)],
-            marker="o",
-            label=f"{step}, {label}",
+    def less(steps: list[float]) -> str:
+        first, second = (
+            np.array([np.interp(np.log(n), np.log(each.ladder), gap) for gap in each.gaps])
+            for n, each in zip(steps, found, strict=True)
         )
-        gap, seconds = each.mean(axis=0)
-        axes[0].plot(pair.models[label][1], gap, **style)
-        axes[1].plot(seconds, gap, **style)
-    for axis, label in zip(axes, ("temperatures", "CPU seconds a chain"), strict=True):
-        axis.set(xscale="log", xlabel=label)
-        axis.set_yscale("symlog", linthresh=0.1)
-    axes[0].set(ylabel="gap, nats", title=name)
-    axes[1].legend(fontsize="small")
-    figure.savefig(PAGE.parent / "images" / picture(name))
+        return mean(second - first)
+
+    moment = max(at * each.speed for each in found)
+    return [less([at, at]), less([moment / each.speed for each in found])]
 
 
 def picture(name: str) -> str:
     return f"representations_{name.split()[0]}.png"
 
 
+def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
+    """The section of the page on one pair; by kernel and representation."""
+    pair = PAIRS[name]
+    ladder = sorted({t for each in found.values() for t in each.ladder})
+    rows = []
+    for (step, label), each in found.items():
+        gaps = dict(zip(each.ladder, map(mean, each.gaps.T), strict=True))
+        rows.append([step, label, *(gaps.get(t, "") for t in ladder), f"{each.speed:.3f}"])
+    first, second = pair.models
+    differences = [
+        [step, *difference(pair.at, [found[step, first], found[step, second]])] for step in STEPS
+    ]
+    publish(
+        name[0].upper() + name[1:],
+        f"{pair.chains} chains a direction on each of {pair.datasets} data sets.",
+        f"![Gaps of both representations](images/{picture(name)})",
+        "*`bdmc.plot_compare` on the first data set.*",
+        table(["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows),
+        f"Gap of the {second} representation less that of the {first} one, after {pair.at} steps,\n"
+        "and when the slower one has done as many:",
+        table(["kernel", "at equal steps", "at equal time"], differences),
+        page=PAGE,
+    )
+
+
 def main() -> None:
     for name in [each for each in sys.argv[1:] if each in PAIRS] or PAIRS:
-        pair = PAIRS[name]
+        pair, found = PAIRS[name], {}
         models = {label: (make(), ladder) for label, (make, ladder) in pair.models.items()}
-        ladder = sorted({t for _, rungs in models.values() for t in rungs})
-        found, rows, differences = {}, [], []
         for step in STEPS:
-            for label, (model, rungs) in models.items():
-                each = found[step, label] = measure(model, rungs, step, pair)
-                gaps = [mean(each[:, 0, rungs.index(t)]) if t in rungs else "" for t in ladder]
-                speed = 1000 * each[:, 1, -1].mean() / rungs[-1]
-                rows.append(shown([step, label, *gaps, f"{speed:.3f}"]))
-            both = [found[step, label] for label in models]
-            differences.append(shown([step, *difference(pair, both)]))
+            for label, (model, ladder) in models.items():
+                each = found[step, label] = measure(model, ladder, step, pair)
+                shown([name, step, label, *map(mean, each.gaps.T), f"{each.speed:.3f}"])
         if "--docs" in sys.argv:
-            draw(name, found)
-        first, second = models
-        publish(
-            name[0].upper() + name[1:],
-            f"{pair.chains} chains a direction on each of {pair.datasets} data sets.",
-            f"![Gaps of both representations](images/{picture(name)})",
-            table(
-                ["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows
-            ),
-            f"Gap of the {second} representation less that of the {first} one:",
-            table(
-                [
-                    "kernel",
-                    f"after {pair.at} steps",
-                    "after the slower one's time for them",
-                ],
-                differences,
-            ),
-            page=PAGE,
-        )
+            drawn = {f"{step}, {label}": each.first for (step, label), each in found.items()}
+            bdmc.plot_compare(drawn, backend="matplotlib")
+            plt.savefig(PAGE.parent / "images" / picture(name))
+            plt.close()
+        report(name, found)
 
 
 if __name__ == "__main__":

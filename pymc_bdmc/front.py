@@ -136,9 +136,9 @@ def sample_bdmc(
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
         ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
         last states on the real data), ``posterior`` (draws of equal weight from them, as many as
-        they are worth; not there where every weight is zero), ``simulated``, ``rounds`` (T, gap,
-        cost and log weights of every round) and ``observed_data``. Read it with `summary` and the
-        plots.
+        they are worth; not there where every weight is zero), ``simulated``, ``burn_in`` (reverse
+        log weights after each of several burn-ins), ``rounds`` (T, gap, cost and log weights of
+        every round) and ``observed_data``. Read it with `summary` and the plots.
 
     Raises
     ------

@@ -1,11 +1,17 @@
 """Which path a call takes, what it finds there, and what is refused."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import tuning
+from pymc_bdmc.annealing import CompiledEngine, PilotTask, tuning
+from pymc_bdmc.annealing.compiled import pilot
+from pymc_bdmc.annealing.paths import FittedPath
+from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.model.tempered import TemperedDensity
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
 
@@ -67,6 +73,34 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
     twin = pm.sample_bdmc(model, **QUICK)
     assert twin.attrs["path"] == "fitted"
     assert distance(twin, log_ml) > SIGMAS
+
+
+def test_a_scout_in_the_tail_of_a_covered_mode_is_led_back(monkeypatch):
+    """The posterior's tails are heavier than those of the fit; the twin is not led anywhere."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.StudentT("x", 3), 50.0, observed=0.0)
+    density = TemperedDensity(model)
+    engine, data = CompiledEngine(density), density.data
+    with interruptible() as stop, engine.pool(1, stop) as pool:
+        prepare = tuning.Preparation(pool, engine, 1, progressbar=False)
+        references = {0: FittedPath().reference(prepare.tunings({0: data})[0], engine)}
+        found = prepare._pilots({0: data}, references)[0]
+        ends = {"x": np.linspace(-2, 30, 32)}
+        scouts = [SimpleNamespace(log_weight=0.0, weights=np.full(32, 1 / 32), ends=ends)]
+        assert prepare._surplus(0, data, found, scouts) < tuning.MAX_SURPLUS
+        monkeypatch.setattr(
+            engine, "settled", lambda x, data, t, _: engine.log_likelihoods(x, data, t.reference)
+        )
+        assert prepare._surplus(0, data, found, scouts) > tuning.MAX_SURPLUS
+
+
+def test_the_pilot_stays_until_it_mixes(monkeypatch):
+    """On a posterior with one mode that takes its time; the twin does not stay."""
+    density = TemperedDensity(models.eight_schools(True))
+    engine, task = CompiledEngine(density), PilotTask(density.data, np.random.SeedSequence(1))
+    assert task.run(engine).rhat <= pilot.MAX_RHAT
+    monkeypatch.setattr(pilot, "MOST_ITERATIONS", pilot.ITERATIONS)
+    assert task.run(engine).rhat > pilot.MAX_RHAT
 
 
 KNOWN = {

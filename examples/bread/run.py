@@ -17,7 +17,7 @@ from models import MODELS
 import pymc_bdmc as bdmc
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEMPERATURES = {"factorisation": [100, 1000, 5000], "uncentred": [100, 1000]}
+TEMPERATURES = {"factorisation": [100, 1000, 5000], "uncentred": [100, 300]}
 """Ladders other than [30, 100, 300]."""
 PUBLISHED = {
     "linear": (-2335.3, -2309.9, -2308.2),
@@ -51,7 +51,9 @@ def row(name: str, dt: xr.DataTree) -> list[str]:
     columns = (rounds[each].values for each in ("temperatures", "jeffreys_bound", "error"))
     gaps = [f"{t}: {gap:.2f} ± {error:.2f}" for t, gap, error in zip(*columns, strict=True)]
     last = int(rounds["temperatures"][-1])
-    p_value = bdmc.consistency(dt).loc[("model", last), "p_value"]
+    checks = bdmc.consistency(dt).xs(last, level="temperatures")
+    shortfall, data = checks.loc["shortfall"], checks.loc["model"]
+    odd = ", ".join(checks.index[checks["p_value"] <= data["p_value"]].drop("model"))
     real = bdmc.summary(dt).loc[("real", "lower bound")]
     theirs = [f" ({value:.1f})" for value in PUBLISHED.get(name, ())] or [""] * 3
     sides = (
@@ -62,7 +64,8 @@ def row(name: str, dt: xr.DataTree) -> list[str]:
     return [
         name,
         "<br>".join(gaps),
-        f"{p_value:.2f}",
+        f"{shortfall['value']:.2f} ± {shortfall['error']:.2f}",
+        f"{data['p_value']:.2f}" + (f": {odd} ({data['value']:+.1f})" if data["flagged"] else ""),
         f"{real['value']:.2f} ± {real['error']:.2f}{theirs[0]}",
         simulated[0] + theirs[1],
         simulated[1] + theirs[2],

@@ -30,8 +30,12 @@ MAX_DIVERGENT_SHARE = 0.01
 
 MIN_ACCEPTANCE = 0.01
 
+NON_CENTRED = "write effects of unknown scale non-centred, as mean + scale * z with a unit normal z"
+
 WIDE_GAP = 2.0
 """Nats, beyond two errors."""
+MAX_SLOWNESS = 20
+"""Gap by the ideal one, from which on more temperatures would help less than better moves."""
 
 MAX_UNEVENNESS = 0.1
 """Of the visits to the places of a ladder, as `temper` asks for."""
@@ -186,7 +190,7 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
 
 def _diverges(dt: xr.DataTree) -> bool:
     """Whether the kernel does so, of which other doubts are a consequence."""
-    return any(_divergent(dt, g) for g in ("forward", "reverse", "real") if g in dt.children)
+    return any(_divergent(dt, group) for group in GROUPS if group in dt.children)
 
 
 def _straggling(dt: xr.DataTree, group: str) -> str:
@@ -250,15 +254,26 @@ def _even_gap(dt: xr.DataTree, group: str) -> str:
 
 def _gap(dt: xr.DataTree) -> tuple[float, float]:
     """Jeffreys bound and its error, nats."""
-    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in ("forward", "reverse")))
+    return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in SIDES["simulated"]))
+
+
+def _slowness(dt: xr.DataTree) -> float:
+    """Gap of the simulated data by the ideal one; NaN where it is not known."""
+    if (
+        not {"forward", "reverse"} <= set(dt.children)
+        or "thermodynamic_length" not in dt["forward"]
+    ):
+        return np.nan
+    lengths, n = dt["forward"]["thermodynamic_length"], dt["forward"].sizes["beta"] - 1
+    return _gap(dt)[0] * n * dt.attrs.get("particles", 1) / float(np.mean(lengths**2))
 
 
 def _closing(dt: xr.DataTree) -> str:
     """How many temperatures would close the gap to one nat, as it falls in proportion to them."""
-    if _diverges(dt):
-        return "see to the divergences first."
+    if better := _better_moves(dt):
+        return better
     needed = (dt["forward"].sizes["beta"] - 1) * _gap(dt)[0]
-    return f"use temperatures={float(f'{needed:.2g}'):.0f} for about one nat, or target_gap=1."
+    return f"use temperatures={float(f'{needed:.2g}'):.0f}, for about one nat."
 
 
 def _finer_start(dt: xr.DataTree) -> str:
@@ -278,10 +293,23 @@ def _lighter_tails(dt: xr.DataTree) -> str:
 
 
 def _more_effort(dt: xr.DataTree) -> str:
-    if _diverges(dt):
-        return "see to the divergences first."
+    if better := _better_moves(dt):
+        return better
     more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
     return f"use more temperatures{more}, or try {_another_kernel(dt)}."
+
+
+def _better_moves(dt: xr.DataTree) -> str:
+    """The remedy where the kernel is to blame; empty where it is not."""
+    if _diverges(dt):
+        return "see to the divergences first."
+    gap, error = _gap(dt) if {"forward", "reverse"} <= set(dt.children) else (0.0, 0.0)
+    if gap - 2 * error > WIDE_GAP and _slowness(dt) > MAX_SLOWNESS:
+        return (
+            f"the gap is {_slowness(dt):.2g} times the ideal one, so the kernel hardly mixes: "
+            f"{NON_CENTRED}, or try {_another_kernel(dt)}."
+        )
+    return ""
 
 
 def _has_particles(dt: xr.DataTree) -> bool:
@@ -348,10 +376,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
     (
         _divergent,
-        lambda dt: (
-            f"write effects of unknown scale non-centred, as mean + scale * z with a unit "
-            f"normal z, or try {_local_steps(dt)}."
-        ),
+        lambda dt: f"{NON_CENTRED}, or try {_local_steps(dt)}.",
     ),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),

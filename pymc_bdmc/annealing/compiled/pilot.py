@@ -166,8 +166,8 @@ def pilot(
         below, beta = beta, path.next_beta()
         weights = softmax((beta - below) * samples_ells)
         population = samples[_systematic(weights, MEMBERS, rng)]
-        n_iterations, mixes = ITERATIONS if stages else 3 * ITERATIONS, False
-        while not mixes:
+        n_iterations, done = ITERATIONS if stages else 3 * ITERATIONS, False
+        while not done:
             metric = estimate_metric(samples[:, :n], _slopes(gradients, beta), weights)
             widths = deviations(samples[:, n:], weights)
             trace = Trace(
@@ -184,7 +184,7 @@ def pilot(
             samples = trace.thetas.reshape(samples_ells.size, thetas.shape[1])
             weights = np.full(len(samples), 1 / len(samples))
             n_iterations *= 2
-            mixes = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > MOST_ITERATIONS
+            done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > MOST_ITERATIONS
         stages.append((beta, Parameters(metric, step_size, widths), acceptance))
         path.add(beta, samples_ells)
     betas, parameters, accepted = zip(*stages, strict=True)

@@ -1,0 +1,111 @@
+"""What the densities of 32 particles at once would win over one after the other.
+
+Run as ``python benchmarks/batched.py [--docs]``; some three minutes. With ``--docs`` the table goes
+to docs/performance.md. PyTensor vectorises the graph; the package itself makes no use of it.
+"""
+
+import time
+from statistics import median
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from common import publish, shown, table
+from engine import bare
+from models import MODELS
+from pymc.pytensorf import compile as compile_graph
+from pytensor.graph.replace import vectorize_graph
+
+import pymc_bdmc  # noqa: F401  registers pm.sample_bdmc
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.upstream import jitted_function
+
+PARTICLES = 32
+BLOCKS, SECONDS = 9, 0.1
+"""Blocks that alternate, and about how long each takes one after the other."""
+
+
+def vectorised(jitted):
+    """The density and its gradients for all rows of a matrix, inside numba."""
+    graph = jitted._graph(gradient=True)
+    theta, data = graph.inputs
+    thetas = pt.matrix("thetas")
+    outputs = vectorize_graph(list(graph.outputs), {theta: thetas})
+    return jitted_function(
+        compile_graph([thetas, data], outputs, mode="NUMBA", on_unused_input="ignore")
+    )
+
+
+@numba.njit(nogil=True)
+def at_once(density, thetas, data, n):
+    """All rows n times."""
+    total = 0.0
+    for _ in range(n):
+        total += density(thetas, data)[0][0]
+    return total
+
+
+def cpu(function, *arguments) -> float:
+    """CPU seconds of a call."""
+    started = time.process_time()
+    function(*arguments)
+    return time.process_time() - started
+
+
+def gradients_of_a_call(name: str) -> int:
+    """Of the runs of a default call."""
+    dt = pm.sample_bdmc(MODELS[name](), random_seed=1, progressbar=False)
+    return sum(dt[g].attrs["gradient_evaluations"] for g in ("forward", "reverse", "real"))
+
+
+def compare(name: str) -> tuple:
+    """Row of the table: CPU µs a particle, their ratio, CPU s to compile and saved in a call."""
+    density = TemperedDensity(MODELS[name]())
+    jitted, data = density.jitted, density.jitted.ravel_data(density.data)
+    jitted.without_gradient  # noqa: B018  compiled before the clock starts: so are the libraries
+    thetas = 0.3 * np.random.default_rng(1).normal(size=(PARTICLES, jitted.size))
+    gradients = np.empty((2, jitted.n_continuous))
+
+    def one_by_one(n):
+        bare(jitted.with_gradient, thetas, data, *gradients, n * PARTICLES)
+
+    def together(n):
+        at_once(many, thetas, data, n)
+
+    compiling = [cpu(one_by_one, 1)]
+    started = time.process_time()
+    many = vectorised(jitted)
+    together(1)
+    compiling.append(time.process_time() - started)
+    n = max(1, int(SECONDS / cpu(one_by_one, 1)))
+    costs = np.array([(cpu(one_by_one, n), cpu(together, n)) for _ in range(BLOCKS)])
+    ratio = median(costs[:, 0] / costs[:, 1])
+    one, each = np.median(costs, axis=0) / n / PARTICLES
+    saved = gradients_of_a_call(name) * (one - each)
+    cells = f"{1e6 * one:.2f}", f"{1e6 * each:.2f}", f"{ratio:.1f}"
+    return name, *cells, *(f"{seconds:.1f}" for seconds in (*compiling, saved))
+
+
+def main() -> None:
+    rows = [shown(compare(name)) for name in MODELS]
+    publish(
+        "Densities of many particles at once",
+        "Made by `python benchmarks/batched.py --docs`. The particles of a run move one after the\n"
+        f"other. PyTensor can evaluate {PARTICLES} at once, and numba then uses the vector\n"
+        "instructions of the processor. CPU time of the bare density with its gradients; to\n"
+        "compile it, where PyTensor's caches are filled; and what the densities of the runs of a\n"
+        "default call would save.",
+        table(
+            ["model", "one by one, µs", "at once, µs a particle", "ratio",
+             "compiling one, s", "compiling many, s", "saved in a default call, s"],
+            rows,
+        ),
+        "It is not used: the compilation takes longer than that saves. Particles at once would\n"
+        "also share the length of their trajectories, and where the model raises an error at one\n"
+        "of them, all would have to be evaluated again.",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
