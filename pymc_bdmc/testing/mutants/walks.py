@@ -12,7 +12,16 @@ from pymc_bdmc.testing.mutants.trials import (
     sum_of_two,
 )
 
-__all__ = ["Inversion", "Langevin", "Multiplicative", "RandomWalk", "TemperedTransition"]
+__all__ = [
+    "Inversion",
+    "Langevin",
+    "LongWalk",
+    "Multiplicative",
+    "RandomWalk",
+    "Seconds",
+    "TemperedTransition",
+    "UniformWalk",
+]
 
 
 class RandomWalk(VectorSampler):
@@ -42,11 +51,15 @@ class HalvedRatio(RandomWalk):
         return super().log_ratio(new, q) / 2
 
 
-@mutant_of(RandomWalk, of_sampler(sum_of_two), seen_by="check_invariance")
-class UntilAccepted(RandomWalk):
-    """A rejected proposal is drawn again and not counted: the state never stays."""
+class LongWalk(RandomWalk):
+    """Metropolis with proposals of which most are rejected."""
 
     scale = 3.0
+
+
+@mutant_of(LongWalk, of_sampler(sum_of_two), seen_by="check_invariance")
+class UntilAccepted(LongWalk):
+    """A rejected proposal is drawn again and not counted: the state never stays."""
 
     def move(self, q):
         while True:
