@@ -52,7 +52,7 @@ def found(names: tuple[str, str], seed: int) -> tuple[float, float, float]:
     for name in names:
         started = time.perf_counter()
         results[name] = pm.sample_bdmc(
-            MODELS[name](), simulate=None, random_seed=seed, progressbar=False
+            MODELS[name](), simulate=None, chains=64, random_seed=seed, progressbar=False
         )
         seconds.append(time.perf_counter() - started)
     rows = bdmc.compare(results).loc[list(names)]
@@ -74,7 +74,7 @@ def main() -> None:
     publish(
         "Where the answer is known",
         "Made by `BDMC_DATA=… python benchmarks/bayes_factors.py --docs`. "
-        "`pm.sample_bdmc(model, simulate=None)` on both models with the same seed, and `compare`; "
+        "`pm.sample_bdmc(model, simulate=None, chains=64)` on both models with the same seed, and `compare`; "
         f"log Bayes factors in nats. The largest |z| and the medians are over {SEEDS} seeds, the "
         "seconds those of the slower call, without compilation.",
         table(
