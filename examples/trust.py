@@ -1,9 +1,9 @@
 """Can I trust my posterior?
 =========================
 
-Falls in nine wards, and how each ward's rate differs from the common one. PyMC's NUTS has sampled the
-posterior; one call says whether to believe it, and a second, with a sampler that hardly moves, what a
-bad answer looks like. The page docs/trust.md tells more.
+Falls in nine wards, and how each ward's rate differs from the common one. PyMC's NUTS has sampled
+the posterior; one call says whether to believe it, and a second, with a sampler that hardly moves,
+what a bad answer looks like. The page docs/trust.md tells more.
 """
 
 from pathlib import Path
