@@ -75,8 +75,8 @@ def main() -> None:
         "Where the answer is known",
         "Made by `BDMC_DATA=… python benchmarks/bayes_factors.py --docs`. "
         "`pm.sample_bdmc(model, simulate=None, chains=64)` on both models with the same seed, and "
-        f"`compare`; log Bayes factors in nats. The largest |z| and the medians are over {SEEDS} seeds, the "
-        "seconds those of the slower call, without compilation.",
+        "`compare`; log Bayes factors in nats. The largest |z| and the medians are over "
+        f"{SEEDS} seeds, the seconds those of the slower call, without compilation.",
         table(
             ["question", "known", "found, first seed", "largest \\|z\\|", "error", "s a call"], rows
         ),
