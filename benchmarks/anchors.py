@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 
-__all__ = ["ANCHORS", "LOG_ML", "available"]
+__all__ = ["ANCHORS", "LOG_ML", "available", "exchange_rates"]
 
 
 def available() -> bool:
@@ -114,6 +115,27 @@ def sleep(effect: bool) -> pm.Model:
         z = difference * pm.math.exp(log_precision / 2) - delta
         norm = 0.5 * (log_precision - np.log(2 * np.pi))
         pm.Potential("difference", pm.math.sum(norm - 0.5 * z**2))
+    return model
+
+
+def exchange_rates(factors: int) -> pm.Model:
+    """Lopes and West (2004): six standardised currencies, normal with so many common factors.
+
+    Loadings ~ N(0, 1), those of the first currencies half-normal or 0, so that no factor can take
+    another's place; own variances ~ InverseGamma(1.1, 0.05).
+    """
+    data = columns("ier")
+    y = np.column_stack([data[name] for name in data.dtype.names])
+    rows, places = np.tril_indices(y.shape[1], -1, factors)
+    with pm.Model() as model:
+        own = pm.InverseGamma("own", 1.1, 0.05, shape=y.shape[1])
+        diagonal = pm.HalfNormal("diagonal", 1, shape=factors)
+        below = pm.Normal("below", shape=len(rows))
+        loadings = pt.zeros((y.shape[1], factors))
+        loadings = loadings[np.arange(factors), np.arange(factors)].set(diagonal)
+        loadings = loadings[rows, places].set(below)
+        covariance = loadings @ loadings.T + pt.diag(own)
+        pm.MvNormal("y", np.zeros(y.shape[1]), covariance, observed=y)
     return model
 
 

@@ -24,7 +24,7 @@ def example(name):
 
 def test_readme_code_runs():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
@@ -97,6 +97,18 @@ def test_eight_schools(tmp_path):
     for dt in results.values():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.LOG_ML) < 4 * error
+
+
+def test_trust(tmp_path):
+    """The sound sampler gets a better verdict than the one that hardly moves."""
+    results = example("trust").main(folder=str(tmp_path), datasets=2, progressbar=False)
+    good, bad = map(bdmc.verdict, results.values())
+    assert good.status != "bad"
+    assert good.table.loc["Jeffreys bound", "status"] == "good"
+    assert bad.status == bad.table.loc["Jeffreys bound", "status"] == "bad"
+    for name in ("sandwich", "consistency"):
+        assert (tmp_path / f"trust_{name}.png").stat().st_size > 10_000
+        assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
 
 
 def test_evidence_gallery(tmp_path):

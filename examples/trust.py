@@ -1,0 +1,56 @@
+"""Can I trust my posterior?
+=========================
+
+Falls in nine wards, and how each ward's rate differs from the common one. PyMC's NUTS has sampled
+the posterior; one call says whether to believe it, and a second, with a sampler that hardly moves,
+what a bad answer looks like. The page docs/trust.md tells more.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+
+import pymc_bdmc as bdmc
+
+FALLS = np.array([
+    [9, 5, 8, 6], [2, 3, 0, 2], [6, 5, 6, 9], [3, 4, 7, 3], [1, 0, 1, 2], [4, 2, 6, 3],
+    [11, 14, 9, 8], [3, 2, 2, 5], [5, 1, 4, 4],
+])  # fmt: skip
+
+
+def falls() -> pm.Model:
+    with pm.Model(coords={"ward": range(9), "quarter": range(4)}) as model:
+        mean, spread = pm.Normal("mean", 1, 1), pm.HalfNormal("spread", 1)
+        z = pm.Normal("z", dims="ward")
+        rate = pm.Deterministic("rate", pm.math.exp(mean + spread * z), dims="ward")
+        pm.Poisson("falls", rate[:, None], observed=FALLS, dims=("ward", "quarter"))
+    return model
+
+
+def main(folder: str = "output", datasets: int = 19, **options) -> dict:
+    model = falls()
+    simulate = bdmc.FromHyperparameters(datasets=datasets)
+    with model:
+        idata = pm.sample(1000, tune=1000, chains=2, random_seed=1, progressbar=False)
+        good = pm.sample_bdmc(
+            temperatures=[10, 30, 100], chains=8, path="prior", posterior=idata, simulate=simulate,
+            random_seed=1, **options,
+        )  # fmt: skip
+        bad = pm.sample_bdmc(
+            step="metropolis", particles=1, temperatures=30, path="prior", random_seed=1, **options
+        )
+    results = {"HMC": good, "a few steps of Metropolis": bad}
+    for name, dt in results.items():
+        print(f"\n{name}\n\n{bdmc.verdict(dt)}")
+    Path(folder).mkdir(exist_ok=True)
+    bdmc.plot_sandwich(good, backend="matplotlib")
+    plt.savefig(Path(folder, "trust_sandwich.png"))
+    bdmc.plot_consistency(good, backend="matplotlib")
+    plt.savefig(Path(folder, "trust_consistency.png"))
+    return results
+
+
+if __name__ == "__main__":
+    main()
