@@ -106,10 +106,9 @@ def test_the_page_tells_what_happens(tmp_path, passes):
         assert "repeat it with random_seed=1" in run.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)])
-def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path, options):
-    """Workers of xdist come to the shares of a single process."""
-    options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", *options)
+def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path):
+    """By workers of xdist, each of which sees all tests and runs some."""
+    options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", "-n2")
     run = run_pytest(tmp_path, *options, test_shares=TEST_SHARES)
     assert "1 failed, 4 passed" in run.stdout
     found = reports(tmp_path)
@@ -129,9 +128,24 @@ def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path, options):
     assert [row.split()[0] for row in rows[:6]].count("FAILED") == 1
 
 
-def test_marked_tests_cannot_take_more_than_there_is(tmp_path):
-    run = run_pytest(tmp_path, "--bdmc-alpha=1e-4", test_shares=TEST_SHARES)
-    assert "marked tests take alpha = 0.0004 together" in run.stdout
+@pytest.mark.parametrize(
+    ("mark", "complaint"),
+    [
+        ("alpha=4e-4", "marked tests take alpha = 0.0004 together"),
+        ("alpha=2", "expected bdmc(alpha=…) with a probability"),
+        ("budget=100", "expected bdmc(alpha=…) with a probability"),
+    ],
+)
+def test_a_mark_that_cannot_be_is_refused(tmp_path, mark, complaint):
+    test = f"""
+        import pytest
+
+        @pytest.mark.bdmc({mark})
+        def test_marked(bdmc):
+            pass
+    """
+    run = run_pytest(tmp_path, "--bdmc-alpha=1e-4", test_mark=test)
+    assert complaint in run.stdout
     assert run.returncode == 1
 
 
