@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pymc as pm
+from common import publish, shown, table
 
 import pymc_bdmc as bdmc
-from common import publish, shown, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "consistency.md"
 
