@@ -17,7 +17,15 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, variable
 
-__all__ = ["ALPHA", "FEWEST_SETS", "MARGIN", "consistency", "forward_ladder", "half_interval"]
+__all__ = [
+    "ALPHA",
+    "FEWEST_SETS",
+    "MARGIN",
+    "consistency",
+    "features_of",
+    "forward_ladder",
+    "half_interval",
+]
 
 ALPHA = 0.05
 """The rank test flags a p-value of at most this."""
@@ -128,7 +136,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
         rows["shortfall", t] = _shortfall(dt, shortfall, sets)
     if n > 2:
-        features = _features(dt, sets, finished)
+        features = features_of(dt, sets, finished)
         for name, row in _ranks(features, test).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
@@ -201,8 +209,8 @@ def _shortfall(dt: xr.DataTree, found: Shortfall, sets: np.ndarray) -> dict:
     }
 
 
-def _features(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
-    """Numbers that describe each data set, the real one first."""
+def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers that describe each data set, the real one first; of what `forward_ladder` gives."""
 
     def by_set(name: str) -> list[np.ndarray]:
         simulated = variable(dt, "forward", name).values[finished]
