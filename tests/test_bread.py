@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -143,4 +144,11 @@ def test_autoregression(bread, bread_data, tmp_path):
     gaps = dt["rounds"]["jeffreys_bound"].values
     assert gaps[1] < gaps[0]
     assert (tmp_path / "bread.png").stat().st_size > 10_000
+    page = tmp_path / "page.md"
+    page.write_text("above\n| autoregression | |\nbelow\n")
     cells = bread("run").row("autoregression", dt)
+    bread("run").write(cells, page)
+    above, row, below = page.read_text().splitlines()
+    assert (above, below) == ("above", "below")
+    assert row.startswith(f"| autoregression | {bdmc.verdict(dt).status} | 20: ")
+    assert "(−310.3)" in row
