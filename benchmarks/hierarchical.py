@@ -145,7 +145,7 @@ def row(name: str) -> list:
         ", ".join(f"{gap:.2f}" for gap in gaps),
         f"{np.median(values):.3f}",
         f"{values.std(ddof=1):.3f}",
-        f"{np.median(errors[valid]):.3f}" if valid.any() else "none",
+        f"{np.median(errors):.3f}" if valid.any() else "none",
         np.sum(~valid),
         f"{np.median(cpu):.1f}",
     ])  # fmt: skip
@@ -159,7 +159,7 @@ def main() -> None:
         "Made by `python benchmarks/hierarchical.py --docs [model ...]`: no option but the seed,\n"
         f"{len(SEEDS)} seeds. Gaps of the simulated data, a seed each. Beside the evidence on the\n"
         "real data, median over seeds: its standard deviation over seeds, and the error that it\n"
-        "states, median where it is valid; and how often it says that it is not. CPU seconds are medians,\n"
+        "states, median; and how often it says that it is not valid. CPU seconds are medians,\n"
         "with the simulation and without compilation. On the centred horseshoe `diagnose` names\n"
         "the divergences, and the non-centred form as the remedy: its row follows.",
         table(
