@@ -137,8 +137,10 @@ def main() -> None:
         "calibration; both are written out in `benchmarks/detection.py`, and look at the same "
         "model, at the elements of θ, their product, log p and ℓ.",
         table(["sampler", "bets (`check_invariance`)", "two samples", "ranks"], rows),
-        "Two samples pass early where the first p-values raise no doubt. What bets gain "
-        "comes from comparing each draw with what becomes of it, not with other draws.",
+        "In the row of a sound sampler bold is a false alarm: calibration takes the states of a "
+        "chain for independent draws, and those of one that mixes slowly are not. Two samples pass "
+        "early where the first p-values raise no doubt. Bets gain by comparing each draw with what "
+        "becomes of it, not with other draws.",
         page=PAGE,
     )
 

@@ -245,7 +245,7 @@ class ShortWalk(DiscreteSampler):
         return new if self.accepts(self.log_p(new) - self.log_p(q)) else q
 
 
-@mutant_of(ShortWalk, of_sampler(barrier), seen_by="check_invariance")
+@mutant_of(ShortWalk, of_sampler(barrier), seen_by="check_geweke")
 class Adapting(ShortWalk):
     """Adapts while it samples: reaches far after a move, and one place after a rejection.
 

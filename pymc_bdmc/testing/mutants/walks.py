@@ -160,13 +160,13 @@ class Unadjusted(Langevin):
 
 
 class Inversion(RandomWalk):
-    """Proposes 1/q as often as a step of the walk; the ratio has the volume factor of the map."""
+    """Proposes 1/q nine times in ten, else a step; the ratio has the volume factor of the map."""
 
     def log_volume(self, q):
         return -2 * np.log(abs(q)).sum()
 
     def move(self, q):
-        if self.rng.random() < 0.5:
+        if self.rng.random() < 0.1:
             return super().move(q)
         return 1 / q if self.accepts(self.log_ratio(1 / q, q) + self.log_volume(q)) else q
 
