@@ -17,7 +17,7 @@ from models import MODELS
 import pymc_bdmc as bdmc
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEMPERATURES = {"factorisation": [100, 1000, 5000], "uncentred": [100, 300]}
+TEMPERATURES = {"factorisation": [100, 1000, 8000], "uncentred": [100, 300]}
 """Ladders other than [30, 100, 300]."""
 PUBLISHED = {
     "linear": (-2335.3, -2309.9, -2308.2),
