@@ -1,6 +1,6 @@
 """Models of published data whose log ML is known, for the benchmarks to measure themselves on.
 
-The data are not part of the project: the environment variable BDMC_DATA names the folder that holds
+The data are not part of the project: the environment variable BDMC_ANCHORS names the folder that holds
 them as CSV files, and without it there are no such models. Normal distributions are written with
 their variances: N(mean, variance).
 """
@@ -19,12 +19,12 @@ __all__ = ["ANCHORS", "LOG_ML", "available", "exchange_rates"]
 
 def available() -> bool:
     """Whether there is a folder of data."""
-    return "BDMC_DATA" in os.environ
+    return "BDMC_ANCHORS" in os.environ
 
 
 def columns(name: str) -> np.ndarray:
     """The columns of a file, each an element of the structured array."""
-    path = Path(os.environ["BDMC_DATA"]) / f"{name}.csv"
+    path = Path(os.environ["BDMC_ANCHORS"]) / f"{name}.csv"
     return np.genfromtxt(path, delimiter=",", names=True)
 
 

@@ -1,6 +1,6 @@
 """Bayes factors of published data by the default call, beside the numbers that are known.
 
-The data lie in the folder that the environment variable BDMC_DATA names. `--docs` puts the table on
+The data lie in the folder that the environment variable BDMC_ANCHORS names. `--docs` puts the table on
 the page.
 """
 
@@ -73,7 +73,7 @@ def main() -> None:
         ]))  # fmt: skip
     publish(
         "Where the answer is known",
-        "Made by `BDMC_DATA=… python benchmarks/bayes_factors.py --docs`. "
+        "Made by `BDMC_ANCHORS=… python benchmarks/bayes_factors.py --docs`. "
         "`pm.sample_bdmc(model, simulate=None, chains=64)` on both models with the same seed, and "
         "`compare`; log Bayes factors in nats. The largest |z| and the medians are over "
         f"{SEEDS} seeds, the seconds those of the slower call, without compilation.",

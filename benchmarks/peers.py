@@ -184,7 +184,7 @@ def main() -> None:
     names = chosen(CASES, arguments.models)
     if not anchors.available():
         skipped = [name for name in names if name in anchors.ANCHORS]
-        print("Skipped, since BDMC_DATA is not set:", "; ".join(skipped))
+        print("Skipped, since BDMC_ANCHORS is not set:", "; ".join(skipped))
         names = [name for name in names if name not in skipped]
     for name, method in product(names, chosen(METHODS, arguments.methods)):
         rows = read(arguments.results)[name, method]
