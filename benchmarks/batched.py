@@ -1,7 +1,8 @@
 """What the densities of 32 particles at once would win over one after the other.
 
-Run as ``python benchmarks/batched.py [--docs]``; some three minutes. With ``--docs`` the table goes
-to docs/performance.md. PyTensor vectorises the graph; the package itself makes no use of it.
+Run as ``OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py [--docs]``, since threads of BLAS count
+as CPU time while they wait; some three minutes. With ``--docs`` the table goes to
+docs/performance.md. PyTensor vectorises the graph; the package itself makes no use of it.
 """
 
 import time
@@ -91,11 +92,11 @@ def main() -> None:
     rows = [shown(compare(name)) for name in MODELS]
     publish(
         "Densities of many particles at once",
-        "Made by `python benchmarks/batched.py --docs`. The particles of a run move one after the\n"
-        f"other. PyTensor can evaluate {PARTICLES} at once, and numba then uses the vector\n"
-        "instructions of the processor. CPU time of the bare density with its gradients; to\n"
-        "compile it, where PyTensor's caches are filled; and what the densities of the runs of a\n"
-        "default call would save.",
+        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs`. The particles of a\n"
+        f"run move one after the other. PyTensor can evaluate {PARTICLES} at once, and numba then\n"
+        "uses the vector instructions of the processor. CPU time of the bare density with its\n"
+        "gradients; to compile it, where PyTensor's caches are filled; and what the densities of\n"
+        "the runs of a default call would save.",
         table(
             ["model", "one by one, µs", "at once, µs a particle", "ratio",
              "compiling one, s", "compiling many, s", "saved in a default call, s"],

@@ -1,7 +1,7 @@
 """How often the checks fail what is correct: shares of runs, beside the α that bounds them.
 
-`python benchmarks/false_alarms.py` prints the table of docs/false_alarms.md; 1000 runs of every
-check take about an hour on one core.
+Run as ``python benchmarks/false_alarms.py [--runs 1000] [--budget 1000]``; it prints a table. 1000
+runs of every check take about an hour on one core.
 """
 
 import argparse

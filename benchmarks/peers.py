@@ -103,6 +103,10 @@ class Score:
                 self.stated, self.z2 = np.median(stated), np.mean((misses / stated) ** 2)
 
 
+def number(value: float) -> str:
+    return "none" if np.isnan(value) else f"{value:.2g}"
+
+
 def matrix(scores: dict, names: list[str], cell: Callable[[Score], str]) -> str:
     """A row a model, a column a method."""
     of = [[scores.get((name, method)) for method in METHODS] for name in names]
@@ -116,7 +120,9 @@ def standing(scores: dict, names: list[str]) -> str:
     rows, ratios = [], []
     for name in names:
         costs = {
-            method: score.cost for (of, method), score in scores.items() if of == name and score.n
+            method: score.cost
+            for (of, method), score in scores.items()
+            if of == name and score.n > 1
         }
         own = costs.pop(OURS, None)
         costs.pop(SIMULATING, None)
@@ -143,15 +149,16 @@ def report(scores: dict) -> None:
     publish(
         "What was measured",
         "Made by `python benchmarks/peers.py --docs`. CPU seconds of the whole process, on one\n"
-        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets.",
+        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets; — where\n"
+        "nothing was measured.",
         "RMSE² × CPU seconds, in nats² s: what an error of 1 nat would cost.",
         matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n < SEEDS)),
         "Of two equal methods with six seeds each, one seems better by more than 4 times in one\n"
         "case of nine. " + standing(scores, names),
         "Root mean square error and, after the comma, the median of the stated errors, in nats.",
-        matrix(scores, names, lambda s: f"{s.rmse:.2g}, {s.stated:.2g}"),
+        matrix(scores, names, lambda s: f"{s.rmse:.2g}, {number(s.stated)}"),
         "Mean of z², the squared error in stated errors: 1 if they are right.",
-        matrix(scores, names, lambda s: f"{s.z2:.2g}"),
+        matrix(scores, names, lambda s: number(s.z2)),
         "CPU seconds a run.",
         matrix(scores, names, lambda s: f"{s.seconds:.2g}"),
         *(["Not, or not fully, measured:", "\n".join(reasons)] if reasons else []),

@@ -2,7 +2,7 @@
 
 Both start their reverse chains from the same exact samples, drawn here. Run as
 ``python benchmarks/representations.py [--docs] [pair ...]``; some ten minutes. With ``--docs``
-tables and pictures go to docs/representations.md.
+tables go to docs/representations.md.
 """
 
 import sys
@@ -11,10 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
-import xarray as xr
 from common import publish, shown, table
 from models import SD_SCHOOLS
 
@@ -22,6 +20,8 @@ import pymc_bdmc as bdmc
 
 PAGE = Path(__file__).parents[1] / "docs" / "representations.md"
 STEPS = ["nuts", "hmc", "metropolis"]
+AT = 100
+"""Steps after which representations are compared."""
 
 
 def uncollapsed() -> pm.Model:
@@ -98,8 +98,6 @@ class Pair(NamedTuple):
     """Parameters of both, and the data; a representation takes those that bear its names."""
     models: dict[str, tuple[Callable[[], pm.Model], list[int]]]
     """Each with its ladder of T."""
-    at: int
-    """The T at which they are compared."""
     chains: int
     datasets: int
 
@@ -111,7 +109,7 @@ PAIRS = {
             "uncollapsed": (uncollapsed, [30, 100, 300, 1000]),
             "collapsed": (collapsed, [30, 100, 300]),
         },
-        at=100, chains=4, datasets=3,
+        chains=4, datasets=3,
     ),
     "eight schools": Pair(
         schools,
@@ -119,7 +117,7 @@ PAIRS = {
             "centred": (centred_schools, [10, 30, 100, 300]),
             "non-centred": (non_centred_schools, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=6,
+        chains=32, datasets=6,
     ),
     "funnel": Pair(
         funnel,
@@ -127,7 +125,7 @@ PAIRS = {
             "centred": (centred_funnel, [10, 30, 100, 300]),
             "non-centred": (non_centred_funnel, [10, 30, 100, 300]),
         },
-        at=30, chains=32, datasets=6,
+        chains=32, datasets=6,
     ),
 }  # fmt: skip
 
@@ -140,12 +138,10 @@ class Measured(NamedTuple):
     """Nats, of shape (datasets, rungs)."""
     speed: float
     """CPU milliseconds a step of one chain."""
-    first: xr.DataTree | None
-    """The result for the first data set."""
 
 
 def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> Measured:
-    rng, gaps, speeds, results = np.random.default_rng(1), [], [], []
+    rng, gaps, speeds = np.random.default_rng(1), [], []
     for seed in range(pair.datasets):
         values = pair.draw(rng)
         point = {rv.name: values[rv.name] for rv in model.free_RVs}
@@ -160,8 +156,7 @@ def measure(model: pm.Model, ladder: list[int], step: str, pair: Pair) -> Measur
         seconds = dt["rounds"]["seconds"].sum().item() * busy
         gaps.append(dt["rounds"]["jeffreys_bound"].values)
         speeds.append(1000 * seconds / (2 * pair.chains * sum(ladder)))
-        results.append(dt)
-    return Measured(ladder, np.array(gaps), float(np.mean(speeds)), results[0])
+    return Measured(ladder, np.array(gaps), float(np.mean(speeds)))
 
 
 def mean(values: np.ndarray) -> str:
@@ -169,7 +164,7 @@ def mean(values: np.ndarray) -> str:
     return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2f}"
 
 
-def difference(at: int, found: list[Measured]) -> list[str]:
+def difference(found: list[Measured]) -> list[str]:
     """Gap of the second representation less that of the first, after as many steps and seconds."""
 
     def less(steps: list[float]) -> str:
@@ -179,12 +174,8 @@ def difference(at: int, found: list[Measured]) -> list[str]:
         )
         return mean(second - first)
 
-    moment = max(at * each.speed for each in found)
-    return [less([at, at]), less([moment / each.speed for each in found])]
-
-
-def picture(name: str) -> str:
-    return f"representations_{name.split()[0]}.png"
+    moment = max(AT * each.speed for each in found)
+    return [less([AT, AT]), less([moment / each.speed for each in found])]
 
 
 def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
@@ -196,16 +187,12 @@ def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
         gaps = dict(zip(each.ladder, map(mean, each.gaps.T), strict=True))
         rows.append([step, label, *(gaps.get(t, "") for t in ladder), f"{each.speed:.3f}"])
     first, second = pair.models
-    differences = [
-        [step, *difference(pair.at, [found[step, first], found[step, second]])] for step in STEPS
-    ]
+    differences = [[step, *difference([found[step, first], found[step, second]])] for step in STEPS]
     publish(
         name[0].upper() + name[1:],
         f"{pair.chains} chains a direction on each of {pair.datasets} data sets.",
-        f"![Gaps of both representations](images/{picture(name)})",
-        "*`bdmc.plot_compare` on the first data set.*",
         table(["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows),
-        f"Gap of the {second} representation less that of the {first} one, after {pair.at} steps,\n"
+        f"Gap of the {second} representation less that of the {first} one, after {AT} steps,\n"
         "and when the slower one has done as many:",
         table(["kernel", "at equal steps", "at equal time"], differences),
         page=PAGE,
@@ -220,11 +207,6 @@ def main() -> None:
             for label, (model, ladder) in models.items():
                 each = found[step, label] = measure(model, ladder, step, pair)
                 shown([name, step, label, *map(mean, each.gaps.T), f"{each.speed:.3f}"])
-        if "--docs" in sys.argv:
-            drawn = {f"{step}, {label}": each.first for (step, label), each in found.items()}
-            bdmc.plot_compare(drawn, backend="matplotlib")
-            plt.savefig(PAGE.parent / "images" / picture(name))
-            plt.close()
         report(name, found)
 
 

@@ -64,7 +64,7 @@ class Uncorrected(Langevin):
 def main(chains: int = 500, temperatures: int = 50) -> dict:
     found = {}
     for step in (Langevin, Uncorrected):
-        report = bdmc.testing.check_sampler(step, build(), random_seed=1)
+        report = bdmc.testing.check_sampler(step, build(), budget=5_000, random_seed=1)
         print(report)
         dt = pm.sample_bdmc(
             build(),

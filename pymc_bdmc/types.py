@@ -55,8 +55,8 @@ class Move(NamedTuple):
 
     acceptance: float | tuple[float, ...]
     """Acceptance statistic in [0, 1], or one of every part of a composition; NaN without any."""
-    diverging: bool
-    """Whether a Hamiltonian trajectory diverged."""
+    diverging: int
+    """Whether a Hamiltonian trajectory diverged; of several states, how many did."""
     gradient_evaluations: int
     """Number of gradients of log f_β."""
 

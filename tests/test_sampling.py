@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import re
 import signal
 from functools import partial
 
@@ -12,7 +13,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from tests.models import beta_bernoulli, eight_schools
+from tests.models import beta_bernoulli, conjugate_regression, eight_schools
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
 
@@ -263,3 +264,15 @@ def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
     wrong = bdmc.summary(pm.sample_bdmc(model, step=Gambler, **options))
     assert abs(right.loc[("real", "evidence"), "value"] - log_ml) < 0.5
     assert wrong.loc[("real", "lower bound"), "value"] < log_ml - 5
+
+
+def test_the_remedy_of_a_wide_gap_works():
+    """As many temperatures as `diagnose` asks for; errors of a few runs are a part of the gap."""
+    model, _ = conjugate_regression(d=5, n=40)
+    options = dict(path="prior", particles=1, simulate="prior", random_seed=1, progressbar=False)
+    wide = pm.sample_bdmc(model, temperatures=10, **options)
+    found = re.search("use temperatures=([0-9]+)", " ".join(bdmc.diagnose(wide)))
+    assert found
+    closed = pm.sample_bdmc(model, temperatures=int(found[1]), **options)
+    gaps = [bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in (wide, closed)]
+    assert gaps[1] < 2 < gaps[0]

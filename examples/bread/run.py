@@ -63,6 +63,7 @@ def row(name: str, dt: xr.DataTree) -> list[str]:
     simulated = [f"{side.mean().item():.1f} ± {side.std(ddof=1).item():.1f}" for side in sides]
     return [
         name,
+        bdmc.verdict(dt).status,
         "<br>".join(gaps),
         f"{shortfall['value']:.2f} ± {shortfall['error']:.2f}",
         f"{data['p_value']:.2f}" + (f": {odd} ({data['value']:+.1f})" if data["flagged"] else ""),

@@ -79,7 +79,7 @@ class RankTest(NamedTuple):
     Attributes
     ----------
     deviations : ndarray of shape (F,)
-        Of the real data, feature by feature, in robust standard deviations from the median.
+        Of the real data, feature by feature, in standard deviations from the mean of all.
     p_values : ndarray of shape (F,)
         Share of the data sets that deviate as much, the real one with them.
     p_value : float
@@ -366,12 +366,11 @@ def rank_among(features: ArrayLike) -> RankTest:
     """
     features = np.asarray(features, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        distances = features - np.median(features, axis=0)
-        # 1.4826 medians of the distances are a standard deviation if they are normal.
-        scores = np.abs(distances) / (1.4826 * np.median(np.abs(distances), axis=0))
-    scores = np.where(distances == 0, 0.0, np.nan_to_num(scores, nan=np.inf, posinf=np.inf))
+        deviations = (features - features.mean(axis=0)) / features.std(axis=0)
+    deviations = np.nan_to_num(deviations)  # 0/0 where no data set differs from another
+    scores = np.abs(deviations)
     return RankTest(
-        np.sign(np.nan_to_num(distances[0])) * scores[0],
+        deviations[0],
         np.mean(scores >= scores[0], axis=0),
         float(np.mean(scores.max(axis=1) >= scores[0].max())),
     )

@@ -44,8 +44,10 @@ class PooledChains(NamedTuple):
     def expansion(self, direction: str) -> tuple[float, float]:
         """Second-order cumulant expansion from one end, and the skewness of its estimate."""
         sign, probability, n = self._side(direction)
-        mean = probability @ self.log_weights
-        deviation = self.log_weights - mean
+        seen = probability > 0  # in reverse −∞ is not
+        log_weights, probability = self.log_weights[seen], probability[seen]
+        mean = probability @ log_weights
+        deviation = log_weights - mean
         influence = deviation + sign * deviation**2 / 2
         value = mean + sign * (probability @ deviation**2) / 2
         return float(value), _skewness(influence, probability) / np.sqrt(n)

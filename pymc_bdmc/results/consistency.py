@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import stdtrit
 
 from pymc_bdmc.estimators import (
     Shortfall,
@@ -16,7 +17,15 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, variable
 
-__all__ = ["ALPHA", "FEWEST_SETS", "MARGIN", "consistency", "forward_ladder"]
+__all__ = [
+    "ALPHA",
+    "FEWEST_SETS",
+    "MARGIN",
+    "consistency",
+    "features_of",
+    "forward_ladder",
+    "half_interval",
+]
 
 ALPHA = 0.05
 """The rank test flags a p-value of at most this."""
@@ -25,12 +34,12 @@ FEWEST_SETS = 19
 """Simulated data sets with which the rank test can flag anything."""
 
 FEWEST_RUNS = 8
-"""On either side, that the error of a shortfall takes."""
+"""Of each data set; fewer may all be good by chance, and then so is their spread."""
 
 MARGIN = 0.25
 """Nats by which runs on real data may fall short more than those on simulated data."""
 
-COLUMNS = ["value", "error", "reference", "p_value", "valid", "flagged", "kind"]
+COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", "flagged", "kind"]
 
 
 def consistency(dt: xr.DataTree) -> pd.DataFrame:
@@ -49,10 +58,11 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     -------
     DataFrame
         Indexed by (quantity, temperatures), the number T of temperatures of each round that the
-        result holds. Columns: ``value`` and ``error``, one standard error; ``reference``, what the
-        value would be if nothing differed; ``p_value``; ``valid``, whether the check could have
-        failed; ``flagged``, whether it did; ``kind``, what it is, and what would make it valid.
-        Quantities:
+        result holds. Columns: ``value``; ``error``, one standard error; ``lower`` and ``upper``, an
+        interval at 95 % by Student's t, with a run less one as degrees of freedom; ``reference``,
+        what the value would be if nothing differed; ``p_value``; ``valid``, whether the check could
+        have failed; ``flagged``, whether it did; ``kind``, what it is, and what would make it
+        valid. Quantities:
 
         ``log weights``
             Distance (Wasserstein's, nats) of the forward log weights on real data from those on
@@ -63,11 +73,11 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
         ``shortfall``
             By how many more nats the mean log weight lies below the best estimate on the real
             data: so much more the divergence may be. The reference is the shortfall on simulated
-            data. Flagged if it exceeds 0.25 nats by two errors; valid if two errors are less than
-            that and there are 8 runs of each data set.
+            data. Flagged if its interval lies above 0.25 nats, valid if that is no wider to either
+            side and there are 8 runs of each data set.
         ``log ML``, ``path length``, ``spread of y``, ``tails of y``
-            Deviation of the real data from the median of all data sets, in robust standard
-            deviations, with the rank as the p-value: of log ML; of the thermodynamic length; of the
+            Deviation of the real data from the mean of all data sets, in standard deviations, with
+            the rank as the p-value: of log ML; of the thermodynamic length; of the
             observed variables, value by value against the mean and the standard deviation of its
             place (`pymc_bdmc.estimators.spread_and_tails`). With two or more simulated data sets.
         ``model``
@@ -126,7 +136,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
         rows["shortfall", t] = _shortfall(dt, shortfall, sets)
     if n > 2:
-        features = _features(dt, sets, finished)
+        features = features_of(dt, sets, finished)
         for name, row in _ranks(features, test).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
@@ -170,31 +180,37 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray]:
     return real["temperatures"].values.tolist(), padded[there], np.flatnonzero(there[1:])
 
 
+def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
+    """Half of the interval of a mean of n values by Student's t; infinite where n says nothing."""
+    return float(error * stdtrit(n - 1, (1 + confidence) / 2)) if n > 1 else np.inf
+
+
 def _shortfall(dt: xr.DataTree, found: Shortfall, sets: np.ndarray) -> dict:
     tail = min(
         (mean_of_logs(dt, group) for group in ("real", "forward")), key=lambda tail: tail.resolved
     )
     runs = (~np.isnan(sets[:, -1])).sum(axis=-1).min()
-    valid = tail.resolved and runs >= FEWEST_RUNS and 2 * found.error <= MARGIN
+    reach = half_interval(found.error, runs)
+    valid = tail.resolved and runs >= FEWEST_RUNS and reach <= MARGIN
     kind = f"mean shortfall on real data, {found.real:.3g}, less that on simulated data"
     if not tail.resolved:
         kind += f"; the mean log weight is {tail.reason}"
     elif not valid:
-        kind += (
-            f"; run {FEWEST_RUNS} chains or more, enough to bring its error below {MARGIN / 2:g}"
-        )
+        kind += f"; run more chains than {runs}, at least {FEWEST_RUNS}"
     return {
         "value": found.value,
         "error": found.error,
+        "lower": found.value - reach,
+        "upper": found.value + reach,
         "reference": found.simulated,
         "valid": valid,
-        "flagged": bool(tail.resolved and found.value - 2 * found.error > MARGIN),
+        "flagged": bool(tail.resolved and found.value - reach > MARGIN),
         "kind": kind,
     }
 
 
-def _features(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
-    """Numbers that describe each data set, the real one first."""
+def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers that describe each data set, the real one first; of what `forward_ladder` gives."""
 
     def by_set(name: str) -> list[np.ndarray]:
         simulated = variable(dt, "forward", name).values[finished]
@@ -227,7 +243,7 @@ def _features(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[s
 def _ranks(features: dict[str, np.ndarray], test: str) -> dict[str, dict]:
     """The rank of the real data by each feature, and by the one in which it stands out most."""
     found = rank_among(np.stack(list(features.values()), axis=1))
-    kind = f"deviation from the median in robust standard deviations; {test}"
+    kind = f"deviation from the mean of all in standard deviations; {test}"
     rows = {
         name: {"value": value, "p_value": p_value, "kind": kind}
         for name, value, p_value in zip(features, found.deviations, found.p_values, strict=True)

@@ -8,13 +8,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import stdtrit
 
-from pymc_bdmc.estimators import log_e_values, total_variation_bound
+from pymc_bdmc.estimators import total_variation_bound
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.compare import is_system
-from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency
+from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
 from pymc_bdmc.results.diagnose import MAX_CHANCE, diagnose
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import check_annealed, data_sets
@@ -27,8 +26,6 @@ CLOSE = 0.25
 
 WIDE = 1.0
 """Nats: a gap that lies above, errors and all, is bad. Probabilities may be off by half."""
-
-CONFIDENCE = 0.95
 
 GAP = "Jeffreys bound"
 
@@ -69,12 +66,12 @@ class Verdict:
         A few sentences.
     table : DataFrame
         What they rest on: ``value``, ``error``, and the interval from ``lower`` to ``upper`` in
-        nats (p-values and log e-values are what they are called), and ``status``.
+        nats, and ``status``. The ``value`` of ``model`` and ``both sides`` is a p-value.
 
     Examples
     --------
     >>> import pymc_bdmc as bdmc
-    >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), temperatures=200, random_seed=1,
+    >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), temperatures=400, random_seed=1,
     ...                          progressbar=False)
     >>> bdmc.verdict(dt).table.loc["Jeffreys bound", "status"]
     'good'
@@ -121,10 +118,10 @@ def verdict(dt: xr.DataTree) -> Verdict:
     =====================  ======================================  =====================
     check                  good                                    bad
     =====================  ======================================  =====================
-    Jeffreys bound         interval below 0.25 nats                interval above 1 nat
+    Jeffreys bound         interval below 0.25 nats                interval above 1 nat;
+                                                                   below zero, p ≤ 0.001
     start of reverse runs  exact or burned-in                      (heuristic is open)
-    e-value                log e-value at most 6.9                 above, p < 0.001
-    shortfall              extra below 0.25 nats                   above, by two errors
+    shortfall              interval below 0.25 nats                interval above it
     model                  (has no say unless it is bad)           p ≤ 0.05
     both sides             p > 0.001                               p ≤ 0.001
     interruption           none                                    (one is open)
@@ -132,10 +129,8 @@ def verdict(dt: xr.DataTree) -> Verdict:
 
     *Jeffreys bound*: the mean gap on simulated data bounds KL(q‖p) + KL(p‖q) between the last
     particle of a forward run and the posterior (Grosse, Ancha and Roy 2016). What that means for
-    probabilities is `pymc_bdmc.estimators.total_variation_bound`. *e-value*: forward and reverse
-    runs contradict a kernel that leaves another distribution invariant, where starts are exact
-    (`pymc_bdmc.estimators.log_e_values`). *Shortfall* and *model*: see `consistency`. *Both
-    sides*: reverse runs on the real data, from the draws of some sampler.
+    probabilities is `pymc_bdmc.estimators.total_variation_bound`. *Shortfall* and *model*: see
+    `consistency`. *Both sides*: reverse runs on the real data, from the draws of some sampler.
 
     A wide gap proves nothing against a posterior, it only leaves nothing to believe it by; an
     insufficient number of temperatures and a bad kernel look alike. Nor can anything be seen that
@@ -191,7 +186,6 @@ def _findings(dt: xr.DataTree, doubts: list[str]) -> Iterator[_Finding]:
     if "forward" in dt.children:
         yield _gap(dt, bounds.loc[("simulated", "jeffreys bound")], doubts)
         yield _start(dt)
-        yield from _e_value(dt)
     else:
         sentence = "Without simulated data nothing bounds how far this posterior is from the true."
         yield _Finding(GAP, "open", sentence, "simulate data: leave out simulate=None.")
@@ -204,11 +198,6 @@ def _findings(dt: xr.DataTree, doubts: list[str]) -> Iterator[_Finding]:
     yield from _evidence(dt)
 
 
-def _reach(error: float, n: int) -> float:
-    """Half of the interval at 95 % of a mean of n independent values with this error."""
-    return float(error * stdtrit(n - 1, (1 + CONFIDENCE) / 2)) if n > 1 else np.nan
-
-
 def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
     pairs = [
         (forward.size, reverse.size)  # finished runs
@@ -217,12 +206,19 @@ def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
     ]
     # Data sets are independent; of a single one, its runs are.
     n = len(pairs) if len(pairs) > 1 else min(sum(pairs, ()), default=0)
-    reach = _reach(row["error"], n)
+    reach = half_interval(row["error"], n)
     lower, upper = row["value"] - reach, row["value"] + reach
     where = "" if is_system(dt) else " on the simulated data"
     told = f"{row['value']:.2g} ± {row['error']:.2g} nats{where}"
     status: Status = "open"
-    if lower > WIDE:
+    if row["value"] + half_interval(row["error"], n, 1 - 2 * MAX_CHANCE) < 0:
+        status = "bad"
+        sentence = (
+            f"Reverse runs lie below forward ones, by {told}, which no correct sampler lets them: "
+            "it leaves another distribution invariant than the posterior, or reverse runs do not "
+            "start from the posterior."
+        )
+    elif lower > WIDE or row["value"] == np.inf:
         status = "bad"
         sentence = (
             f"The gap between forward and reverse runs is wide, {told}, so it gives no reason to "
@@ -254,7 +250,7 @@ def _plain(jeffreys: float) -> str:
 
 def _start(dt: xr.DataTree) -> _Finding:
     start = dt.attrs.get("upper_bound", "unknown")
-    told = {
+    told: dict[str, tuple[Status, str]] = {
         "exact": ("good", "Reverse runs start from exact posterior samples."),
         "burned-in": (
             "good",
@@ -267,24 +263,6 @@ def _start(dt: xr.DataTree) -> _Finding:
     return _Finding("start", status, sentence, 'pass simulate="prior" for an exact start.')
 
 
-def _e_value(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Where starts are exact, the two directions can contradict the kernel."""
-    if dt.attrs.get("upper_bound") != "exact":
-        return
-    pairs = [found[2:4] for found in data_sets(dt) if found[0] == "simulated"]
-    if not pairs or not all(np.isfinite(row).all() for pair in pairs for row in pair):
-        return
-    log_e = float(log_e_values(*zip(*pairs, strict=True))[-1])
-    if log_e > -np.log(MAX_CHANCE):
-        yield _Finding(
-            "e-value", "bad",
-            "Forward and reverse runs contradict one another as those of a correct sampler do "
-            f"with a probability of at most {np.exp(-log_e):.1g}: it leaves another distribution "
-            "invariant than the posterior, or data are not simulated from the model.",
-            "check the step method, and any random or CustomDist of the model.", log_e,
-        )  # fmt: skip
-
-
 def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
     """Whether what simulated data show holds for the real ones."""
     try:
@@ -293,8 +271,7 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("shortfall", "open", f"Real and simulated data: {error}", "run it again.")
         return
     row = table.loc["shortfall"].iloc[-1]
-    lower, upper = row["value"] - 2 * row["error"], row["value"] + 2 * row["error"]
-    numbers = {"value": row["value"], "error": row["error"], "lower": lower, "upper": upper}
+    numbers = row[["value", "error", "lower", "upper"]].to_dict()
     told = f"the former fall {row['value']:.2g} ± {row['error']:.2g} nats further short of log ML"
     if row["flagged"]:
         sentence = (
@@ -303,7 +280,7 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
         )
         remedy = "use more temperatures or particles until plot_consistency shows boxes alike."
         yield _Finding("shortfall", "bad", sentence, remedy, **numbers)
-    elif row["valid"] and upper <= MARGIN:
+    elif row["valid"] and row["upper"] <= MARGIN:
         sentence = f"Runs on your data behave as those on simulated data: {told}."
         yield _Finding("shortfall", "good", sentence, **numbers)
     else:

@@ -206,7 +206,7 @@ def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    log_odds : ndarray of shape (n,)
+    log_odds : ndarray of shape (n, 1) or (n, groups)
         Of the order that was seen, against the other.
     differences : ndarray of shape (n, groups)
 
@@ -219,13 +219,13 @@ def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from pymc_bdmc.testing.bets import order_bets
-    >>> d, v = np.array([1.3]), np.array([[0.4]])
+    >>> d, v = np.array([[1.3]]), np.array([[0.4]])
     >>> one, other = np.exp(order_bets(d, v)), np.exp(order_bets(-d, -v))
     >>> p = 1 / (1 + np.exp(-1.3))
     >>> bool(np.allclose(p * one + (1 - p) * other, 1))
     True
     """
-    claimed = np.clip(log_odds, -1e300, 1e300)[:, None, None]
+    claimed = np.clip(log_odds, -1e300, 1e300)[:, :, None]
     with np.errstate(over="ignore"):
         believed = claimed + np.clip(differences, -1e300, 1e300)[:, :, None] * TILTS
     return np.sum(log_expit(believed) - log_expit(claimed), axis=0)

@@ -123,10 +123,10 @@ def check_sampler(
             ratio, weights = np.exp(forward - reverse), np.exp(-rises)
         orders: tuple[np.ndarray | float, np.ndarray | float] = 0.0, 0.0
         if subject.says_reversal:
-            chains = np.array([reverse - forward])
+            chains = np.array([[reverse - forward]])
             orders = (
-                order_bets(chains, chains[:, None]),
-                order_bets(rises, np.column_stack([rises, ends - starts])),
+                order_bets(chains, chains),
+                order_bets(rises[:, None], np.column_stack([rises, ends - starts])),
             )
         return [
             unit_bets(np.array([ratio])),

@@ -76,7 +76,7 @@ def test_ranks_are_uniform_where_data_sets_are_exchangeable():
 def test_features_that_do_not_vary_say_nothing():
     found = rank_among(np.ones((20, 1)))
     assert found.p_value == 1
-    assert found.deviations == [0]
+    assert found.deviations.tolist() == [0]
     odd = np.zeros((20, 1))
     odd[0] = 1
     assert rank_among(odd).p_value == pytest.approx(0.05)
@@ -106,10 +106,10 @@ def test_one_simulated_data_set_compares_runs_but_flags_no_model():
 
 
 def test_too_few_runs_cannot_pass():
-    for few in (runs(sd=1.0, real_sd=1.0, n=10), runs(n=5)):
+    for few in (runs(sd=1.0, real_sd=1.0, n=12), runs(n=7)):
         row = bdmc.consistency(few).loc[("shortfall", 30)]
         assert not row["valid"]
-        assert "chains or more" in row["kind"]
+        assert "more chains" in row["kind"]
 
 
 @pytest.mark.parametrize(("datasets", "valid"), [(18, False), (19, True)])

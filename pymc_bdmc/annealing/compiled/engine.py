@@ -103,8 +103,8 @@ class CompiledEngine:
         with self._lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             batches = (
-                (list(zip(draws[places], ells, strict=True)), len(draws))
-                for draws, places, ells in self._batches(PRIOR_DRAWS, rng, target)
+                (list(zip(draws[rows], ells, strict=True)), len(draws))
+                for draws, rows, ells in self._batches(PRIOR_DRAWS, rng, target)
             )
             starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
         if self._stop[0]:
@@ -144,20 +144,20 @@ class CompiledEngine:
         in_vain = 0
         while not self._stop[0]:
             draws = self._draw(n, rng, target)
-            places, ells = self._supported(draws, target)
-            in_vain = 0 if len(places) else in_vain + n
+            rows, ells = self._supported(draws, target)
+            in_vain = 0 if len(rows) else in_vain + n
             if in_vain > MAX_PRIOR_DRAWS:
                 raise self._impossible(draws, in_vain, target)
-            yield draws, places, ells
+            yield draws, rows, ells
 
     def _supported(self, thetas: np.ndarray, target: Target) -> tuple[np.ndarray, np.ndarray]:
         """Rows in S of draws from where the path starts, and their ℓ."""
         for theta in thetas[np.isinf(thetas).any(axis=1)]:
             self.density.prior.supports(self.jitted.unravel(theta))  # says which variable it is
-        places = np.flatnonzero(np.isfinite(thetas).all(axis=1))
-        ells = self._log_likelihoods(thetas[places], target)
+        rows = np.flatnonzero(np.isfinite(thetas).all(axis=1))
+        ells = self._log_likelihoods(thetas[rows], target)
         possible = ells > -np.inf
-        return places[possible], ells[possible]
+        return rows[possible], ells[possible]
 
     def log_likelihoods(
         self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference | None
@@ -238,8 +238,8 @@ class CompiledEngine:
 
     def _first_supported(self, thetas: np.ndarray, target: Target) -> int | None:
         """The first row in S."""
-        places = range(len(thetas))
-        return next((i for i in places if len(self._supported(thetas[[i]], target)[0])), None)
+        rows = range(len(thetas))
+        return next((i for i in rows if len(self._supported(thetas[[i]], target)[0])), None)
 
     def _starts(
         self, task: AnnealTask, target: Target, rng
@@ -264,10 +264,10 @@ class CompiledEngine:
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
-        for draws, places, _ in self._batches(batch, rng, target):
-            thetas += list(draws[places])
-            trials += np.diff([-1 - waited, *places]).tolist()
-            waited = len(draws) - 1 - places[-1] if len(places) else waited + len(draws)
+        for draws, rows, _ in self._batches(batch, rng, target):
+            thetas += list(draws[rows])
+            trials += np.diff([-1 - waited, *rows]).tolist()
+            waited = len(draws) - 1 - rows[-1] if len(rows) else waited + len(draws)
             if len(trials) >= n:
                 break
         return thetas[:n], trials[:n]
