@@ -171,7 +171,7 @@ class Inversion(RandomWalk):
         return 1 / q if self.accepts(self.log_ratio(1 / q, q) + self.log_volume(q)) else q
 
 
-@mutant_of(Inversion, of_sampler(known_mean), seen_by="check_invariance")
+@mutant_of(Inversion, of_sampler(known_mean), seen_by="check_geweke")
 class NoVolume(Inversion):
     """Wrong Jacobian: a deterministic proposal without the volume factor of its map."""
 
