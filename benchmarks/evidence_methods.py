@@ -14,7 +14,6 @@ import pytensor.tensor as pt
 from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.maker import FunctionMaker
 from pytensor.graph.replace import graph_replace
-from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
 
@@ -201,35 +200,6 @@ def blackjax_smc(model: pm.Model) -> Run:
     return run
 
 
-def blackjax_nested(model: pm.Model) -> Run:
-    """Nested slice sampling: 500 live points, 50 replaced at a time, 2d slices each."""
-    import blackjax
-    import jax
-    from blackjax.ns.integrator import init_integrator, update_integrator
-    from blackjax.ns.utils import finalise, log_weights
-
-    log, n = Densities(model), 500
-    log_prior, log_likelihood = log.jax()
-    inner = max(5, 2 * log.prior_draws(1, 0).shape[1])
-    nested = blackjax.nss(log_prior, log_likelihood, num_inner_steps=inner, num_delete=n // 10)
-    init, step, count = jax.jit(nested.init), jax.jit(nested.step), jax.jit(update_integrator)
-
-    def run(seed: int) -> Estimate:
-        state = init(log.prior_draws(n, seed))
-        key, dead, total = jax.random.key(seed), [], init_integrator(state.particles)
-        while total.logZ_live - total.logZ > -3:
-            key, now = jax.random.split(key)
-            state, info = step(now, state)
-            total = count(total, info.particles, state.particles)
-            dead.append(info)
-        weights = np.asarray(log_weights(key, finalise(state, dead, update_info=False)))
-        values = logsumexp(weights, axis=0)
-        return values.mean(), values.std()
-
-    run(0)
-    return run
-
-
 def dynesty(model: pm.Model) -> Run:
     """`NestedSampler` as it comes: 500 live points."""
     from dynesty import NestedSampler
@@ -298,7 +268,6 @@ METHODS: dict[str, Callable[[pm.Model], Run]] = {
     "bdmc, simulating": ours_simulating,
     "pm.sample_smc": pymc_smc,
     "blackjax, tempered SMC": blackjax_smc,
-    "blackjax, nested": blackjax_nested,
     "dynesty": dynesty,
     "nautilus": nautilus,
     "NUTS and morphz": morphz,
