@@ -1,8 +1,8 @@
 """Models of published data whose log ML is known, for the benchmarks to measure themselves on.
 
-The data are not part of the project: the environment variable BDMC_ANCHORS names the folder that holds
-them as CSV files, and without it there are no such models. Normal distributions are written with
-their variances: N(mean, variance).
+The data are not part of the project: the environment variable BDMC_ANCHORS names the folder that
+holds them as CSV files, and without it there are no such models. Normal distributions are written
+with their variances: N(mean, variance).
 """
 
 import os

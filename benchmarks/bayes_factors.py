@@ -1,7 +1,7 @@
 """Bayes factors of published data by the default call, beside the numbers that are known.
 
-The data lie in the folder that the environment variable BDMC_ANCHORS names. `--docs` puts the table on
-the page.
+The data lie in the folder that the environment variable BDMC_ANCHORS names. `--docs` puts the table
+on the page.
 """
 
 import time

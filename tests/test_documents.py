@@ -61,6 +61,7 @@ def test_pages_are_whole(page):
         "MBAR",
         "NUTS",
         "RAISE",
+        "RMSE",
     }
     assert set(re.findall(r"\b[A-Z]{4,}\b", text)) <= names
 

@@ -122,7 +122,7 @@ def verdict(dt: xr.DataTree) -> Verdict:
                                                                    below zero, p ≤ 0.001
     start of reverse runs  exact or burned-in                      (heuristic is open)
     shortfall              interval below 0.25 nats                interval above it
-    model                  (has no say unless it is bad)           p ≤ 0.05
+    model                  p > 0.05, or not tested                 (p ≤ 0.05 is open)
     both sides             p > 0.001                               p ≤ 0.001
     interruption           none                                    (one is open)
     =====================  ======================================  =====================
@@ -132,10 +132,11 @@ def verdict(dt: xr.DataTree) -> Verdict:
     probabilities is `pymc_bdmc.estimators.total_variation_bound`. *Shortfall* and *model*: see
     `consistency`. *Both sides*: reverse runs on the real data, from the draws of some sampler.
 
-    A wide gap proves nothing against a posterior, it only leaves nothing to believe it by; an
-    insufficient number of temperatures and a bad kernel look alike. Nor can anything be seen that
-    neither the runs nor the simulated data show: a mode that exists on the real data alone, and
-    that no run found, is in no number here.
+    A model can be wrong and its posterior well sampled: so data that it does not produce leave the
+    question open. A wide gap proves nothing against a posterior, it only leaves nothing to believe
+    it by; an insufficient number of temperatures and a bad kernel look alike. Nor can anything be
+    seen that neither the runs nor the simulated data show: a mode that exists on the real data
+    alone, and that no run found, is in no number here.
 
     Examples
     --------
@@ -308,7 +309,7 @@ def _model(table: pd.DataFrame) -> _Finding:
             ": the model is wrong in this, and the bound is about other data than yours."
         )
         remedy = "change the model where your data differ; consistency lists where."
-        return _Finding("model", "bad", sentence, remedy, row["p_value"])
+        return _Finding("model", "open", sentence, remedy, row["p_value"])
     sentence = f"Your data do not stand out among simulated ones (p = {row['p_value']:.2g})."
     return _Finding("model", "good", sentence, value=row["p_value"])
 
