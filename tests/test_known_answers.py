@@ -150,8 +150,8 @@ def burned_in(held, burn_in):
     idata = xr.DataTree.from_dict({"posterior": draws})
     dt = pm.sample_bdmc(
         model, simulate=bdmc.FromHyperparameters(idata=idata, burn_in=burn_in, datasets=12),
-        chains=100, temperatures=40, schedule="linear", step="metropolis", real_data=False,
-        random_seed=1, cores=2, progressbar=False,
+        chains=100, temperatures=40, path="prior", schedule="linear", step="metropolis",
+        real_data=False, random_seed=1, cores=2, progressbar=False,
     )  # fmt: skip
     covariance = scale**2 + 2 * np.eye(n)
     return dt, stats.multivariate_normal.logpdf(dt["simulated"]["y"], np.zeros(n), covariance)
