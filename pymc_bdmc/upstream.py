@@ -7,6 +7,7 @@ import numpy as np
 from pymc.step_methods.compound import BlockedStep
 
 __all__ = [
+    "DIVERGENCES",
     "HISTORY",
     "competence",
     "deviations_of",
@@ -19,6 +20,9 @@ __all__ = [
     "set_history",
     "set_log_step_size",
 ]
+
+DIVERGENCES = "_num_divs_sample"
+"""Attribute in which HMC and NUTS count divergences, beside the public one."""
 
 HISTORY = "_history"
 """Attribute with the past states of a DEMetropolisZ."""

@@ -141,7 +141,7 @@ def adaptation(step) -> Adaptation:
 
 
 for _class, _access in {
-    BaseHMC: _Hamiltonian("step_size", "iter_count"),
+    BaseHMC: _Hamiltonian("step_size", "iter_count", "divergences", upstream.DIVERGENCES),
     Metropolis: _MetropolisScale(
         "scaling",
         "accept_rate_iter",

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from pymc_bdmc.annealing import PilotTask, StepEngine
 from pymc_bdmc.annealing.steps.pilot import combine, pilot, pilot_betas
 from pymc_bdmc.kernels import Adaptation, adaptation, build_steps
+from pymc_bdmc.kernels.steps import check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.schedules import linear, thermodynamic_length
@@ -225,6 +226,15 @@ def test_a_step_method_that_keeps_adapting_is_refused(gaussian):
     with pytest.raises(ValueError, match="AdaptiveWalk changes its attribute 'scale'"):
         StepEngine(gaussian, BETAS, AdaptiveWalk)
     StepEngine(gaussian, BETAS, FrozenWalk)  # declared as read by no transition
+
+
+@pytest.mark.parametrize("step", [pm.NUTS, pm.HamiltonianMC])
+def test_to_count_divergences_is_no_adaptation(gaussian, step):
+    (part,) = build_steps(gaussian, step)
+    part.stop_tuning()
+    adaptation(part).write(part, {"step_size": np.log(1e4)})
+    check_frozen([part], gaussian.model.initial_point(), np.random.default_rng(1))
+    assert part.divergences > 0
 
 
 class Doubling(FrozenWalk):
