@@ -35,11 +35,11 @@ def check_conditionals(
     budget: int = 100,
     random_seed: RandomSeed = None,
 ) -> Report:
-    r"""Check that log p(x|u), for one variable x, belongs to log p(x, u).
+    r"""Check that ``log p(x|u)``, for one variable x, belongs to ``log p(x, u)``.
 
-    For any two values, p(x|u)/p(x′|u) = p(x, u)/p(x′, u) to rounding, whatever normalises them; a
-    factor that was forgotten or a wrong sign shows at once (Grosse and Duvenaud 2014, Testing MCMC
-    code, Section 3).
+    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` to rounding, whatever normalises
+    them; a factor that was forgotten or a wrong sign shows at once (Grosse and Duvenaud 2014,
+    Testing MCMC code, Section 3).
 
     Parameters
     ----------
