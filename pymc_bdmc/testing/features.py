@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
+from pymc.logprob.transforms import CircularTransform
 
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
@@ -50,11 +51,17 @@ class Features:
         data: bool = False,
     ):
         self._density = density
-        self._observed = list(density.model.observed.items()) if data else []
+        model = density.model
+        self._observed = list(model.observed.items()) if data else []
+        self._angles = {
+            model.rvs_to_values[rv].name
+            for rv, transform in model.rvs_to_transforms.items()
+            if isinstance(transform, CircularTransform)
+        }
         points, others = [], []
         for _ in range(LEARNING):
             point = draw()
-            points.append(_flat(point))
+            points.append(self._elements(point))
             others.append(self._others(point))
         elements = np.array(points)
         self._centre = np.median(elements, axis=0)
@@ -78,6 +85,14 @@ class Features:
         moments = [f"{name}{of}" for name, _ in self._observed for of in (" mean", " mean square")]
         return [*elements, *pairs, "log prior", "log likelihood", "log joint", *moments]
 
+    def _elements(self, point: Point) -> np.ndarray:
+        """All of θ; an angle may have gone round any number of times, which is no matter."""
+        turned = {
+            name: np.arctan2(np.sin(point[name]), np.cos(point[name])) for name in self._angles
+        }
+        values = ({**point} | turned).values()
+        return np.concatenate([np.asarray(value, float).ravel() for value in values])
+
     def _others(self, point: Point) -> np.ndarray:
         """Log p, ℓ, and mean and mean square of every observed variable."""
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
@@ -93,7 +108,9 @@ class Features:
 
     def values(self, points: Sequence[Point]) -> np.ndarray:
         """What has a name, at each θ, shape (points, names); −∞ where it is no number."""
-        found = np.array([self._values(_flat(point), self._others(point)) for point in points])
+        found = np.array(
+            [self._values(self._elements(point), self._others(point)) for point in points]
+        )
         return np.where(np.isnan(found), -np.inf, found)
 
     def __call__(self, points: Sequence[Point]) -> np.ndarray:
@@ -110,10 +127,6 @@ class Features:
 def waves(ranks: np.ndarray) -> np.ndarray:
     """cos(πju) by j in a last axis; of mean 0 where u is uniform."""
     return np.cos(np.pi * ranks[..., None] * np.arange(1, len(SHAPES) + 1))
-
-
-def _flat(point: Point) -> np.ndarray:
-    return np.concatenate([np.asarray(value, float).ravel() for value in point.values()])
 
 
 def _midranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from pymc.distributions import transforms
 from pymc_bdmc.testing import check_invariance, check_sampler
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning"),
 ]
