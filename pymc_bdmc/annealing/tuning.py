@@ -136,12 +136,12 @@ class Preparation:
         if path:
             return found, path, "as asked for"
         before, after = squared_length(tunings), squared_length(found)
+        lengths = (
+            f"the way is Λ² = {before:.3g} nats from the prior and {after:.3g} from a fit, and the "
+            "gap at any number of temperatures grows as that"
+        )
         if after > WORTHWHILE * before:
-            reason = (
-                "as from a fit it would take hardly fewer temperatures (they grow as Λ²: "
-                f"{after:.3g} nats instead of {before:.3g})"
-            )
-            return tunings, PriorPath(), reason
+            return tunings, PriorPath(), lengths
         scouts = self.scouts(data)
         for d, tuning in found.items():
             surplus = self._surplus(d, data[d], cast(PathTuning, tuning), scouts[d])
@@ -152,11 +152,7 @@ class Preparation:
             if apart > MAX_DISAGREEMENT:
                 reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
                 return tunings, PriorPath(), reason
-        reason = (
-            f"as from the prior it would take {before / after:.2g} times as many temperatures "
-            f"(they grow as Λ²: {before:.3g} nats instead of {after:.3g})"
-        )
-        return found, wanted, reason
+        return found, wanted, lengths
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None]
