@@ -19,6 +19,7 @@ from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, varia
 
 __all__ = [
     "ALPHA",
+    "FEWEST_RUNS",
     "FEWEST_SETS",
     "MARGIN",
     "consistency",

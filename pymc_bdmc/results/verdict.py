@@ -13,10 +13,16 @@ from pymc_bdmc.estimators import total_variation_bound
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.compare import is_system
-from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
+from pymc_bdmc.results.consistency import (
+    FEWEST_RUNS,
+    FEWEST_SETS,
+    MARGIN,
+    consistency,
+    half_interval,
+)
 from pymc_bdmc.results.diagnose import MAX_CHANCE, diagnose
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import check_annealed, data_sets
+from pymc_bdmc.results.groups import SIDES, check_annealed, data_sets
 from pymc_bdmc.results.summary import summary
 
 __all__ = ["Verdict", "verdict"]
@@ -123,7 +129,7 @@ def verdict(dt: xr.DataTree) -> Verdict:
     start of reverse runs  exact or burned-in                      (heuristic is open)
     shortfall              interval below 0.25 nats                interval above it
     model                  p > 0.05, or not tested                 (p ≤ 0.05 is open)
-    both sides             p > 0.001                               p ≤ 0.001
+    both sides             p > 0.001, with 8 runs or more          p ≤ 0.001
     interruption           none                                    (one is open)
     =====================  ======================================  =====================
 
@@ -209,8 +215,10 @@ def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
     n = len(pairs) if len(pairs) > 1 else min(sum(pairs, ()), default=0)
     reach = half_interval(row["error"], n)
     lower, upper = row["value"] - reach, row["value"] + reach
-    where = "" if is_system(dt) else " on the simulated data"
-    told = f"{row['value']:.2g} ± {row['error']:.2g} nats{where}"
+    sets = "the one simulated data set" if len(pairs) == 1 else f"{len(pairs)} simulated data sets"
+    where = "" if is_system(dt) else f" on {sets}"
+    number = f"{row['value']:.2g} ± {row['error']:.2g} nats"
+    told = f"{number}{where}"
     status: Status = "open"
     if row["value"] + half_interval(row["error"], n, 1 - 2 * MAX_CHANCE) < 0:
         status = "bad"
@@ -231,7 +239,10 @@ def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
         sentence = "There are too few runs to tell how wide the gap between the directions is."
     else:
         status = "good" if upper <= CLOSE else "open"
-        sentence = f"This sampler's posterior is at most {_plain(upper)} (Jeffreys bound {told})."
+        subject = f"{where.strip().capitalize()} this" if where else "This"
+        sentence = (
+            f"{subject} sampler's posterior is at most {_plain(upper)} (Jeffreys bound {told})."
+        )
     remedy = doubts[0] if doubts else "use more temperatures or particles, or another kernel."
     if status == "open" and reach > CLOSE / 2:
         remedy = "run more chains, or more simulated data sets, for a smaller error."
@@ -273,7 +284,7 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
         return
     row = table.loc["shortfall"].iloc[-1]
     numbers = row[["value", "error", "lower", "upper"]].to_dict()
-    told = f"the former fall {row['value']:.2g} ± {row['error']:.2g} nats further short of log ML"
+    told = f"their shortfalls from log ML differ by {row['value']:.2g} ± {row['error']:.2g} nats"
     if row["flagged"]:
         sentence = (
             f"Runs on your data do not behave as those on simulated data: {told}, so the sampler "
@@ -329,6 +340,12 @@ def _both_sides(dt: xr.DataTree, bounds: pd.DataFrame) -> Iterator[_Finding]:
         )
         remedy = "compare the draws with the group posterior; run more chains of that sampler."
         yield _Finding("both sides", "bad", sentence, remedy, found.pvalue)
+    elif min(int(dt[group]["log_weight"].count()) for group in SIDES["real"]) < FEWEST_RUNS:
+        sentence = (
+            f"Fewer than {FEWEST_RUNS} runs on your data are too few to tell whether the draws "
+            f"that you gave and the forward runs agree ({told})."
+        )
+        yield _Finding("both sides", "open", sentence, "run more chains.", found.pvalue)
     else:
         sentence = (
             "On your data the draws that you gave and the forward runs agree as far as can be seen "

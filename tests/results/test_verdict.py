@@ -146,12 +146,14 @@ def test_an_impossible_state_is_an_infinite_gap():
     assert bdmc.verdict(dt).table.loc["Jeffreys bound", "status"] == "bad"
 
 
-@pytest.mark.parametrize(("shift", "status"), [(0.09, "good"), (-4.0, "bad")])
-def test_both_sides_on_the_real_data(shift, status):
+@pytest.mark.parametrize(
+    ("shift", "n", "status"), [(0.09, 40, "good"), (-4.0, 40, "bad"), (0.09, 7, "open")]
+)
+def test_both_sides_on_the_real_data(shift, n, status):
     dt, rng = runs(), np.random.default_rng(6)
-    reverse = rng.normal(-20 - 0.045 + shift, 0.3, 40)
+    reverse = rng.normal(-20 - 0.045 + shift, 0.3, n)
     dt["real_reverse"] = xr.DataTree(xr.Dataset(
-        {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(40))},
+        {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(n))},
         {"beta": BETAS},
     ))  # fmt: skip
     found = bdmc.verdict(dt)
