@@ -344,6 +344,7 @@ def _to_datatree(
             thermodynamic_length=(
                 "dataset", np.array([thermodynamic_length(*pilot) for pilot in pilots])
             ),
+            pilot_rhat=("dataset", np.array([tuning.rhat for tuning in tunings])),
             prior_log_likelihood=(
                 ("dataset", "prior_draw"),
                 np.array(list(zip_longest(*drawn, fillvalue=np.nan))).T,

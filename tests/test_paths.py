@@ -12,6 +12,7 @@ from pymc_bdmc.annealing.compiled import pilot
 from pymc_bdmc.annealing.paths import FittedPath
 from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.types import MAX_RHAT
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
 
@@ -98,9 +99,9 @@ def test_the_pilot_stays_until_it_mixes(monkeypatch):
     """On a posterior with one mode that takes its time; the twin does not stay."""
     density = TemperedDensity(models.eight_schools(True))
     engine, task = CompiledEngine(density), PilotTask(density.data, np.random.SeedSequence(1))
-    assert task.run(engine).rhat <= pilot.MAX_RHAT
+    assert task.run(engine).rhat <= MAX_RHAT
     monkeypatch.setattr(pilot, "MOST_ITERATIONS", pilot.ITERATIONS)
-    assert task.run(engine).rhat > pilot.MAX_RHAT
+    assert task.run(engine).rhat > MAX_RHAT
 
 
 KNOWN = {

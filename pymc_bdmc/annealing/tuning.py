@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
-from pymc_bdmc.annealing.compiled.pilot import MAX_RHAT, PathTuning
+from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
@@ -17,7 +17,7 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.schedules import adaptive, thermodynamic_length
 from pymc_bdmc.streams import Entropy, Purpose, stream
-from pymc_bdmc.types import Direction, Run, Tuning
+from pymc_bdmc.types import MAX_RHAT, Direction, Run, Tuning
 
 __all__ = [
     "IDEAL_GAP",

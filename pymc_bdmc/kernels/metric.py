@@ -15,7 +15,7 @@ MAX_DENSE = 200
 NOTABLE = 1.5
 """Ratio of variances from which on a direction is worth its cost."""
 CORRELATED = 8
-"""Samples of a walk that together say as much as one that is independent."""
+"""Samples of a walk that say as much as one that is independent: a pilot's stage has 8 a member."""
 SHRINKAGE = 1e-6
 """Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
 

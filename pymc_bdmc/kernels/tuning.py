@@ -28,6 +28,8 @@ class StepTuning:
     accepted_draws : int
         Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
         the first are their starts.
+    rhat : float
+        NaN: there are too few pilots to tell whether they mix.
     """
 
     betas: np.ndarray
@@ -36,6 +38,7 @@ class StepTuning:
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
     accepted_draws: int = 1
+    rhat: float = np.nan
 
     @cached_property
     def _knots(self) -> list[float]:

@@ -173,12 +173,12 @@ def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
     first, *others = results
     expected = _observed(first, results[first])
     for name in others:
-        found = _observed(name, results[name])
-        if not _are_equal(expected, found):
+        left, right = _unpaired(expected, _observed(name, results[name]))
+        if left or right:
             raise ValueError(
                 f"{name}: its data are not those of {first}, so their evidences cannot be "
-                f"compared. {first} has {_told(expected)}; {name} has {_told(found)}. Values, and "
-                "their order, must be the same."
+                f"compared. {first} has {_told(left, right)}; {name} has {_told(right, left)}. "
+                "Values, and their order, must be the same."
             )
 
 
@@ -195,15 +195,14 @@ def _observed(name: str, dt: xr.DataTree) -> dict[str, np.ndarray]:
     return {str(name): observed[name].values for name in observed.data_vars}
 
 
-def _are_equal(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
-    """Whether the arrays can be paired, whatever their names."""
-    left = list(b.values())
-    for array in a.values():
-        place = next((i for i, each in enumerate(left) if _is_equal(array, each)), None)
-        if place is None:
-            return False
-        del left[place]
-    return not left
+def _unpaired(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> tuple[dict, dict]:
+    """The arrays of each that have no equal in the other, whatever their names."""
+    left, right = dict(a), dict(b)
+    for name, array in a.items():
+        twin = next((other for other, each in right.items() if _is_equal(array, each)), None)
+        if twin is not None:
+            del left[name], right[twin]
+    return left, right
 
 
 def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
@@ -211,13 +210,18 @@ def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=numbers)
 
 
-def _told(data: Mapping[str, np.ndarray]) -> str:
-    """Names, shapes and first values."""
+def _told(data: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> str:
+    """Names and shapes; values from the first one on that another array of that shape has not."""
     told = []
     for name, values in data.items():
-        first = ", ".join(map(str, values.ravel()[:3]))
-        told.append(f"{name} {values.shape or ''}: {first}{' …' if values.size > 3 else ''}")
-    return "; ".join(told)
+        start = 0
+        for other in others.values():
+            if other.shape == values.shape:
+                start = max(start, int(np.argmax(values.ravel() != other.ravel())))
+        shown = ", ".join(map(str, values.ravel()[start : start + 3]))
+        before, after = "… " if start else "", " …" if values.size > start + 3 else ""
+        told.append(f"{name} {values.shape or ''}: {before}{shown}{after}")
+    return "; ".join(told) or "nothing else"
 
 
 def _prior_odds(prior: Mapping[str, float] | None, names: list[str]) -> pd.Series:

@@ -24,6 +24,7 @@ from pymc_bdmc.results.groups import (
     is_tempered,
     mean_of_logs,
 )
+from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["summary"]
 
@@ -145,11 +146,13 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
 def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
     """What the gap would be if every transition forgot the last state, on the best schedule."""
     lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
+    rhat = float(run["pilot_rhat"].max()) if "pilot_rhat" in run else np.nan
+    unsure = f", which may have missed some of it: its R̂ is {rhat:.2g}" if rhat > MAX_RHAT else ""
     return {
         "value": float(np.mean(lengths**2) / (n * particles)),
-        "valid": True,
+        "valid": not unsure,
         "kind": f"Λ²/{'T' if particles == 1 else 'TN'}, perfect mixing; "
-        f"Λ = {np.mean(lengths):.3g} nats^½, from the pilot",
+        f"Λ = {np.mean(lengths):.3g} nats^½, from the pilot{unsure}",
     }
 
 

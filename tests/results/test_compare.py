@@ -66,9 +66,18 @@ def test_names_of_variables_do_not_matter_but_values_and_order_do():
     pair = {"y": Y, "z": Y + 10}
     swapped = {"obs": Y + 10, "other": Y}
     bdmc.compare({"a": result(**pair), "b": result(**swapped)})
-    for other in ({"y": Y[::-1]}, {"y": np.log1p(Y)}, {"y": Y[:5]}, {"y": Y, "z": Y}):
+    for other in ({"y": Y[::-1]}, {"y": np.log1p(Y)}, {"y": Y[:5]}):
         with pytest.raises(ValueError, match=r"b: its data are not those of a.*a has y \(6,\)"):
             bdmc.compare({"a": result(), "b": result(**other)})
+    with pytest.raises(ValueError, match=r"a has nothing else; b has z \(6,\)"):
+        bdmc.compare({"a": result(), "b": result(y=Y, z=Y)})
+
+
+def test_data_that_begin_alike_are_told_apart_by_where_they_differ():
+    y = np.arange(9.0)
+    late = np.where(y == 5, -1.0, y)
+    with pytest.raises(ValueError, match=r"a has y \(9,\): … 5\.0, .*b has y \(9,\): … -1\.0, "):
+        bdmc.compare({"a": result(y=y), "b": result(y=late)})
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -212,6 +212,16 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
 def test_ideal_gap_is_the_squared_length_per_temperature():
     row = bdmc.summary(with_paths(np.zeros_like)).loc[("simulated", "ideal gap")]
     assert row["value"] == pytest.approx(9 / 100)
+    assert row["valid"]
+
+
+@pytest.mark.parametrize(("rhat", "valid"), [(1.2, True), (2.4, False), (np.nan, True)])
+def test_an_ideal_gap_from_a_pilot_that_did_not_mix_says_so(rhat, valid):
+    dt = with_paths(np.zeros_like)
+    dt["forward"]["pilot_rhat"] = xr.DataArray([rhat], dims="dataset")
+    row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
+    assert row["valid"] == valid
+    assert ("R̂ is 2.4" in row["kind"]) == (not valid)
 
 
 def with_tail(real, log_likelihood):

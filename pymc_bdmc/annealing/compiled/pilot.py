@@ -11,20 +11,15 @@ from pymc_bdmc.annealing.path import MeanPath
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.kernels.reference import Reference, fit_reference
 from pymc_bdmc.kernels.state import Parameters
+from pymc_bdmc.types import MAX_RHAT
 
-__all__ = ["MAX_RHAT", "MEMBERS", "MOST_ITERATIONS", "PathTuning", "pilot"]
+__all__ = ["MEMBERS", "MOST_ITERATIONS", "PathTuning", "pilot"]
 
 MEMBERS = 32
 ITERATIONS = 8
 """Moves of every member in a stage; the first stage has three times as many."""
 MOST_ITERATIONS = 64
 """Of the last stage, which is repeated, each time twice as long, until its members mix."""
-MAX_RHAT = 1.7
-"""Up to it each member of a pilot explores what all of them cover: the posterior has one mode.
-
-Ten seeds each, after `ITERATIONS`: 1.0 to 1.5 on the benchmarks' models with one mode, but for
-centred eight schools, which mixes slowly (1.4 to 2.1); 3.7 to 5.0 on their mixture. A mode that the
-pilot lost does not show in it, but to the scouts."""
 FIRST_STEP_SIZE = 0.5
 
 MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
