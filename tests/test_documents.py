@@ -3,6 +3,8 @@
 import importlib.util
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +136,20 @@ def test_step_method_on_trial():
     assert passed == {"Langevin": True, "Uncorrected": False}
     assert abs(found["Langevin"][1]) < 4
     assert abs(found["Uncorrected"][1]) > 4
+
+
+def test_blackjax_on_trial():
+    """In a process of its own, since JAX's threads do not bear that this one forks."""
+    if not importlib.util.find_spec("blackjax"):
+        pytest.skip("BlackJAX is not installed: pip install blackjax")
+    path = ROOT / "examples" / "blackjax_on_trial.py"
+    told = subprocess.run(
+        [sys.executable, path], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.findall(r"on (\w+): (\w+)", told.stdout) == [
+        ("log_density", "passed"),
+        ("without_jacobian", "FAILED"),
+    ]
 
 
 def test_logistic_regression():
