@@ -1,4 +1,4 @@
-"""E_f[w] = Z, E_r[1/w] = 1/Z and Crooks' relation, at 10^5 chains, each with broken twins.
+"""E_f[w] = Z, E_r[1/w] = 1/Z and Crooks' relation, with broken twins; at 10^5 chains if slow.
 
 The kernels are PyMC's step methods on the tempered model. Starts are drawn here, exactly: by
 enumeration for the discrete model, from the conjugate posterior for the continuous one. A test
@@ -17,9 +17,15 @@ from pymc_bdmc.annealing import PilotTask, StepEngine, anneal
 from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
 from pymc_bdmc.types import Direction, Move
 
-N = 100_000
 STANDARD_ERRORS = 3.0
 FORWARD, REVERSE = Direction
+pytestmark = pytest.mark.usefixtures("n")
+
+
+@pytest.fixture(scope="module", params=[25_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def n(request):
+    """Chains of every sample."""
+    return request.param
 
 
 class OfOneDirection:
@@ -41,7 +47,8 @@ class OfOneDirection:
 class System:
     """A model with exact starts for both directions and a known evidence."""
 
-    def __init__(self, model, betas, step, log_z, prior, posterior):
+    def __init__(self, model, betas, step, log_z, prior, posterior, n):
+        self.n = n
         self.density = TemperedDensity(model)
         self.betas = np.array(betas)
         self.log_z = log_z
@@ -56,10 +63,11 @@ class System:
         kernel.reset(np.random.default_rng(2))
         return OfOneDirection(kernel)
 
-    def paths(self, direction, kernel=None, n=N):
+    def paths(self, direction, kernel=None):
         """ℓ along n chains, shape (n, T + 1)."""
         kernel = self.kernel(direction) if kernel is None else kernel
-        starts, rng = self.starts[direction](np.random.default_rng(3), n), np.random.default_rng(4)
+        starts = self.starts[direction](np.random.default_rng(3), self.n)
+        rng = np.random.default_rng(4)
         ell = self.engine.log_likelihood
         runs = (anneal(kernel, ell, self.betas, [start], direction, rng) for start in starts)
         return np.array([run.log_likelihood for run in runs])
@@ -69,15 +77,13 @@ class System:
         """Paths of the right kernels in both directions, computed once."""
         return {direction: self.paths(direction) for direction in Direction}
 
-    def log_weights(self, direction, kernel=None, n=N):
-        paths = (
-            self.correct_paths[direction] if kernel is None else self.paths(direction, kernel, n)
-        )
+    def log_weights(self, direction, kernel=None):
+        paths = self.correct_paths[direction] if kernel is None else self.paths(direction, kernel)
         return paths[:, :-1] @ np.diff(self.betas)
 
 
 @pytest.fixture(scope="module")
-def compound():
+def compound(n):
     """Binary b and ternary c, strongly coupled by the data; b moves first, then c."""
     p_b, p_c, y = np.array([0.4, 0.6]), np.array([0.1, 0.3, 0.6]), -0.1
     with pm.Model() as model:
@@ -97,10 +103,10 @@ def compound():
 
     step = [pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis]
     betas = [0.0, 0.3, 1.0]
-    return System(model, betas, step, logsumexp(log_joint), draw(log_prior), draw(log_joint))
+    return System(model, betas, step, logsumexp(log_joint), draw(log_prior), draw(log_joint), n)
 
 
-def poisson_gamma(betas, y):
+def poisson_gamma(betas, y, n):
     """Gamma rate on the log scale with a Poisson count: the evidence is negative binomial."""
     a, b = 2.0, 0.5
     with pm.Model() as model:
@@ -114,13 +120,13 @@ def poisson_gamma(betas, y):
         return starts
 
     log_z = stats.nbinom.logpmf(y, a, b / (1 + b))
-    return System(model, betas, pm.Metropolis, log_z, draw(a, b), draw(a + y, 1 + b))
+    return System(model, betas, pm.Metropolis, log_z, draw(a, b), draw(a + y, 1 + b), n)
 
 
 @pytest.fixture(scope="module")
-def transformed():
+def transformed(n):
     """In both directions the weights have a variance: increments are small enough for that."""
-    return poisson_gamma([0.0, 0.4, 1.0], 3)
+    return poisson_gamma([0.0, 0.4, 1.0], 3, n)
 
 
 def z_score(values, expected=1.0):
@@ -185,16 +191,16 @@ class StillAdapting(OfOneDirection):
         return self._step.step(point)[0], Move(np.nan, False, 0)
 
 
-def test_twin_that_goes_on_adapting_fails():
+def test_twin_that_goes_on_adapting_fails(n):
     """With a few temperatures, so that what the adaptation spoils reaches later weights."""
-    system = poisson_gamma(np.linspace(0, 1, 7), 3)
-    log_weights = system.log_weights(FORWARD, system.kernel(FORWARD), N // 4)
+    system = poisson_gamma(np.linspace(0, 1, 7), 3, n)
+    log_weights = system.log_weights(FORWARD, system.kernel(FORWARD))
     assert forward_score(system, log_weights) < STANDARD_ERRORS
-    twin = system.log_weights(FORWARD, StillAdapting(system), N // 4)
+    twin = system.log_weights(FORWARD, StillAdapting(system))
     assert forward_score(system, twin) > STANDARD_ERRORS
 
 
-def test_twin_without_the_jacobian_fails(monkeypatch):
+def test_twin_without_the_jacobian_fails(n, monkeypatch):
     """Kernels that leave the density of the *constrained* variable invariant."""
 
     def logp_without_jacobian(self, vars=None, jacobian=True, sum=True):
@@ -202,8 +208,8 @@ def test_twin_without_the_jacobian_fails(monkeypatch):
 
     monkeypatch.setattr(TemperedModel, "original_logp", TemperedModel.logp, raising=False)
     monkeypatch.setattr(TemperedModel, "logp", logp_without_jacobian)
-    twin = poisson_gamma([0.0, 0.2, 1.0], 9)
-    log_weights = twin.log_weights(FORWARD, twin.kernel(FORWARD), N // 4)
+    twin = poisson_gamma([0.0, 0.2, 1.0], 9, n)
+    log_weights = twin.log_weights(FORWARD, twin.kernel(FORWARD))
     assert forward_score(twin, log_weights) > STANDARD_ERRORS
 
 
