@@ -174,7 +174,11 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [
+    name if name in ("weights not started over", "unconditional resampling")
+    else pytest.param(name, marks=pytest.mark.slow)
+    for name in TWINS
+])  # fmt: skip
 def test_twins_are_exposed(name):
     system = enumerable()
     forward = log_weights(system, FORWARD, 2)
@@ -265,14 +269,14 @@ def test_estimators_cover_on_populations():
 
 
 def test_step_methods_run_populations_too():
-    """PyMC's own at 3000 runs a direction, of which every one draws its free particles."""
+    """PyMC's own at 1000 runs a direction, of which every one draws its free particles."""
     system = enumerable()
     step = [pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis]
     steps = StepEngine(TemperedDensity(system.model), BETAS, step)
     tuning = steps.pilot(PilotTask(steps.density.data, np.random.SeedSequence(1)))
     starts = [
         {"b": np.array(int(b)), "c": np.array(int(c))}
-        for b, c in system.posterior(np.random.default_rng(2), 3000)
+        for b, c in system.posterior(np.random.default_rng(2), 1000)
     ]
 
     def weights(direction):
