@@ -32,29 +32,30 @@ class Target:
 
     Attributes
     ----------
+    density : TemperedDensity
     beta : float
         Inverse temperature; 1 in all checks but `check_sampler`.
     """
 
     def __init__(self, density: TemperedDensity):
-        self._density = density
+        self.density = density
         self.beta = 1.0
 
     @property
     def data(self) -> dict[str, np.ndarray]:
         """The observed variables."""
-        return self._density.present_data
+        return self.density.present_data
 
     def __call__(self, point: Point) -> float:
         """Log f_β with the transforms' Jacobian, nats; NaN and +∞ count as −∞."""
         point = self._typed(point)
-        log_prior, ell = map(float, self._density.terms(*point.values()))
+        log_prior, ell = map(float, self.density.terms(*point.values()))
         value = log_prior + self.beta * ell if self.beta > 0 else log_prior
         return value if value < np.inf else -np.inf
 
     def gradient(self, point: Point) -> dict[str, np.ndarray]:
         """Of log f_β with respect to the continuous variables."""
-        self._density.set_beta(self.beta)
+        self.density.set_beta(self.beta)
         return self._gradient(self._typed(point))
 
     def _typed(self, point: Point) -> Point:
@@ -63,11 +64,11 @@ class Target:
 
     @cached_property
     def _dtypes(self) -> dict[str, str]:
-        return {value.name: value.dtype for value in self._density.model.value_vars}
+        return {value.name: value.dtype for value in self.density.model.value_vars}
 
     @cached_property
     def _gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
-        model = self._density.model
+        model = self.density.model
         continuous = model.continuous_value_vars
         gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
         function = compile_graph(model.value_vars, gradients, on_unused_input="ignore")
@@ -185,9 +186,8 @@ class CompiledSubject(Subject):
 class _TransitionKernel:
     """A plain function as a kernel."""
 
-    def __init__(self, transition: Transition, density: TemperedDensity, betas: np.ndarray):
-        self._transition, self._betas = transition, betas
-        self._density, self._target = density, Target(density)
+    def __init__(self, transition: Transition, target: Target, betas: np.ndarray):
+        self._transition, self._target, self._betas = transition, target, betas
 
     def reset(self, rng):
         self._rng = rng
@@ -195,7 +195,7 @@ class _TransitionKernel:
     def step(self, t, point):
         self._target.beta = float(self._betas[t])
         moved = self._transition(point, self._target, self._rng)
-        shapes = self._density.shapes
+        shapes = self._target.density.shapes
         if not isinstance(moved, Mapping) or {n: np.shape(v) for n, v in moved.items()} != shapes:
             raise ValueError(
                 f"step: {name_of(self._transition)} must return a point with the shapes {shapes}, "
@@ -206,7 +206,7 @@ class _TransitionKernel:
 
     def reversal(self):
         backwards = getattr(self._transition, "reversal", self._transition)
-        return _TransitionKernel(backwards, self._density, self._betas)
+        return _TransitionKernel(backwards, self._target, self._betas)
 
 
 def make_subject(
@@ -261,7 +261,7 @@ def make_subject(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
             f"transition(point, target, rng) is needed, got {step!r}."
         )
-    moves = _TransitionKernel(cast(Transition, step), density, betas)
+    moves = _TransitionKernel(cast(Transition, step), Target(density), betas)
     return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
 
 

@@ -5,9 +5,16 @@ from functools import partial
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.pytensorf import compile as compile_graph
 
 from pymc_bdmc.kernels import StepKernel
-from pymc_bdmc.testing import check_exact_rank, check_geweke, check_invariance, check_sampler
+from pymc_bdmc.testing import (
+    check_exact_rank,
+    check_geweke,
+    check_invariance,
+    check_sampler,
+    subjects,
+)
 from pymc_bdmc.types import Move
 from tests.testing.samplers import (
     alternating,
@@ -139,6 +146,24 @@ def test_a_sampler_that_runs_to_where_there_is_no_density_fails(model, monkeypat
     report = check_invariance(pm.Metropolis, model, random_seed=1)
     assert report.evidence == np.inf
     assert "log p of mu is NaN" in report.findings[0]
+
+
+def test_the_gradient_is_compiled_once(model, monkeypatch):
+    """And serves the reversal too, which every chain asks for anew."""
+    compiled = []
+
+    def count(*args, **options):
+        compiled.append(args)
+        return compile_graph(*args, **options)
+
+    def idle(point, target, rng):
+        target.gradient(point)
+        return point
+
+    idle.reversal = idle
+    monkeypatch.setattr(subjects, "compile_graph", count)
+    assert check_exact_rank(idle, model, budget=100, random_seed=1).passed
+    assert len(compiled) == 1
 
 
 def test_rank_needs_a_reversal(model):
