@@ -1,6 +1,6 @@
 """How often the checks fail what is correct: shares of runs, beside the α that bounds them.
 
-Run as ``python benchmarks/false_alarms.py [--runs 1000] [--budget 1000]``; it prints a table. 1000
+Run as ``python benchmarks/false_alarms.py [--runs 1000] [--budget 500]``; it prints a table. 1000
 runs of every check take about an hour on one core.
 """
 
@@ -44,7 +44,7 @@ def log_bayes_factor(data):
     return norm.logpdf(data["y"], 0, np.sqrt(2)) - norm.logpdf(data["y"])
 
 
-def main(runs: int = 1000, budget: int = 1000) -> dict[str, tuple[int, float]]:
+def main(runs: int = 1000, budget: int = 500) -> dict[str, tuple[int, float]]:
     model, models, testing = build(), nested(), bdmc.testing
     evidence, p = ALPHAS.values()
     checks = {
@@ -73,5 +73,5 @@ def main(runs: int = 1000, budget: int = 1000) -> dict[str, tuple[int, float]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--budget", type=int, default=1000)
+    parser.add_argument("--budget", type=int, default=500)
     main(**vars(parser.parse_args()))
