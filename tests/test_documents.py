@@ -125,7 +125,7 @@ def test_evidence_gallery(tmp_path):
 
 def test_discrete_mixture():
     module = example("discrete_mixture")
-    for spread, dt in module.main(chains=96, temperatures=150).items():
+    for spread, dt in module.main(chains=48, temperatures=150).items():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.log_ml(spread)) < 4 * error
 

@@ -49,7 +49,7 @@ def test_unidentified_binomial(step):
     ("step", "temperatures"),
     [
         (pm.NUTS, 1000),
-        (pm.HamiltonianMC, 3000),
+        pytest.param(pm.HamiltonianMC, 3000, marks=pytest.mark.slow),
         ("hmc", 8000),
         ("nuts", 2000),
         pytest.param(pm.Metropolis, 4000, marks=pytest.mark.slow),
