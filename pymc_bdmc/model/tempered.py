@@ -173,6 +173,10 @@ class TemperedDensity:
     @cached_property
     def terms(self) -> Callable[..., tuple[float, float]]:
         """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
+        return self._compiled_terms
+
+    @cached_property
+    def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
         with self.model:  # PyMC reads `check_bounds` there
             terms = compile_graph(
                 self.model.value_vars,
