@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from numbers import Real
 
 import numpy as np
@@ -122,13 +123,15 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def number_of_cores(cores: int | None) -> int:
+def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
     """Threads or processes to use: as many as are asked for, or as there are, at most 4.
 
     Raises
     ------
+    TypeError
+        If the executor, which has workers of its own, is none.
     ValueError
-        If they are no count, or far more than there are.
+        If they are no count, or far more than there are, or there is an executor.
 
     Examples
     --------
@@ -136,6 +139,13 @@ def number_of_cores(cores: int | None) -> int:
     >>> number_of_cores(2)
     2
     """
+    if not isinstance(executor, Executor | None):
+        raise TypeError(
+            "executor: a concurrent.futures.Executor is needed, as Client.get_executor() of Dask "
+            f"returns, got {executor!r}."
+        )
+    if executor and cores is not None:
+        raise ValueError("cores: the executor has workers of its own; leave cores out.")
     available = available_cores()
     if cores is None:
         return min(available, 4)

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import xarray as xr
 
-from pymc_bdmc.annealing import ThreadPool
+from pymc_bdmc.annealing import ExecutorPool, ThreadPool
 from pymc_bdmc.arguments import check_counts, check_flags, check_memory, number_of_cores
 from pymc_bdmc.interrupts import interruptible
 from pymc_bdmc.progress import ChainProgress
@@ -84,6 +85,7 @@ def anneal_blocks(
     *,
     chains: int,
     cores: int | None,
+    executor: Executor | None,
     random_seed: RandomSeed,
     progressbar: bool,
 ) -> xr.DataTree:
@@ -98,6 +100,8 @@ def anneal_blocks(
         Chains per direction, at least 2.
     cores : int, optional
         Threads; default as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run the blocks in place of threads.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     progressbar : bool
@@ -120,7 +124,7 @@ def anneal_blocks(
     check_counts(chains=chains)
     check_flags(progressbar=progressbar)
     check_memory(_BYTES_A_CHAIN * chains, chains=chains)
-    n_cores = number_of_cores(cores)
+    n_cores = number_of_cores(cores, executor)
     entropy = entropy_of(random_seed)
     with interruptible() as stop:
         blocks = [
@@ -128,7 +132,12 @@ def anneal_blocks(
             for i, first in enumerate(range(0, chains, annealer.block_size))
             for direction in Direction
         ]
-        runs = _run(annealer, blocks, n_cores, progressbar)
+        pool = (
+            ExecutorPool(annealer, executor, stop)
+            if executor
+            else ThreadPool(annealer, n_cores, stop)
+        )
+        runs = _run(pool, blocks, progressbar)
         if not runs:
             raise KeyboardInterrupt
         betas = annealer.schedule.betas
@@ -145,15 +154,12 @@ def anneal_blocks(
 
 
 def _run(
-    annealer: Annealer, blocks: list[Block], cores: int, progressbar: bool
+    pool: ThreadPool | ExecutorPool, blocks: list[Block], progressbar: bool
 ) -> dict[Block, Annealing]:
     """What the blocks found that came to their end."""
     runs = {}
     totals = {d.value: sum(b.chains for b in blocks if b.direction is d) for d in Direction}
-    with (
-        ChainProgress(totals, progressbar) as progress,
-        ThreadPool(annealer, cores, blocks[0].stop) as pool,
-    ):
+    with ChainProgress(totals, progressbar) as progress, pool:
         for i, run in pool.run(blocks):
             runs[blocks[i]] = run
             progress.finished(blocks[i].direction.value, *run.log_weight)

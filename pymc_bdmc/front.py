@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    import os
+    from concurrent.futures import Executor
+
     import pymc as pm
     import xarray as xr
     from numpy.typing import ArrayLike
@@ -37,9 +40,12 @@ def sample_bdmc(
     max_time: float | None = None,
     random_seed: RandomSeed = None,
     cores: int | None = None,
+    executor: Executor | None = None,
     progressbar: bool = True,
     backend: str | None = None,
     compile_kwargs: dict | None = None,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
 ) -> xr.DataTree:
     r"""Sandwich the log marginal likelihood and bound a sampler's divergence from the posterior.
 
@@ -122,6 +128,10 @@ def sample_bdmc(
     cores : int, optional
         Threads, or processes for PyMC's step methods; never more than there are chains. Default:
         as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run, in place of ``cores``: ``Client(...).get_executor()`` of Dask, an
+        ``MPIPoolExecutor``, loky. Each of them compiles the model once, and the result is the same
+        as here. ``pymc_bdmc`` must be installed where they are.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
@@ -129,6 +139,17 @@ def sample_bdmc(
     compile_kwargs : dict, optional
         Passed to PyTensor when the density and PyMC's step methods are compiled. The compiled
         chains refuse it, unless it names a mode, which rules them out.
+    store : path-like, optional
+        Directory in which every pilot and run is committed when it is finished, so that the same
+        call goes on from there, whatever ended it: no run is repeated, and the result is the same.
+        More ``chains`` add theirs to those that are there; ``max_temperatures`` and ``max_time``
+        (of this call) may differ too. Where another argument, the model, its data or a version
+        differ, it is refused. It is a zarr group: `xarray.open_datatree` reads the result so far
+        at any moment. One call at a time; without a ``random_seed`` it takes that of the store.
+    callback : callable, optional
+        Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
+        That takes about 50 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
+        the call as Ctrl-C does.
 
     Returns
     -------
@@ -144,6 +165,10 @@ def sample_bdmc(
     ------
     ValueError
         For a model or an argument that cannot give a right answer; names it and the remedy.
+    OSError
+        If the store cannot be written to. What is in it is kept.
+    RuntimeError
+        If a worker ends in the middle of its task, and the executor does not replace it.
     FloatingPointError
         If a log density is NaN at a state of a chain; names β and the variables.
     KeyboardInterrupt
@@ -175,6 +200,17 @@ def sample_bdmc(
     ...                     real_data=False, random_seed=1, cores=1, progressbar=False)
     >>> dt["simulated"]["y"].dims
     ('dataset',)
+
+    A store makes it safe to be interrupted, and lets chains be added later:
+
+    >>> from tempfile import mkdtemp
+    >>> store = f"{mkdtemp()}/run.zarr"
+    >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate="prior", random_seed=1,
+    ...                     cores=1, progressbar=False, store=store)
+    >>> dt = pm.sample_bdmc(model, chains=6, temperatures=20, simulate="prior", random_seed=1,
+    ...                     cores=1, progressbar=False, store=store)
+    >>> dt["forward"].sizes["chain"]
+    6
 
     On a ladder one sees the gap fall as T grows:
 

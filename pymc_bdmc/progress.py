@@ -1,5 +1,6 @@
 """A progress table in PyMC's style: what is done of every run, and what it says so far."""
 
+from collections.abc import Mapping
 from types import TracebackType
 
 from pymc.progress_bar import CustomProgress, default_progress_theme
@@ -25,7 +26,7 @@ class ChainProgress:
 
     def __init__(
         self,
-        runs: dict[str, int],
+        runs: Mapping[str, int],
         visible: bool = True,
         counted: str = "Chains",
         found: str = "Bound",

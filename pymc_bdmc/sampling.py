@@ -1,8 +1,10 @@
 """What is behind `sample_bdmc`: check, wire, run, convert."""
 
 import logging
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from inspect import signature
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.annealing import CompiledEngine, make_engine
 from pymc_bdmc.annealing.paths import Path, make_path
 from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
+from pymc_bdmc.annealing.store import Store, StoredPool
 from pymc_bdmc.annealing.tuning import (
     IDEAL_GAP,
     MOST_TEMPERATURES,
@@ -36,6 +39,7 @@ from pymc_bdmc.arguments import (
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import check_idata, posterior_states
 from pymc_bdmc.model.simulation import Simulated, Simulation, make_simulation
@@ -62,6 +66,7 @@ from pymc_bdmc.schedules import (
 )
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.types import Point
+from pymc_bdmc.version import VERSION
 
 __all__ = ["sample"]
 
@@ -72,6 +77,12 @@ _MAX_TEMPERATURES = 1_000_000
 
 _BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
 """As measured: a chain's task and result, and what is kept along β."""
+
+_OF_THE_CALL = {
+    "model", "chains", "max_temperatures", "max_time", "random_seed", "cores", "executor",
+    "progressbar", "store", "callback",
+}  # fmt: skip
+"""Arguments on which no finished run depends, or that a store looks at by itself."""
 
 _GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
 """Arguments of `pytensor.function` that are not the caller's."""
@@ -94,18 +105,21 @@ def sample(
     max_time: float | None,
     random_seed: RandomSeed,
     cores: int | None,
+    executor: Executor | None,
     progressbar: bool,
     backend: str | None,
     compile_kwargs: dict | None,
+    store: str | os.PathLike | None,
+    callback: Callable[[xr.DataTree], object] | None,
 ) -> xr.DataTree:
     """As `pymc_bdmc.sample_bdmc`, which see."""
+    arguments = {name: each for name, each in locals().items() if name not in _OF_THE_CALL}
     started = time.perf_counter()
     model = pm.modelcontext(model)
     check_model(model)
     check_flags(real_data=real_data, progressbar=progressbar)
     check_counts(chains=chains, particles=1 if particles is None else particles)
-    n_cores = number_of_cores(cores)
-    entropy = entropy_of(random_seed)
+    n_cores = number_of_cores(cores, executor)
     simulation, wanted = make_simulation(simulate), make_path(path)
     check_idata(posterior=posterior)
     if posterior is not None and not real_data:
@@ -119,6 +133,8 @@ def sample(
     _check_size(n_sides, chains, n_temperatures, datasets)
     _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
     _check_compilation(backend, compile_kwargs)
+    kept = None if store is None else Store(store, _origin(model, arguments), random_seed)
+    entropy = kept.entropy if kept else entropy_of(random_seed)
 
     with nothing_to_keep():
         loan = Loan(model, backend, compile_kwargs)
@@ -142,11 +158,15 @@ def sample(
 
     compiled = time.perf_counter()
     with interruptible() as stop:
-        with engine.pool(min(n_cores, chains * n_sides), stop) as pool:
+        with engine.pool(min(n_cores, chains * n_sides), stop, executor) as workers:
+            pool = StoredPool(workers, kept, stop) if kept else workers
             prepare = Preparation(pool, engine, entropy, progressbar)
             with nothing_to_keep():
                 fit = partial(_fit, model, density, prepare, entropy, posterior)
-                simulated = simulation.simulate(density, entropy, fit) if simulation else []
+                simulated = []
+                if simulation:
+                    simulate_all = partial(simulation.simulate, density, entropy, fit)
+                    simulated = kept.remember("simulated", simulate_all) if kept else simulate_all()
             data: DataSets = {
                 **({0: density.data} if real_data else {}),
                 **{d: source.data for d, source in enumerate(simulated, start=1)},
@@ -171,28 +191,54 @@ def sample(
                 max_time, progressbar,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
-            rounds = anneal_in_rounds(pool, sides, rungs, is_adaptive, plan)
 
-        last = rounds[-1]
-        attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
-            "step": engine.description,
-            "path": taken.name,
-            "path_reason": reason,
-            "particles": particles,
-            "simulate": simulation.name if simulation else "none",
-            "upper_bound": simulated[0].status if simulated else "none",
-            "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
-            "burn_in": simulated[0].burn_in if simulated else 0,
-            "rounds": 0 if target_gap is None else sum(not each.confirms for each in rounds),
-            "pymc_version": pm.__version__,
-            "preparation_time": compiled - started,
-        }
-        dt = _to_datatree(
-            model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
-        )
+            def result(rounds: Sequence[Round]) -> xr.DataTree:
+                last = rounds[-1]
+                attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
+                    "step": engine.description,
+                    "path": taken.name,
+                    "path_reason": reason,
+                    "particles": particles,
+                    "simulate": simulation.name if simulation else "none",
+                    "upper_bound": simulated[0].status if simulated else "none",
+                    "hyperparameters": ", ".join(simulated[0].hyperparameters if simulated else []),
+                    "burn_in": simulated[0].burn_in if simulated else 0,
+                    "rounds": 0 if target_gap is None else sum(not r.confirms for r in rounds),
+                    "pymc_version": pm.__version__,
+                    "preparation_time": compiled - started,
+                }
+                with engine.lock:  # it holds the data of one run or another
+                    return _to_datatree(
+                        model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
+                    )
+
+            def report(so_far: Callable[[], Sequence[Round]]) -> None:
+                if kept and kept.view.is_due:
+                    kept.show(lambda: result(so_far()))
+                if callback:
+                    try:
+                        callback(result(so_far()))
+                    except KeyboardInterrupt:  # as in PyMC
+                        stop[0] = 1
+
+            rounds = anneal_in_rounds(pool, sides, rungs, is_adaptive, plan, report)
+
+        dt = result(rounds)
+        if kept:
+            kept.show(lambda: dt)
         warn(dt)
     loan.give_back()
     return dt
+
+
+def _origin(model: pm.Model, arguments: Mapping[str, object]) -> dict[str, dict[str, str]]:
+    """All that the runs of a call depend on besides its seed: hashes, and versions as they are."""
+    packages = (np, pm, pytensor)
+    return {
+        "variable of the model": fingerprint(model),
+        "argument": {name: digest(value) for name, value in arguments.items()},
+        "version": {"pymc_bdmc": VERSION} | {each.__name__: each.__version__ for each in packages},
+    }
 
 
 def _ladder(temperatures: int | ArrayLike | None) -> list:

@@ -132,8 +132,9 @@ def test_signature_of_sample_bdmc():
     assert list(parameters) == [
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
         "real_data", "posterior",
-        "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "progressbar",
-        "backend", "compile_kwargs",
+        "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "executor",
+        "progressbar",
+        "backend", "compile_kwargs", "store", "callback",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}
     assert defaults["chains"] == 16

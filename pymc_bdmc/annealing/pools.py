@@ -1,17 +1,18 @@
-"""Run independent tasks on an engine, in threads or processes, until they are done or Ctrl-C."""
+"""Run independent tasks on an engine, in threads, processes or on a cluster, until Ctrl-C."""
 
 import multiprocessing
 import os
+import platform
 import queue
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from functools import cache, cached_property
 from multiprocessing.connection import wait
 from typing import Any, Protocol
+from uuid import uuid4
 
 import cloudpickle
 import numpy as np
@@ -19,11 +20,17 @@ from threadpoolctl import threadpool_limits
 
 from pymc_bdmc.interrupts import nothing_to_keep
 
-__all__ = ["Task", "ThreadPool", "WorkerPool"]
-
+__all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
 
 POLL = 0.1
 """Seconds between looks at the flag: a wait without end is deaf to Ctrl-C."""
+MOST_MESSAGES = 10_000
+"""To an executor. Its scheduler spends a millisecond or more on each, so that more tasks than that
+are sent in ranges; and ten for each of a thousand workers still share the work out evenly."""
+FIRST_MESSAGES = 4
+"""Before any worker has answered."""
+MOST_KEPT = 8
+"""Engines and tasks that a worker keeps, of this call and of others."""
 
 
 class Task(Protocol):
@@ -33,8 +40,121 @@ class Task(Protocol):
         """Do the work; None if it was stopped."""
 
 
+class Pool(Protocol):
+    """Where independent tasks run."""
+
+    spent: float
+    """Seconds that earlier calls spent on the tasks of the last `run`."""
+
+    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
+
+
+class ExecutorPool:
+    """Workers of any executor, such as those of a cluster.
+
+    A message to them is a range of the tasks. A worker that lacks the engine or the tasks says so,
+    and the message is sent again with them, so that they travel once to each.
+
+    Parameters
+    ----------
+    engine : object
+        Handed to every task; pickled, if workers lack it.
+    executor : concurrent.futures.Executor
+        Or anything else with ``submit``, that of Dask's `Client.get_executor` say.
+    stop : ndarray of shape (1,)
+        From `interruptible`.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from pymc_bdmc.annealing.pools import ExecutorPool
+    >>> from pymc_bdmc.interrupts import interruptible
+    >>> class Double:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def run(self, engine):
+    ...         return engine * self.x
+    >>> with (
+    ...     ThreadPoolExecutor(2) as executor,
+    ...     interruptible() as stop,
+    ...     ExecutorPool(10, executor, stop) as pool,
+    ... ):
+    ...     sorted(pool.run([Double(1), Double(2)]))
+    [(0, 10), (1, 20)]
+    """
+
+    spent = 0.0
+
+    def __init__(self, engine: Any, executor: Executor, stop: np.ndarray):
+        self.key = uuid4().hex
+        """By which workers keep the engine."""
+        self._engine = engine
+        self._executor = executor
+        self._stop = stop
+        self._unfinished: dict[Future, range] = {}
+
+    def __enter__(self) -> "ExecutorPool":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        for future in self._unfinished:
+            future.cancel()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
+
+        Raises
+        ------
+        RuntimeError
+            If workers end in the middle, and the executor does not replace them.
+        """
+        keys = self.key, uuid4().hex
+        done: queue.SimpleQueue = queue.SimpleQueue()
+        everything, size = range(len(tasks)), max(1, -(-len(tasks) // MOST_MESSAGES))
+        waiting = deque(everything[first : first + size] for first in everything[::size])
+        workers: set[tuple] = set()
+
+        @cache
+        def parts() -> Mapping[str, bytes]:
+            return dict(zip(keys, (self._pickled, cloudpickle.dumps(tasks)), strict=True))
+
+        def send(places: range, parts: Mapping[str, bytes]) -> None:
+            future = self._executor.submit(_run, keys, places, parts)
+            self._unfinished[future] = places
+            future.add_done_callback(done.put)
+
+        try:
+            while waiting or self._unfinished:
+                # A worker has one message waiting. More would all be refused by those that lack
+                # the engine, before the first that brings it.
+                most = 0 if self._stop[0] else FIRST_MESSAGES + 2 * len(workers)
+                while waiting and len(self._unfinished) < most:
+                    send(waiting.popleft(), {})
+                if not (future := _next(self._stop, done)):
+                    return
+                places, (worker, results) = self._unfinished.pop(future), future.result()
+                workers.add(worker)
+                if results is None:
+                    send(places, parts())
+                    continue
+                for place, result in zip(places, results, strict=True):
+                    if result is not None:
+                        yield place, result
+        except BrokenExecutor as error:
+            if not self._stop[0]:  # Ctrl-C ends processes that are only starting
+                raise RuntimeError(
+                    "A worker ended in the middle of a task: killed, or out of memory? Use fewer "
+                    "of them, or larger ones. What is in a store is kept."
+                ) from error
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return cloudpickle.dumps(self._engine)
+
+
 class WorkerPool:
-    """Processes that each hold a copy of an engine.
+    """Processes of this machine that each hold a copy of an engine.
 
     Where the platform forks, a worker inherits the compiled engine; elsewhere it receives a
     pickled copy and compiles again. With ``cores=1`` everything runs in this process. Workers end
@@ -63,49 +183,39 @@ class WorkerPool:
     [(0, 10), (1, 20)]
     """
 
+    spent = 0.0
+
     def __init__(self, engine: Any, cores: int, stop: np.ndarray):
         self._engine = engine
         self._cores = cores
         self._stop = stop
         self._executor: ProcessPoolExecutor | None = None
-        self._pickled: bytes | None = None
 
     def __enter__(self) -> "WorkerPool":
         if self._cores > 1:
-            context = multiprocessing.get_context()
-            inherited = self._engine
-            if context.get_start_method() != "fork":
-                # Sent with the tasks. As an argument of the initializer it could fill the pipe to
-                # a process that Ctrl-C ends before it reads, and this one would wait for ever.
-                inherited, self._pickled = None, cloudpickle.dumps(self._engine)
-            self._executor = ProcessPoolExecutor(
-                self._cores, mp_context=context, initializer=_prepare, initargs=(inherited,)
-            )
+            # What a process is started with must be small. It could fill the pipe to one that
+            # Ctrl-C ends before it reads, and this one would wait for ever.
+            self._executor = ProcessPoolExecutor(self._cores, initializer=_prepare)
+            self._pool = ExecutorPool(self._engine, self._executor, self._stop)
+            _kept[self._pool.key] = self._engine  # for those that are forked
         return self
 
     def __exit__(self, *exc_info) -> None:
         if self._executor is not None:
+            del _kept[self._pool.key]
             for process in (self._executor._processes or {}).values():
                 process.terminate()  # unfinished chains are not wanted: nothing waits for them
             self._executor.shutdown(cancel_futures=True)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
-        if self._executor is None:
-            yield from self._run_here(tasks)
-            return
-        done: queue.SimpleQueue = queue.SimpleQueue()
-        places = {}
-        try:
-            for i, task in enumerate(tasks):
-                future = self._executor.submit(_run, cloudpickle.dumps(task), self._pickled)
-                places[future] = i
-                future.add_done_callback(done.put)
-            for future in _until(self._stop, done, len(tasks)):
-                yield places[future], future.result()
-        except BrokenProcessPool:
-            if not self._stop[0]:  # Ctrl-C ends processes that are only starting
-                raise
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
+
+        Raises
+        ------
+        RuntimeError
+            If a process ends in the middle.
+        """
+        return self._run_here(tasks) if self._executor is None else self._pool.run(tasks)
 
     def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         for i, task in enumerate(tasks):
@@ -143,6 +253,8 @@ class ThreadPool:
     [(0, 20)]
     """
 
+    spent = 0.0
+
     def __init__(self, engine: Any, cores: int, stop: np.ndarray):
         self._engine = engine
         self._cores = cores
@@ -165,16 +277,17 @@ class ThreadPool:
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
         # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
-        waiting = deque(enumerate(tasks))
+        waiting = deque(range(len(tasks)))
         done: queue.SimpleQueue = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._work, args=(waiting, done), daemon=True)
+            threading.Thread(target=self._work, args=(tasks, waiting, done), daemon=True)
             for _ in range(min(self._cores, len(tasks)))
         ]
         self._unfinished = len(tasks)
         for thread in self._threads:
             thread.start()
-        for i, result, error in _until(self._stop, done, len(tasks)):
+        while self._unfinished and (found := _next(self._stop, done)):
+            i, result, error = found
             self._unfinished -= 1
             if error is not None:
                 waiting.clear()
@@ -182,41 +295,57 @@ class ThreadPool:
             if result is not None:
                 yield i, result
 
-    def _work(self, waiting: deque, done: queue.SimpleQueue) -> None:
+    def _work(self, tasks: Sequence[Task], waiting: deque, done: queue.SimpleQueue) -> None:
         threadpool_limits(1, user_api="openmp")  # which counts for each thread on its own
         while not self._stop[0]:
             try:
-                i, task = waiting.popleft()
+                i = waiting.popleft()
             except IndexError:
                 return
             try:
-                done.put((i, task.run(self._engine), None))
+                done.put((i, tasks[i].run(self._engine), None))
             except BaseException as error:
                 done.put((i, None, error))
 
 
-def _until(stop: np.ndarray, done: queue.SimpleQueue, n: int) -> Iterator[Any]:
-    """Take n things out of a queue; once ``stop`` is set, those that are there."""
-    while n:
+def _next(stop: np.ndarray, done: queue.SimpleQueue) -> Any:
+    """The next thing from a queue; once ``stop`` is set, None unless one is there."""
+    while True:
         try:
-            thing = done.get(timeout=0 if stop[0] else POLL)
+            return done.get(timeout=0 if stop[0] else POLL)
         except queue.Empty:
             if stop[0]:
-                return
-        else:
-            yield thing
-            n -= 1
+                return None
 
 
-_worker_engine: Any = None
+_kept: dict[str, Any] = {}
+"""What a worker has received: engines and tasks, the last ones."""
+_keeping = threading.Lock()
 
 
-def _prepare(engine) -> None:
-    global _worker_engine
+def _run(
+    keys: Sequence[str], places: range, parts: Mapping[str, bytes]
+) -> tuple[tuple, list | None]:
+    """Which worker this is, and its results of some tasks; None if it lacks them or the engine."""
+    worker = platform.node(), os.getpid(), threading.get_ident()
+    with _keeping:
+        for key, part in parts.items():
+            if key not in _kept:
+                threadpool_limits(1)  # bits of a product of matrices depend on their number
+                _kept[key] = cloudpickle.loads(part)
+        if not all(key in _kept for key in keys):
+            return worker, None
+        _kept.update({key: _kept.pop(key) for key in keys})  # the latest come last
+        for key in list(_kept)[:-MOST_KEPT]:
+            del _kept[key]
+        engine, tasks = (_kept[key] for key in keys)
+    return worker, [tasks[place].run(engine) for place in places]
+
+
+def _prepare() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
-    _worker_engine = engine
 
 
 def _end_with_parent() -> None:
@@ -224,12 +353,3 @@ def _end_with_parent() -> None:
     assert parent is not None, "only workers call this"
     wait([parent.sentinel])
     os._exit(1)
-
-
-def _run(task: bytes, engine: bytes | None):
-    return cloudpickle.loads(task).run(_worker_engine if engine is None else _unpickled(engine))
-
-
-@cache
-def _unpickled(engine: bytes):
-    return cloudpickle.loads(engine)

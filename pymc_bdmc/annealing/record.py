@@ -1,5 +1,7 @@
 """Runs added up as they finish: memory for one path, however many runs there are."""
 
+from copy import deepcopy
+
 import numpy as np
 
 from pymc_bdmc.types import Annealing, Point, Populations, Run
@@ -36,9 +38,9 @@ class Recorder:
         self._log_weight = np.full(n_runs, np.nan)
         self._prior_draws: dict[int, np.ndarray] = {}
         self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
-        self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, len(betas)))
+        self._moments = _Moments(len(betas))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
-        self._gradients = self._n_added = self._next = self.n_finished = 0
+        self._gradients = self._next = self.n_finished = 0
         self._n_particles = 1
         self._waiting: dict[int, Run] = {}
         self._keep_ends = keep_ends
@@ -60,38 +62,27 @@ class Recorder:
             self.ends[place] = run.ends, run.weights
         self._waiting[place] = run
         while self._next in self._waiting:
-            self._add_path(self._waiting.pop(self._next))
+            self._moments.add(self._waiting.pop(self._next))
             self._next += 1
 
-    def _add_path(self, run: Run) -> None:
-        """Running mean and sum of squared deviations. Welford (1962)."""
-        self._n_added += 1
-        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ is lost
-            deviation = run.log_likelihood - self._mean
-            self._mean += deviation / self._n_added
-            self._squares += deviation * (run.log_likelihood - self._mean)
-        self._sizes += run.population.effective_size
-        known = _known_parts(run)
-        self._acceptance += known.mean(axis=1) if known.size else np.nan
-
     def collected(self, step_size: np.ndarray) -> Annealing:
-        """Everything recorded, with the step size of the kernel at every β."""
-        for place in sorted(self._waiting):  # interrupted: some earlier run will never come
-            self._add_path(self._waiting.pop(place))
-        n = self._n_added
-        blank = np.full(len(self._mean), np.nan)
+        """Everything recorded so far, with the step size of the kernel at every β."""
+        moments = deepcopy(self._moments)
+        for place in sorted(self._waiting):  # some earlier run has not come, or never will
+            moments.add(self._waiting[place])
+        mean, sd, acceptance, sizes = moments.collected()
         populations = Populations(
-            self._sizes / n if n else blank, self._resamplings, self._least_size, self._ancestors
+            sizes, self._resamplings.copy(), self._least_size.copy(), self._ancestors.copy()
         )
         return Annealing(
-            self._log_weight,
+            self._log_weight.copy(),
             self._prior_draws_by_run(),
-            self._lowest_acceptance,
-            self._mean if n else blank,
-            np.sqrt(self._squares / n) if n else blank,
-            self._acceptance / n if n else blank,
+            self._lowest_acceptance.copy(),
+            mean,
+            sd,
+            acceptance,
             step_size,
-            self._divergences,
+            self._divergences.copy(),
             self._gradients,
             populations if self._n_particles > 1 else None,
         )
@@ -103,6 +94,34 @@ class Recorder:
         for place, counted in self._prior_draws.items():
             draws[place] = counted
         return draws if n_counted > 1 else draws[:, 0]
+
+
+class _Moments:
+    """Along β, of runs that are added one by one."""
+
+    def __init__(self, n_betas: int):
+        self._n = 0
+        self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, n_betas))
+
+    def add(self, run: Run) -> None:
+        """Running mean and sum of squared deviations. Welford (1962)."""
+        self._n += 1
+        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ is lost
+            deviation = run.log_likelihood - self._mean
+            self._mean += deviation / self._n
+            self._squares += deviation * (run.log_likelihood - self._mean)
+        self._sizes += run.population.effective_size
+        known = _known_parts(run)
+        self._acceptance += known.mean(axis=1) if known.size else np.nan
+
+    def collected(self) -> np.ndarray:
+        """Mean and standard deviation of ℓ, mean acceptance and effective size; NaN of no run."""
+        if not self._n:
+            return np.full((4, len(self._mean)), np.nan)
+        n = self._n
+        return np.array(
+            [self._mean, np.sqrt(self._squares / n), self._acceptance / n, self._sizes / n]
+        )
 
 
 def _known_parts(run: Run) -> np.ndarray:

@@ -3,15 +3,15 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import numpy as np
 
+from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.annealing.record import Recorder
 from pymc_bdmc.annealing.tasks import AnnealTask
-from pymc_bdmc.annealing.tuning import Pool
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.model.simulation import Simulated
@@ -106,14 +106,22 @@ class Round:
         return max(gap, 0.0) + error <= target_gap
 
 
+Report = Callable[[Callable[[], list[Round]]], None]
+
+
 def anneal_in_rounds(
-    pool: Pool, sides: Sequence[Side], rungs: Sequence[Schedule], is_adaptive: bool, plan: Plan
+    pool: Pool,
+    sides: Sequence[Side],
+    rungs: Sequence[Schedule],
+    is_adaptive: bool,
+    plan: Plan,
+    report: Report | None = None,
 ) -> list[Round]:
     """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
 
     Parameters
     ----------
-    pool : ThreadPool or WorkerPool
+    pool : Pool
         Where chains run.
     sides : sequence of Side
         The real data first.
@@ -124,6 +132,8 @@ def anneal_in_rounds(
         and, with a target, the forward chains of the round before. The reverse ones know θ*.
     plan : Plan
         Everything else.
+    report : callable, optional
+        Called at every finished run; what it is called with returns what Ctrl-C would then.
 
     Returns
     -------
@@ -144,9 +154,9 @@ def anneal_in_rounds(
         confirms = bool(rounds) and schedule is rounds[-1].schedule
         if is_adaptive and not confirms:
             schedule = _adapt(paths, schedule.n_temperatures)
-        found = _anneal(pool, sides, schedule, len(rounds), plan, confirms)
+        found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
         if found.interrupted:
-            return [*rounds[:-1], replace(rounds[-1], interrupted=True)] if rounds else [found]
+            return _cut_short(rounds) or [found]
         rounds.append(found)
         if plan.target_gap or len(rungs) > 1:
             _log.info(f"Round {len(rounds)}: {found}")
@@ -205,28 +215,66 @@ def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) 
     return adaptive(betas, means, n_temperatures)
 
 
+def _cut_short(rounds: Sequence[Round]) -> list[Round]:
+    """The whole rounds, where a later one was begun."""
+    return [*rounds[:-1], *(replace(each, interrupted=True) for each in rounds[-1:])]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks(Sequence[AnnealTask]):
+    """The runs of a round, one of each side in turn, each made when it is asked for."""
+
+    sides: Sequence[Side]
+    plan: Plan
+    betas: np.ndarray
+    round: int
+
+    def __len__(self) -> int:
+        return self.plan.chains * len(self.sides)
+
+    def place(self, k: int) -> tuple[int, int]:
+        """Chain and side of a task."""
+        return divmod(range(len(self))[k], len(self.sides))
+
+    def __getitem__(self, k):
+        chain, i = self.place(k)
+        return self.sides[i].task(self.plan, self.betas, self.round, chain)
+
+
 def _anneal(
-    pool: Pool, sides: Sequence[Side], schedule: Schedule, round: int, plan: Plan, confirms: bool
+    pool: Pool,
+    sides: Sequence[Side],
+    schedule: Schedule,
+    rounds: Sequence[Round],
+    plan: Plan,
+    confirms: bool,
+    report: Report | None,
 ) -> Round:
-    """Run all chains, one of each side in turn; after Ctrl-C what is finished is there."""
+    """Run all chains of the next round; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
     recorders = [Recorder(plan.chains, betas, side.group == "real") for side in sides]
-    keys = [(i, chain) for chain in range(plan.chains) for i in range(len(sides))]
-    tasks = [sides[i].task(plan, betas, round, chain) for i, chain in keys]
-    totals: Counter[str] = Counter(sides[i].group for i, _ in keys)
+    tasks = Tasks(sides, plan, betas, len(rounds))
+
+    def found() -> Round:
+        by_group: dict[str, list[Annealing]] = {}
+        for side, recorder in zip(sides, recorders, strict=True):
+            run = recorder.collected(side.tuning.step_size(betas))
+            by_group.setdefault(side.group, []).append(run)
+        ends = dict(recorders[0].ends) if sides[0].group == "real" else {}
+        seconds = time.perf_counter() - started + pool.spent
+        n_finished = sum(recorder.n_finished for recorder in recorders)
+        return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))
+
+    n_sides: Counter[str] = Counter(side.group for side in sides)
+    totals = {group: n * plan.chains for group, n in n_sides.items()}
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, run in pool.run(tasks):
-            i, place = keys[k]
-            recorders[i].add(place, run)
+            chain, i = tasks.place(k)
+            recorders[i].add(chain, run)
             progress.finished(sides[i].group, run.log_weight)
-    n_finished = sum(recorder.n_finished for recorder in recorders)
-    if not (n_finished or round):
+            if report:
+                report(lambda: _cut_short(rounds) or [found()])
+    if not (rounds or any(recorder.n_finished for recorder in recorders)):
         raise KeyboardInterrupt(NOTHING_FINISHED)
-    by_group: dict[str, list[Annealing]] = {}
-    for side, recorder in zip(sides, recorders, strict=True):
-        found = recorder.collected(side.tuning.step_size(betas))
-        by_group.setdefault(side.group, []).append(found)
-    ends = recorders[0].ends if sides[0].group == "real" else {}
-    seconds = time.perf_counter() - started
-    return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))
+    return found()

@@ -1,13 +1,15 @@
 """What an engine does, and the tasks that a pool hands to it: pilots and single runs."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
 
-from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Point, Run, Tuning
@@ -23,12 +25,16 @@ class Engine[T: Tuning](Protocol):
     """Independent pilots on a data set."""
     default_particles: int
     """Of a run, where nobody says how many."""
+    lock: Lock
+    """Whose holder alone may use the density."""
 
     @property
     def description(self) -> str:
         """The kernels and their variables, in the order of application."""
 
-    def pool(self, cores: int, stop: np.ndarray) -> AbstractContextManager[ThreadPool | WorkerPool]:
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> AbstractContextManager[Pool]:
         """Where tasks run on copies of the engine, or share it, until ``stop`` is set."""
 
     def pilot(self, task: "PilotTask") -> T | None:

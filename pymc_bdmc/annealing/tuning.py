@@ -10,7 +10,7 @@ from scipy.special import log_softmax, logsumexp
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
-from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
@@ -23,14 +23,11 @@ __all__ = [
     "IDEAL_GAP",
     "MOST_TEMPERATURES",
     "DataSets",
-    "Pool",
     "Preparation",
     "enough_temperatures",
 ]
 
 _log = logging.getLogger("pymc.bdmc")
-
-Pool = ThreadPool | WorkerPool
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """By number; 0 is the real data."""
@@ -59,7 +56,7 @@ class Preparation:
 
     Parameters
     ----------
-    pool : ThreadPool or WorkerPool
+    pool : Pool
     engine : Engine
     entropy : int or sequence of int
         Pilots and scouts have streams that no weighted run uses, and never see θ*.

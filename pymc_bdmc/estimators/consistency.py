@@ -296,7 +296,8 @@ def _shortfalls(sets: np.ndarray) -> tuple[float, float]:
     """Of the first set, and the mean of the others."""
     shifted = shifted_runs(sets)[:, 0]
     finished = ~np.isnan(shifted)
-    means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
+    with np.errstate(invalid="ignore"):  # NaN of a single run, which has no best estimate
+        means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
     return float(means[0]), float(means[1:].mean())
 
 

@@ -1,6 +1,7 @@
 """Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -38,6 +39,7 @@ def anneal(
     burn_in: int = 100,
     random_seed: RandomSeed = None,
     cores: int | None = None,
+    executor: Executor | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
@@ -73,6 +75,8 @@ def anneal(
         Fixes the result, whatever ``cores``.
     cores : int, optional
         Threads. Default: as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
 
     Returns
@@ -142,7 +146,8 @@ def anneal(
     }
     return anneal_blocks(
         annealer, attrs,
-        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
+        progressbar=progressbar,
     )  # fmt: skip
 
 

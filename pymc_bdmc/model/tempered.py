@@ -143,7 +143,8 @@ class TemperedDensity:
 
     def __getstate__(self) -> dict:
         """Without what is compiled, which another process compiles for itself."""
-        return {name: each for name, each in vars(self).items() if name not in ("jitted", "terms")}
+        compiled = ("jitted", "terms", "_constrain")
+        return {name: each for name, each in vars(self).items() if name not in compiled}
 
     def reset(self) -> None:
         """Forget what a run leaves: other data, and the terms of its engine."""

@@ -1,5 +1,6 @@
 """Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,7 @@ def anneal(
     burn_in: int = 1000,
     random_seed: RandomSeed = None,
     cores: int | None = None,
+    executor: Executor | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich the log partition function of an RBM between forward and reverse chains.
@@ -51,6 +53,8 @@ def anneal(
         Fixes the result, whatever ``cores``.
     cores : int, optional
         Threads. Default: as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
 
     Returns
@@ -89,7 +93,8 @@ def anneal(
     }
     return anneal_blocks(
         annealer, attrs,
-        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
+        progressbar=progressbar,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from pymc_bdmc.annealing.compiled.loops import (
 )
 from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.annealing.pools import ThreadPool
+from pymc_bdmc.annealing.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
@@ -65,12 +66,17 @@ class CompiledEngine:
         jitted = self.jitted = density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
         self._stop = np.zeros(1, dtype=np.uint8)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        self._step = step
         gradient = bool(jitted.n_continuous) and self._kernel.compiled.needs_gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
         density.terms = jitted.terms(second)
+
+    def __reduce__(self):
+        """Without what is compiled, which another process compiles for itself."""
+        return CompiledEngine, (self.density, self._step)
 
     @property
     def description(self) -> str:
@@ -81,10 +87,12 @@ class CompiledEngine:
             parts.append(f"{self._kernel.title}({', '.join(continuous)})")
         return "compiled " + " > ".join(parts)
 
-    def pool(self, cores: int, stop: np.ndarray) -> ThreadPool:
-        """Threads that share this engine, until ``stop`` is set."""
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> ThreadPool | ExecutorPool:
+        """Threads that share this engine, or copies on workers, until ``stop`` is set."""
         self._stop = stop
-        return ThreadPool(self, cores, stop)
+        return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
         """The findings of the only pilot on a data set."""
@@ -100,7 +108,7 @@ class CompiledEngine:
         """One pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
         target = self.target(task.data, task.reference)
-        with self._lock:  # draws are PyTensor's and share its state
+        with self.lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             batches = (
                 (list(zip(draws[rows], ells, strict=True)), len(draws))
@@ -169,7 +177,7 @@ class CompiledEngine:
         FloatingPointError
             If a log density is NaN; names the variables.
         """
-        with self._lock:
+        with self.lock:
             self.density.set_data(data)
             return self._log_likelihoods(thetas, self.target(data, reference))
 
@@ -287,7 +295,7 @@ class CompiledEngine:
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
         target = self.target(task.data, task.tuning.reference)
-        with self._lock:  # draws are PyTensor's and share its state
+        with self.lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             started = (
                 self._start(task, target, (len(betas) - 1) // stride, rng)
@@ -317,7 +325,7 @@ class CompiledEngine:
         if status == STOPPED:
             return None
         if status == NOT_A_NUMBER:
-            with self._lock:
+            with self.lock:
                 self.density.set_data(task.data)
                 self._raise_at(betas[arrival], ends[0])
         return Run(

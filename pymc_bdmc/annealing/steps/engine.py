@@ -1,6 +1,8 @@
 """Runs whose kernel is made of PyMC step methods: what one worker process holds and does."""
 
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import count
 
@@ -8,7 +10,7 @@ import numpy as np
 
 from pymc_bdmc.annealing.driver import anneal
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.annealing.pools import WorkerPool
+from pymc_bdmc.annealing.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.annealing.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
@@ -42,6 +44,8 @@ class StepEngine:
     """Independent pilots on a data set."""
     default_particles = 1
     """Of a run, where nobody says how many."""
+    lock = threading.Lock()
+    """Whose holder alone may use the density and the step methods; Python takes turns anyway."""
 
     def __init__(
         self,
@@ -73,9 +77,11 @@ class StepEngine:
             for step in self.steps
         )
 
-    def pool(self, cores: int, stop: np.ndarray) -> WorkerPool:
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> WorkerPool | ExecutorPool:
         """Processes, each with a copy of this engine, until ``stop`` is set."""
-        return WorkerPool(self, cores, stop)
+        return ExecutorPool(self, executor, stop) if executor else WorkerPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
         """Join the findings of the pilots on one data set."""
@@ -83,15 +89,16 @@ class StepEngine:
 
     def pilot(self, task: PilotTask) -> StepTuning:
         """One pilot chain on the data of the task, from the prior."""
-        self.density.set_data(task.data)
-        rng = np.random.default_rng(task.seed)
-        drawn = (self.density.draw_prior(rng) for _ in count())
-        singly = (([start], trials) for start, trials in drawn)
-        starts, spent = collect_starts(singly, PRIOR_DRAWS // self.pilots)
-        for step, state in zip(self.steps, self._untuned, strict=True):
-            step.sampling_state = state
-        tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
-        return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
+        with self.lock:
+            self.density.set_data(task.data)
+            rng = np.random.default_rng(task.seed)
+            drawn = (self.density.draw_prior(rng) for _ in count())
+            singly = (([start], trials) for start, trials in drawn)
+            starts, spent = collect_starts(singly, PRIOR_DRAWS // self.pilots)
+            for step, state in zip(self.steps, self._untuned, strict=True):
+                step.sampling_state = state
+            tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
+            return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
 
     def kernel(self, tuning: StepTuning, betas: np.ndarray | None = None) -> StepKernel:
         """The frozen kernel of a schedule."""
@@ -105,16 +112,17 @@ class StepEngine:
 
     def run(self, task: AnnealTask[StepTuning]) -> Run:
         """One run, from its own starts."""
-        self.density.set_data(task.data)
-        rng = np.random.default_rng(task.seed)
-        kernel = self.kernel(task.tuning, task.betas)
-        kept = [] if task.start is None else [task.start]
-        n_drawn = task.particles - len(kept)
-        n_counted = 0 if kept else task.tuning.accepted_draws
-        drawn = [self.density.draw_prior(rng) for _ in range(max(n_drawn, n_counted))]
-        starts = kept + [point for point, _ in drawn[:n_drawn]]
-        run = anneal(
-            kernel, self.log_likelihood, task.betas, starts, task.direction, rng, task.burn_in
-        )
-        prior_draws = 0 if kept else np.array([trials for _, trials in drawn])
-        return replace(run, prior_draws=prior_draws)
+        with self.lock:
+            self.density.set_data(task.data)
+            rng = np.random.default_rng(task.seed)
+            kernel = self.kernel(task.tuning, task.betas)
+            kept = [] if task.start is None else [task.start]
+            n_drawn = task.particles - len(kept)
+            n_counted = 0 if kept else task.tuning.accepted_draws
+            drawn = [self.density.draw_prior(rng) for _ in range(max(n_drawn, n_counted))]
+            starts = kept + [point for point, _ in drawn[:n_drawn]]
+            run = anneal(
+                kernel, self.log_likelihood, task.betas, starts, task.direction, rng, task.burn_in
+            )
+            prior_draws = 0 if kept else np.array([trials for _, trials in drawn])
+            return replace(run, prior_draws=prior_draws)

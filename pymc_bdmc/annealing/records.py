@@ -1,0 +1,133 @@
+"""Results on disk: each is a zarr array of one chunk, written at once and read without pickle."""
+
+import json
+import math
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_bdmc.annealing.compiled.loops import Table
+from pymc_bdmc.annealing.compiled.pilot import PathTuning
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.types import Population, Run
+
+__all__ = ["appearing", "read_record", "write_metadata", "write_record"]
+
+_TYPES: dict[str, Any] = {
+    each.__name__: each
+    for each in (Metric, PathTuning, Population, Reference, Run, Simulated, StepTuning, Table)
+}
+"""All that is ever made of what a file says, besides plain values and arrays."""
+
+
+def write_record(path: Path, thing: Any, **attributes: Any) -> None:
+    """Write what is made of plain values, arrays and the types above; all of it or nothing."""
+    arrays: list[np.ndarray] = []
+    outline = _outline(thing, arrays)
+    chunk = b"".join(array.tobytes() for array in arrays) or b"\0"
+    metadata = {
+        "node_type": "array",
+        "shape": [len(chunk)],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [len(chunk)]}},
+        "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": attributes | {"outline": outline, "checksum": zlib.crc32(chunk)},
+    }
+    with appearing(path) as unfinished:
+        write_metadata(unfinished, **metadata)
+        (unfinished / "0").write_bytes(chunk)
+
+
+def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
+    """What was written, and its attributes.
+
+    Raises
+    ------
+    ValueError
+        If the files are damaged; names them and the remedy.
+    """
+    try:
+        attributes = json.loads((path / "zarr.json").read_text())["attributes"]
+        chunk = (path / "0").read_bytes()
+        if zlib.crc32(chunk) != attributes["checksum"]:
+            raise ValueError("its checksum is wrong")
+        return _filled(attributes["outline"], BytesIO(chunk)), attributes
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"store: {path} is damaged ({error}). Delete this directory: what it held is computed "
+            "anew, and everything else is kept."
+        ) from error
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A directory to be filled; under its own name it appears when the block ends, and whole."""
+    unfinished = path.with_name(f".{path.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    try:
+        yield unfinished
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    shutil.rmtree(path, ignore_errors=True)
+    os.rename(unfinished, path)
+
+
+def write_metadata(path: Path, **metadata: Any) -> None:
+    """What makes a directory a zarr array or group."""
+    (path / "zarr.json").write_text(json.dumps({"zarr_format": 3} | metadata))
+
+
+def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
+    """The thing as JSON, with the types and shapes of its arrays, which are added to ``arrays``."""
+    if isinstance(thing, np.ndarray | np.generic):
+        array = np.asarray(thing)
+        if array.dtype.hasobject:
+            raise TypeError("an array of Python objects has no bytes to keep")
+        arrays.append(array)
+        return {"array": [array.dtype.str, array.shape, isinstance(thing, np.generic)]}
+    if isinstance(thing, Mapping):
+        return {"dict": {key: _outline(each, arrays) for key, each in thing.items()}}
+    name = type(thing).__name__
+    if name in _TYPES:
+        values = [getattr(thing, field) for field in _fields(_TYPES[name])]
+        return {name: [_outline(each, arrays) for each in values]}
+    if isinstance(thing, list | tuple):
+        return {name: [_outline(each, arrays) for each in thing]}
+    return thing
+
+
+def _filled(outline: Any, stream: BytesIO) -> Any:
+    """What an outline is of, with its arrays read in turn."""
+    if not isinstance(outline, dict):
+        return outline
+    ((name, parts),) = outline.items()
+    if name == "array":
+        dtype, shape, is_scalar = parts
+        n_bytes = np.dtype(dtype).itemsize * math.prod(shape)
+        array = np.frombuffer(bytearray(stream.read(n_bytes)), dtype).reshape(shape)
+        return array[()] if is_scalar else array
+    if name == "dict":
+        return {key: _filled(each, stream) for key, each in parts.items()}
+    found = [_filled(each, stream) for each in parts]
+    if name in _TYPES:
+        return _TYPES[name](*found)
+    return {"list": list, "tuple": tuple}[name](found)
+
+
+def _fields(kind: Any) -> list[str]:
+    return getattr(kind, "_fields", None) or [field.name for field in fields(kind)]

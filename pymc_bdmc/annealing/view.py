@@ -1,0 +1,87 @@
+"""A result on disk that is replaced by a later one at once, for whoever reads it meanwhile."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import xarray as xr
+
+__all__ = ["View"]
+
+STRIDE = 100
+"""How often the time that a result takes to be made and written goes by before the next."""
+PAUSE = 60.0
+"""Seconds before that of a call that goes on: the one that is there will do until then."""
+
+ROOT = "zarr.json"
+"""File with the metadata of a group or an array."""
+_OTHER = {"/": ".", ".": "/"}
+
+
+class View:
+    """The groups of a zarr store, for `xarray.open_datatree`.
+
+    Readers go by the metadata of the root, one file, which names the chunks of all groups. A new
+    result is written beside the last one, its chunks named in the other of two ways (``c/0/0`` and
+    ``c.0.0``), and then that file is replaced. So there is a whole result at any moment.
+
+    Parameters
+    ----------
+    path : Path
+        Of a zarr group with consolidated metadata.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._next = time.perf_counter() + (PAUSE if self._nodes() else 0.0)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether writing would take no more than its share of the time."""
+        return time.perf_counter() >= self._next
+
+    def write(self, make: Callable[[], xr.DataTree]) -> None:
+        """Replace the result by what ``make`` returns."""
+        started = time.perf_counter()
+        self._replace(make())
+        now = time.perf_counter()
+        self._next = now + STRIDE * (now - started)
+
+    def _replace(self, dt: xr.DataTree) -> None:
+        naming = {"name": "default", "configuration": {"separator": _OTHER[self._separator()]}}
+        options = {"chunk_key_encoding": naming, "write_empty_chunks": True}
+        encoding = {
+            node.path: {name: options for name in node.to_dataset(inherit=False).variables}
+            for node in dt.subtree
+        }
+        with TemporaryDirectory(dir=self._path, prefix=".") as folder:
+            new = Path(folder)
+            dt.to_zarr(new, encoding=encoding, consolidated=False)
+            _consolidate(new)
+            files = [file for file in new.rglob("*") if file.is_file()]
+            for file in sorted(files, key=lambda file: file == new / ROOT):  # the root is the last
+                target = self._path / file.relative_to(new)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, target)
+
+    def _nodes(self) -> dict[str, dict]:
+        """Metadata of the present groups and arrays, by their paths."""
+        return json.loads((self._path / ROOT).read_text())["consolidated_metadata"]["metadata"]
+
+    def _separator(self) -> str:
+        """In the names of the present chunks."""
+        for node in self._nodes().values():
+            if node["node_type"] == "array":
+                return node["chunk_key_encoding"]["configuration"]["separator"]
+        return "/"
+
+
+def _consolidate(path: Path) -> None:
+    """Gather all metadata in the root: zarr does the same, and reads them ten times for it."""
+    root, *others = sorted(path.rglob(ROOT), key=lambda file: len(file.parts))
+    nodes = {str(file.parent.relative_to(path)): json.loads(file.read_text()) for file in others}
+    whole = {"kind": "inline", "must_understand": False, "metadata": nodes}
+    root.write_text(json.dumps(json.loads(root.read_text()) | {"consolidated_metadata": whole}))

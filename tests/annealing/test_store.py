@@ -1,0 +1,325 @@
+"""A store: killed at any moment a call goes on where it was, and what is there is not run again."""
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.annealing import AnnealTask, PilotTask, records, view
+from tests.models import conjugate_regression
+
+OPTIONS = dict(
+    chains=6, particles=4, temperatures=200, simulate="prior", random_seed=3, cores=2,
+    progressbar=False,
+)  # fmt: skip
+CALLS = {
+    "compiled": OPTIONS | dict(path="prior"),
+    "fitted": OPTIONS | dict(temperatures=100),
+    "rounds": OPTIONS | dict(path="prior", temperatures=100, target_gap=0.02, max_temperatures=800),
+    "steps": OPTIONS | dict(step=pm.Slice, particles=1, temperatures=20, cores=1),
+    "processes": OPTIONS | dict(step=pm.Slice, particles=1, temperatures=20),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return conjugate_regression(d=3, n=20)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """The result of a call without a store, made once."""
+    found = {}
+
+    def result(name):
+        if name not in found:
+            found[name] = pm.sample_bdmc(model, **CALLS[name])
+        return found[name]
+
+    return result
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.zarr"
+
+
+@pytest.fixture
+def tasks_run(monkeypatch, tmp_path):
+    """Keys of the tasks that were run, by this process or by one that it started."""
+    log = tmp_path / "tasks"
+    log.touch()
+    for task in (PilotTask, AnnealTask):
+
+        def noted(self, engine, run=task.run):
+            with open(log, "a") as file:
+                file.write(".".join(map(str, self.seed.spawn_key)) + "\n")
+            return run(self, engine)
+
+        monkeypatch.setattr(task, "run", noted)
+    return lambda: log.read_text().split()
+
+
+def committed(path):
+    return {each.parent.name for each in path.glob("runs/[!.]*/zarr.json")}
+
+
+def assert_same(one, other):
+    """All numbers, but for times."""
+    assert set(one.groups) == set(other.groups)
+    for node in one.subtree:
+        first, second = (
+            each.to_dataset().drop_vars("seconds", errors="ignore").drop_attrs()
+            for each in (node, other[node.path])
+        )
+        xr.testing.assert_identical(first, second)
+
+
+@pytest.mark.parametrize("name", ["compiled", "fitted", "rounds", "steps"])
+def test_a_finished_store_gives_the_same_result_without_a_run(
+    model, whole, path, tasks_run, name, monkeypatch
+):
+    dt = pm.sample_bdmc(model, **CALLS[name], store=path)
+    n_runs = len(tasks_run())
+    assert n_runs == len(set(tasks_run())) == len(committed(path) - {"simulated"})
+    again = pm.sample_bdmc(model, **CALLS[name], store=path)
+    assert len(tasks_run()) == n_runs
+    for each in (dt, again, xr.open_datatree(path)):
+        assert_same(each, whole(name))
+    assert (again["rounds"]["seconds"] > 0.5 * dt["rounds"]["seconds"]).all()  # not of reading
+
+
+def killed_until_done(model, options, path, tasks_run, rng, n_kills, longest):
+    """Run it in processes that are killed at random moments; nothing committed is run again."""
+    context = multiprocessing.get_context("fork")
+    for kill in [True] * n_kills + [False]:
+        before, n_run = committed(path), len(tasks_run())
+        child = context.Process(target=pm.sample_bdmc, args=[model], kwargs=options)
+        child.start()
+        child.join(longest * rng.random() if kill else None)
+        child.kill()
+        child.join()
+        assert before.isdisjoint(tasks_run()[n_run:])
+        if path.exists():
+            readable(xr.open_datatree(path))
+    assert child.exitcode == 0
+
+
+def readable(dt):
+    """What every reader makes of an unfinished store; without a run they say so."""
+    if dt.children:
+        assert len(bdmc.summary(dt))
+        assert isinstance(bdmc.diagnose(dt), list)
+        assert len(bdmc.evidence(dt, "all"))
+        bdmc.certified(dt)
+        str(bdmc.verdict(dt))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+@pytest.mark.parametrize(
+    ("name", "n_kills"),
+    [
+        ("compiled", 2),
+        ("processes", 2),
+        *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS),
+    ],
+)
+def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills):
+    expected = whole(name)
+    started = time.perf_counter()
+    whole_again = pm.sample_bdmc(model, **CALLS[name])
+    longest = 1.5 * (time.perf_counter() - started)
+    assert_same(whole_again, expected)
+    options = CALLS[name] | dict(store=path)
+    rng = np.random.default_rng(n_kills)
+    killed_until_done(model, options, path, tasks_run, rng, n_kills, longest)
+    assert_same(xr.open_datatree(path), expected)
+    assert_same(pm.sample_bdmc(model, **options), expected)
+
+
+def test_more_chains_are_only_those(model, path, tasks_run):
+    options = CALLS["compiled"] | dict(chains=3)
+    pm.sample_bdmc(model, **options, store=path)
+    n_run = len(tasks_run())
+    grown = pm.sample_bdmc(model, **options | dict(chains=5), store=path)
+    assert len(tasks_run()) - n_run == 2 * 3
+    expected = pm.sample_bdmc(model, **options | dict(chains=5))
+    assert_same(grown, expected)
+    assert_same(xr.open_datatree(path), expected)
+
+
+def test_without_a_seed_it_is_that_of_the_store(model, path, tasks_run):
+    options = CALLS["compiled"] | dict(chains=2, temperatures=5, random_seed=None)
+    first = pm.sample_bdmc(model, **options, store=path)
+    n_run = len(tasks_run())
+    assert_same(pm.sample_bdmc(model, **options, store=path), first)
+    assert len(tasks_run()) == n_run
+
+
+SMALL = dict(chains=2, temperatures=5, path="prior", simulate="prior", random_seed=1, cores=1,
+             progressbar=False)  # fmt: skip
+
+
+def normal(sd=1.0, observed=0.5):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, sd), observed=observed)
+    return model
+
+
+@pytest.fixture
+def begun(path):
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (dict(sd=2.0), {}, r"another x \(variable of the model\), y \(variable"),
+        (dict(observed=0.6), {}, r"another y \(variable of the model\)\. "),
+        ({}, dict(temperatures=6), r"another temperatures \(argument\)\. "),
+        ({}, dict(simulate=bdmc.FromPrior(datasets=2)), r"another simulate \(argument\)\. "),
+        ({}, dict(random_seed=2), r"another random_seed \(argument\)\. "),
+    ],
+)
+def test_another_origin_is_refused_by_name(begun, model, change, message):
+    before = committed(begun)
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(normal(**model), **SMALL | change, store=begun)
+    assert committed(begun) == before
+
+
+def test_other_versions_are_refused_by_name(begun, monkeypatch):
+    monkeypatch.setattr(pm, "__version__", "0.0")
+    with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    metadata = begun / "runs" / "zarr.json"
+    later = json.loads(metadata.read_text())
+    later["attributes"]["format"] += 1
+    metadata.write_text(json.dumps(later))
+    with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+
+
+def test_what_is_no_store_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("42")
+    for path in (tmp_path, tmp_path / "thesis.tex"):
+        with pytest.raises(ValueError, match="is there already and is none of sample_bdmc"):
+            pm.sample_bdmc(normal(), **SMALL, store=path)
+    assert (tmp_path / "thesis.tex").read_text() == "42"
+
+
+def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
+    with pytest.raises(ValueError, match="step"):
+        pm.sample_bdmc(normal(), **SMALL, store=path, step=[])
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
+def test_a_truncated_chunk_is_named_and_can_be_deleted(begun, tasks_run):
+    expected = xr.open_datatree(begun).load()
+    chunk = begun / "runs" / "3.0.0.1.0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"3\.0\.0\.1\.0 is damaged .* Delete this directory"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    for file in chunk.parent.iterdir():
+        file.unlink()
+    chunk.parent.rmdir()
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    assert tasks_run() == ["3.0.0.1.0"]
+
+
+def test_a_full_disk_is_an_error_and_costs_nothing_that_was_committed(path, monkeypatch, tasks_run):
+    """The third file is no longer written, by the limit that Unix sets to the size of any."""
+    expected = pm.sample_bdmc(normal(), **SMALL)
+    write, room = Path.write_bytes, [0, 0, 1]
+
+    def limited(self, data):
+        if room.pop(0) if room else False:
+            raise OSError(28, "No space left on device")
+        return write(self, data)
+
+    n_run = len(tasks_run())
+    monkeypatch.setattr(Path, "write_bytes", limited)
+    with pytest.raises(OSError, match=r"run\.zarr cannot be written to \(No space left"):
+        pm.sample_bdmc(normal(), **SMALL, store=path)
+    there = committed(path)
+    assert len(there) == 2
+    assert not list(path.glob("runs/.*"))
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
+    assert there.isdisjoint(tasks_run()[n_run + 3 :])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")
+def test_a_store_that_is_read_only_is_an_error(begun):
+    (begun / "runs").chmod(0o555)
+    with pytest.raises(OSError, match=r"run\.zarr cannot be written to \(Permission denied"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+
+
+def test_nothing_is_unpickled(begun, monkeypatch):
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", pytest.fail)
+    for name in committed(begun):
+        records.read_record(begun / "runs" / name)
+
+
+def test_readers_see_one_result_or_the_next(begun):
+    """Whatever the moment at which the writer is stopped: every step is one `os.replace`."""
+    first = xr.open_datatree(begun).load()
+    grown = pm.sample_bdmc(normal(), **SMALL | dict(chains=4, temperatures=9))
+    replace, n_steps = os.replace, [0]
+
+    class Killed(BaseException):
+        pass
+
+    def counted(*args):
+        n_steps[0] -= 1
+        if n_steps[0] < 0:
+            raise Killed
+        replace(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view.os, "replace", counted)
+        for n in [0, 1, 30, 60, 10_000]:
+            assert_same(xr.open_datatree(begun), first)
+            n_steps[0] = n
+            try:
+                view.View(begun).write(lambda: grown)
+            except Killed:
+                assert n < 10_000
+    assert_same(xr.open_datatree(begun), grown)
+
+
+def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
+    told = []
+    dt = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
+    finished = [
+        sum(
+            int(each[group]["log_weight"].notnull().sum())
+            for group in ("real", "forward", "reverse")
+        )
+        for each in told
+    ]
+    assert finished == list(range(1, 19))
+    assert [each.attrs["interrupted"] for each in told] == [1] * 17 + [0]
+    assert_same(told[-1], dt)
+    assert_same(dt, whole("compiled"))
+    for each in told:
+        readable(each)
+
+
+def test_a_callback_ends_the_runs_as_in_pymc(model):
+    def enough(dt):
+        raise KeyboardInterrupt
+
+    dt = pm.sample_bdmc(model, **CALLS["steps"], callback=enough)
+    assert dt.attrs["interrupted"] == 1
+    assert dt["real"]["log_weight"].notnull().sum() == 1
