@@ -143,7 +143,7 @@ class TemperedDensity:
 
     def __getstate__(self) -> dict:
         """Without what is compiled, which another process compiles for itself."""
-        compiled = ("jitted", "terms", "_constrain")
+        compiled = ("jitted", "terms", "_compiled_terms", "_constrain")
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
     def reset(self) -> None:
