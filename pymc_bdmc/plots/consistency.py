@@ -92,12 +92,19 @@ def plot_consistency(
     canvas.draw("estimate", hline, canvas.panel, color="gray", linestyle="C1")
     canvas.draw("box", line_xy, _named(pieces))
     canvas.draw("ylim", limit_y, _named(_shown_range(pieces)))
-    ticks = sorted({t for each in panels(dt).values() for t in forward_ladder(each)[0]})
-    places = {"values": np.log10(ticks).tolist(), "labels": [str(tick) for tick in ticks]}
-    canvas.draw("xticks", set_xticks, canvas.panel, **places)
+    ladders = [xr.DataArray(forward_ladder(each)[0], dims="rung") for each in panels(dt).values()]
+    rungs = [each.assign_coords(rung=np.arange(each.size)) for each in ladders]
+    canvas.draw("xticks", _ladder_ticks, _named(xr.concat(rungs, pieces["model"], join="outer")))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="log weight − best estimate (nats)")
     return canvas.finish()
+
+
+def _ladder_ticks(da: xr.DataArray, target, **kwargs):
+    """A tick at each number of temperatures of the panel."""
+    temperatures = da.values[~np.isnan(da.values)]
+    ticks = {"values": np.log10(temperatures), "labels": [f"{t:.0f}" for t in temperatures]}
+    set_xticks(da, target, **ticks | kwargs)
 
 
 def _named(array: xr.DataArray) -> xr.Dataset:
