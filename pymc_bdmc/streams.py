@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     TEMPER = 6
     TRAIN = 7
     POSTERIOR = 8
+    RACE = 9
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

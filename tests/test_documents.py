@@ -172,3 +172,15 @@ def test_ising(tmp_path):
         bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
     ]
     assert gaps[0] > gaps[1] > 0
+
+
+def test_tenth_estimator(tmp_path):
+    """A bridge without a path is further off than annealing."""
+    module = example("tenth_estimator")
+    model = bdmc.testbed.Clustering(8, n=30, size=10)
+    result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
+    rmse = bdmc.testbed.standings(result)["rmse"].droplevel("budget")
+    assert rmse["bridge"] > 1 > rmse["population"]
+    assert (tmp_path / "tenth_estimator.png").stat().st_size > 10_000
+    lines = inspect.getsource(module).split("def ", 1)[1].split("\n\n\nif ")[0].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 30

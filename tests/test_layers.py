@@ -23,7 +23,7 @@ LAYERS = [
     {"__init__"},
     {"front"},
     {"sampling", "plots", "testing"},
-    {"lattice", "rbm", "tempering"},
+    {"lattice", "rbm", "tempering", "testbed"},
     {"blocks"},
     {"results"},
     {"annealing"},

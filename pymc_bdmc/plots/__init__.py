@@ -7,6 +7,7 @@ from pymc_bdmc.plots.convergence import plot_convergence
 from pymc_bdmc.plots.error_analysis import plot_error_analysis
 from pymc_bdmc.plots.estimators import plot_estimators
 from pymc_bdmc.plots.hysteresis import plot_hysteresis
+from pymc_bdmc.plots.race import plot_race
 from pymc_bdmc.plots.sandwich import plot_sandwich
 from pymc_bdmc.plots.tempering import plot_tempering
 from pymc_bdmc.plots.work import plot_work
@@ -19,6 +20,7 @@ __all__ = [
     "plot_error_analysis",
     "plot_estimators",
     "plot_hysteresis",
+    "plot_race",
     "plot_sandwich",
     "plot_tempering",
     "plot_work",

@@ -1,0 +1,193 @@
+"""Estimators of log ML on the models of Grosse, Ghahramani and Adams (2015): docs/testbed.md.
+
+Run as ``python benchmarks/testbed.py [--models …] [--docs]`` with OPENBLAS_NUM_THREADS=1; some
+twenty minutes. What has been measured is kept in files, so it can be done a model at a time;
+``--docs`` puts all there is on the page.
+"""
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from common import publish, shown, table
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.testbed import ESTIMATORS, BinaryAttributes, Clustering, LowRank, Problem, standings
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "testbed.md"
+OUTPUT = ROOT / "output"
+MODELS = {
+    "clustering": Clustering(),
+    "low rank": LowRank(),
+    "binary attributes": BinaryAttributes(),
+}
+PAPER = [
+    ("clustering", "SMC", 4.6, 9.7),
+    ("clustering", "AIS", 7.0, 37.8),
+    ("clustering", "nested sampling", 5.7, 51.2),
+    ("low rank", "AIS", 8.6, 1.6),
+    ("binary attributes", "AIS", 7.5, 16.5 * 60),
+    ("binary attributes", "nested sampling", 9.0, 15.1 * 60),
+    ("binary attributes", "SMC", 4.7, 69 * 60),
+]
+"""What the paper reports: root mean square error in nats, and seconds."""
+OURS = ("population", "reverse population", "populations, BAR")
+TRUTH = dict(particles=64, temperatures=500, schedule="linear", chains=8)
+BUDGETS, TRIALS, SEED = (100, 500, 2000, 6000), 25, 1
+CROSS_TRIALS = 3
+ERRORS = (10.0, 2.0, 1.0)
+
+
+def simulated(name: str) -> Problem:
+    return MODELS[name].simulate(random_seed=SEED)
+
+
+def measure(name: str) -> xr.Dataset:
+    """The race on one model, and the sandwich that tells the truth."""
+    problem = simulated(name)
+    bdmc.testbed.anneal(problem, temperatures=2, random_seed=0, progressbar=False)
+    started = time.process_time()
+    truth = bdmc.testbed.anneal(problem, random_seed=SEED, progressbar=False, **TRUTH)
+    seconds = time.process_time() - started
+    result = bdmc.testbed.race(
+        problem, truth=truth, budgets=BUDGETS, trials=TRIALS, random_seed=SEED
+    )
+    result.attrs["error"] = float(bdmc.evidence(truth, "bar")["error"].iloc[0])
+    result.attrs["truth_seconds"] = seconds
+    return result
+
+
+def cross(name: str) -> xr.Dataset:
+    """Log ML of one model's observations under all three, by estimators that need no exact rows."""
+    problem, rng = simulated(name), np.random.default_rng(SEED)
+    chosen = [each for each, estimator in ESTIMATORS.items() if not estimator.exact]
+    found = np.empty((len(chosen), len(MODELS), CROSS_TRIALS))
+    for (i, j, k), _ in np.ndenumerate(found):
+        other = Problem(list(MODELS.values())[j], problem.y)
+        found[i, j, k], _ = ESTIMATORS[chosen[i]].estimate(other, BUDGETS[-1], rng)
+    coords = {"estimator": chosen, "model": list(MODELS)}
+    return xr.Dataset({"log_ml": (("estimator", "model", "trial"), found)}, coords)
+
+
+def kept(kind: str, name: str, make) -> xr.Dataset:
+    """From its file, or made and put there."""
+    file = OUTPUT / f"testbed_{kind}_{name.replace(' ', '_')}.nc"
+    if not file.exists():
+        OUTPUT.mkdir(exist_ok=True)
+        make(name).to_netcdf(file)
+    return xr.load_dataset(file)
+
+
+def number(value: float) -> str:
+    return "—" if not np.isfinite(value) else f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
+
+
+def seconds_until(rows, error: float) -> float:
+    """CPU seconds at which the error is met, between budgets by a power law; ∞ if it is not."""
+    place, size = np.log(rows["seconds"].values), np.log(rows["rmse"].values / error)
+    for i in np.flatnonzero(size <= 0):
+        if i == 0 or size[i - 1] <= 0:
+            return float(np.exp(place[i]))
+        share = size[i - 1] / (size[i - 1] - size[i])
+        return float(np.exp(place[i - 1] + share * (place[i] - place[i - 1])))
+    return np.inf
+
+
+def truth_table(races: dict) -> str:
+    rows = [
+        [
+            name, f"{each.attrs['lower']:.2f}", f"{each.attrs['upper']:.2f}",
+            f"{each.attrs['upper'] - each.attrs['lower']:.2f}",
+            f"{each.attrs['log_ml']:.2f} ± {each.attrs['error']:.2f}",
+            f"{each.attrs['truth_seconds']:.0f}",
+        ]
+        for name, each in races.items()
+    ]  # fmt: skip
+    return table(["model", "lower", "upper", "gap", "BAR", "CPU seconds"], rows)
+
+
+def race_table(result: xr.Dataset) -> str:
+    scores = standings(result)
+    rows = []
+    for name in ESTIMATORS:
+        own = scores.loc[name]
+        last = own.iloc[-1]
+        rows.append(
+            [
+                name,
+                *[f"{each.rmse:.2g} in {number(each.seconds)}" for each in own.itertuples()],
+                f"{last['bias']:+.2g}", f"{last['combined']:+.2g}",
+                *[number(seconds_until(own, error)) for error in ERRORS],
+            ]
+        )  # fmt: skip
+    head = [f"{budget} transitions" for budget in BUDGETS]
+    until = [f"s to {error:g}" for error in ERRORS]
+    return table(["estimator", *head, "bias", "combined", *until], rows)
+
+
+def paper_table(races: dict) -> str:
+    rows = []
+    for name, estimator, error, seconds in PAPER:
+        if name in races:
+            scores = standings(races[name])
+            own = seconds_until(scores.loc[estimator], error)
+            best = {each: seconds_until(scores.loc[each], error) for each in OURS}
+            first = min(best, key=best.get)
+            rows.append(
+                [
+                    name, estimator, error, f"{seconds:g}", number(own), number(seconds / own),
+                    f"{first}: {number(best[first])}", number(seconds / best[first]),
+                ]
+            )  # fmt: skip
+    head = ["model", "estimator", "RMSE", "paper, s", "the same here, s", "sooner"]
+    return table([*head, "best of populations, s", "sooner"], rows)
+
+
+def cross_table(crosses: dict) -> str:
+    """Errors of differences between the model that the data come from and another."""
+    pairs = [(own, other) for own in crosses for other in MODELS if other != own]
+    means = {name: each["log_ml"].mean("trial") for name, each in crosses.items()}
+
+    def difference(estimator, own, other):
+        rows = means[own].sel(estimator=estimator)
+        return float(rows.sel(model=own) - rows.sel(model=other))
+
+    truth = {pair: difference("population", *pair) for pair in pairs}
+    rows = [["population", *[f"{truth[pair]:.0f}" for pair in pairs]]]
+    rows += [
+        [f"error of {each}", *[f"{difference(each, *pair) - truth[pair]:+.0f}" for pair in pairs]]
+        for each in next(iter(crosses.values()))["estimator"].values
+        if each != "population"
+    ]
+    return table(["", *[f"{own} − {other}" for own, other in pairs]], rows)
+
+
+def picture(races: dict) -> None:
+    bdmc.plot_race(races, backend="matplotlib", figure_kwargs={"figsize": (1500, 560)})
+    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=80)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--docs", action="store_true", help="put the tables on the page")
+    chosen = parser.parse_args().models
+    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
+    races = {name: kept("race", name, measure) for name in chosen}
+    crosses = {name: kept("cross", name, cross) for name in chosen}
+    shown([f"{name}: {each.attrs['log_ml']:.2f}" for name, each in races.items()])
+    publish("Ground truth", truth_table(races), page=PAGE)
+    publish("Beside the paper", paper_table(races), page=PAGE)
+    parts = [part for name in races for part in (f"### {name}", race_table(races[name]))]
+    publish("The race", *parts, page=PAGE)
+    publish("Which model?", cross_table(crosses), page=PAGE)
+    picture(races)
+
+
+if __name__ == "__main__":
+    main()

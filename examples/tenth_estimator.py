@@ -1,0 +1,42 @@
+"""A tenth estimator
+=================
+
+Add an estimator of your own to the evidence testbed, and see where it stands.
+
+Bennett's acceptance ratio between draws from the prior and a chain from the posterior: no path at
+all. It is raced against annealing on 50 observations from ten clusters.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.testbed import ESTIMATORS, Clustering, Estimator, posterior_chain
+
+
+def bridge(problem, budget, rng):
+    prior = problem.model.draw_rows(rng, budget // 2)
+    posterior = posterior_chain(problem, budget // 2, rng)
+    works = [
+        [problem.model.log_likelihood(rows, problem.y) for rows in states]
+        for states in (prior, posterior)
+    ]
+    return bdmc.estimators.bar(*works).value, budget
+
+
+def main(model=Clustering(), trials: int = 25, folder: str = "output", **options):  # noqa: B008
+    entrants = {"bridge": Estimator(bridge, np.mean)}
+    entrants |= {name: ESTIMATORS[name] for name in ("AIS", "SMC", "population")}
+    problem = model.simulate(random_seed=1)
+    result = bdmc.testbed.race(problem, entrants, trials=trials, random_seed=1, **options)
+    print(bdmc.testbed.standings(result).round(2))
+    bdmc.plot_race(result, backend="matplotlib")
+    Path(folder).mkdir(exist_ok=True)
+    plt.savefig(Path(folder) / "tenth_estimator.png", dpi=100)
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Errors of estimators of log ML against the time they take."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    fill_between_y,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+)
+
+from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, log_ticks, set_yticks
+from pymc_bdmc.testbed import standings
+
+__all__ = ["plot_race"]
+
+LOWEST = 0.05
+"""Least error that is drawn, nats."""
+
+
+def plot_race(
+    results: xr.Dataset | Mapping[str, xr.Dataset],
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["line", "point", "truth", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"],
+        Sequence[str],
+    ] = None,
+    visuals: Mapping[
+        Literal[
+            "line",
+            "point",
+            "truth",
+            "title",
+            "xlabel",
+            "ylabel",
+            "xticks",
+            "yticks",
+            "ylim",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Root mean square error of each estimator against the CPU time of one estimate.
+
+    Both axes are logarithmic. Shaded is the width of the sandwich that tells the truth: within it
+    no estimator can be told from another.
+
+    Parameters
+    ----------
+    results : Dataset or mapping of {str : Dataset}
+        From `testbed.race`; of several problems each has a panel.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * line -> :func:`arviz_plots.visuals.line_xy`
+        * point -> :func:`arviz_plots.visuals.scatter_xy`
+        * truth -> :func:`arviz_plots.visuals.fill_between_y`
+        * title, xlabel, ylabel -> the labels
+        * xticks, yticks, ylim -> numbers on the axes, and the range of the errors
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> problem = bdmc.testbed.Clustering(2, n=6, size=2).simulate(random_seed=1)
+    >>> chosen = {name: bdmc.testbed.ESTIMATORS[name] for name in ("AIS", "SMC")}
+    >>> options = dict(budgets=[10, 100], trials=3, random_seed=1)
+    >>> pc = bdmc.plot_race(bdmc.testbed.race(problem, chosen, **options))
+    """
+    visuals, aes_by_visuals = checked_options(plot_race, visuals, aes_by_visuals, ["line", "point"])
+    aes_by_visuals = {"line": ["color", "linestyle"]} | aes_by_visuals
+    races = {"": results} if isinstance(results, xr.Dataset) else dict(results)
+    panels = xr.Variable("model", list(races))
+    tables = xr.concat(
+        [standings(each).to_xarray() for each in races.values()], panels, join="outer"
+    ).reindex(estimator=next(iter(races.values()))["estimator"])
+    seconds, error = np.log10(tables["seconds"]), np.log10(tables["rmse"].clip(min=LOWEST))
+    width = [each.attrs["upper"] - each.attrs["lower"] for each in races.values()]
+    top = np.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
+    pc_kwargs = {"aes": {"linestyle": ["estimator"]}, **pc_kwargs}
+    canvas = Canvas(
+        _named(seconds), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, "estimator"
+    )
+    ends = xr.concat([seconds.min(), seconds.max()], "budget")
+    floor = xr.full_like(top, np.log10(LOWEST))
+    area = along("kwarg", x=ends, y_bottom=floor, y_top=top)
+    canvas.draw("truth", fill_between_y, _named(area), color="gray", alpha=0.3)
+    places = along("plot_axis", x=seconds, y=error)
+    canvas.draw("line", line_xy, _named(places))
+    canvas.draw("point", scatter_xy, _named(places))
+    limits = along("limit", low=floor, high=xr.full_like(top, error.max() + 0.1))
+    canvas.draw("ylim", limit_y, _named(limits))
+    canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(seconds.values))
+    canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(limits.values))
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="CPU seconds")
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="RMSE (nats)")
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"rmse": array})

@@ -1,0 +1,163 @@
+"""Anneal a problem of the testbed in one call, forward and in reverse."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.arguments import check_choice, check_counts
+from pymc_bdmc.blocks import Block, anneal_blocks, block_run
+from pymc_bdmc.schedules import Schedule, make_schedule
+from pymc_bdmc.streams import Purpose, RandomSeed
+from pymc_bdmc.testbed.kernels import MOVES
+from pymc_bdmc.testbed.loops import PATHS, ascend, descend, make_path
+from pymc_bdmc.testbed.models import Problem
+from pymc_bdmc.types import Annealing, Direction
+
+__all__ = ["anneal", "run", "sequential_harmonic_mean"]
+
+_RUNNING = np.zeros(1, np.uint8)
+
+
+def anneal(
+    problem: Problem,
+    *,
+    path: Literal["prior", "data"] = "prior",
+    chains: int = 8,
+    particles: int = 32,
+    temperatures: int | ArrayLike = 200,
+    schedule: str | Schedule = "sigmoid",
+    random_seed: RandomSeed = None,
+    cores: int | None = None,
+    progressbar: bool = True,
+) -> xr.DataTree:
+    """Sandwich log ML of simulated observations between forward and reverse populations.
+
+    Parameters
+    ----------
+    problem : Problem
+        From `FactorModel.simulate`.
+    path : {"prior", "data"}, default "prior"
+        Whether all observations gain weight together, or come in one after the other.
+    chains : int, default 8
+        Runs per direction, at least 2.
+    particles : int, default 32
+        States of a run; reverse runs have them beside the way of the exact sample.
+    temperatures : int or array_like of shape (T + 1,), default 200
+        T, the number of transitions of a state, or the inverse temperatures themselves.
+    schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
+        How the inverse temperatures are spaced.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result, whatever ``cores``.
+    cores : int, optional
+        Threads. Default: as many as the machine has, at most 4.
+    progressbar : bool, default True
+
+    Returns
+    -------
+    DataTree
+        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the plots.
+        The path of ℓ is that of the mean slopes of log f along β.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the remedy.
+    KeyboardInterrupt
+        If Ctrl-C comes before any run is finished, or is pressed a second time.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> problem = bdmc.testbed.Clustering(3, n=6, size=2).simulate(random_seed=1)
+    >>> dt = bdmc.testbed.anneal(problem, temperatures=20, random_seed=1, progressbar=False)
+    >>> bdmc.summary(dt).loc[("simulated", "upper bound"), "kind"]
+    'mean log weight, exact start'
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem: a Problem is needed, as `simulate` returns, got {problem!r}.")
+    if not problem.rows.size:
+        raise ValueError("problem: reverse runs need the rows it was simulated from.")
+    check_choice("path", path, PATHS)
+    check_counts(particles=particles)
+    betas = make_schedule(schedule, temperatures, default=200, default_name="sigmoid")
+    annealer = _Annealer(problem, path, betas, particles)
+    attrs = {
+        "system": repr(problem.model),
+        "path": path,
+        "particles": particles,
+        "step": "Gibbs",
+        "upper_bound": "exact",
+        "burn_in": 0,
+    }
+    return anneal_blocks(
+        annealer, attrs,
+        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+    )  # fmt: skip
+
+
+def run(
+    problem: Problem,
+    direction: Direction,
+    path: str,
+    betas: np.ndarray,
+    particles: int,
+    rng: np.random.Generator,
+    stop: np.ndarray = _RUNNING,
+) -> tuple[float, np.ndarray]:
+    """One run of a population.
+
+    Returns
+    -------
+    log_weight : float
+        log Ẑ, nats; NaN where it was stopped.
+    rises : ndarray of shape (T + 1,)
+        Mean log weight of the step to every β.
+    """
+    model, y = problem.model.factors, problem.y
+    way = make_path(path, betas, len(y))
+    states, rises = problem.model.draw_rows(rng, particles), np.zeros(len(betas))
+    kept = states[:0]
+    if direction is Direction.REVERSE:
+        kept = np.empty((len(betas), *problem.rows.shape))
+        back = way._replace(backwards=True)
+        log_weight = descend(
+            MOVES, model, y, back, problem.rows[None].copy(), kept, rises, rng, stop
+        )
+    if direction is Direction.FORWARD or (particles > 1 and not stop[0]):
+        log_weight = ascend(MOVES, model, y, way, states, kept, rises, rng, stop)
+    return log_weight, rises
+
+
+def sequential_harmonic_mean(
+    problem: Problem, betas: np.ndarray, particles: int, rng: np.random.Generator
+) -> float:
+    """Log Ẑ, nats, from particles that start at the exact sample and lose the observations."""
+    y = problem.y
+    states, rises = np.repeat(problem.rows[None], particles, axis=0), np.zeros(len(betas))
+    way = make_path("data", betas, len(y))._replace(backwards=True)
+    model = problem.model.factors
+    return descend(MOVES, model, y, way, states, states[:0], rises, rng, _RUNNING)
+
+
+@dataclass(frozen=True, eq=False)
+class _Annealer:
+    """A problem, and how its populations are annealed."""
+
+    problem: Problem
+    path: str
+    schedule: Schedule
+    particles: int
+    block_size: int = 1
+
+    def run(self, block: Block) -> Annealing:
+        """Anneal a population; its log weight is NaN where it ends early."""
+        rng = np.random.default_rng(block.stream(Purpose.ANNEAL))
+        log_weight, rises = run(
+            self.problem, block.direction, self.path, self.schedule.betas, self.particles, rng,
+            block.stop,
+        )  # fmt: skip
+        slopes = np.append(rises[1:] / self.schedule.increments, np.nan)
+        return block_run(block.direction, np.array([log_weight]), slopes, np.zeros(slopes.size))

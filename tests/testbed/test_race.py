@@ -1,0 +1,113 @@
+"""Every estimator on problems small enough to be solved exactly, and the race between them."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.testbed import ESTIMATORS, BinaryAttributes, Clustering, Estimator, LowRank
+from pymc_bdmc.testbed.estimators import (
+    bic,
+    nested_sampling,
+    variational,
+)
+from tests.testbed.test_annealing import exact
+
+Z = 4.5  # two-sided α = 7e-6 a comparison, 27 comparisons
+
+
+def integrated():
+    """One loading and one observation, with log ML by quadrature."""
+    problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
+    grid = np.linspace(-12, 12, 4001)
+    values = [problem.model.log_joint(np.array([[x]]), problem.y) for x in grid]
+    return problem, logsumexp(values) + np.log(grid[1] - grid[0])
+
+
+def problems():
+    for model in (Clustering(2, n=4, size=2), BinaryAttributes(2, n=3, size=2)):
+        problem = model.simulate(random_seed=3)
+        yield problem, exact(problem)
+    yield integrated()
+
+
+@pytest.fixture(scope="module", params=problems(), ids=["clustering", "binary", "low rank"])
+def solved(request):
+    return request.param
+
+
+def estimates(estimate, problem, budget, trials):
+    rngs = np.random.default_rng(1).spawn(trials)
+    return np.array([estimate(problem, budget, rng)[0] for rng in rngs])
+
+
+UNBIASED = {
+    "likelihood weighting": 1, "AIS": 1, "SMC": 1, "SMC, one particle": 1, "population": 1,
+    "Chib-Murray-Salakhutdinov": 1,
+    "reverse AIS": -1, "reverse population": -1, "sequential harmonic mean": -1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_estimators_of_z_or_of_its_reciprocal_are_unbiased(solved, name):
+    problem, log_z = solved
+    if isinstance(problem.model, LowRank) and name == "Chib-Murray-Salakhutdinov":
+        pytest.skip("densities of transitions are estimated there")
+    sign = UNBIASED[name]
+    found = sign * estimates(ESTIMATORS[name].estimate, problem, 8, 1000)
+
+    def z(answer):
+        x = np.exp(found - sign * answer)
+        return (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(x.size))
+
+    assert abs(z(log_z)) < Z
+    # Broken twin: half a nat beside
+    assert abs(z(log_z + 0.5)) > Z
+
+
+def test_nested_sampling(solved):
+    problem, log_z = solved
+    found = estimates(nested_sampling, problem, 4 * 2000, 30)
+    assert abs(found.mean() - log_z) < Z * found.std(ddof=1) / np.sqrt(30) + 0.02
+
+
+def test_variational_bayes_is_below(solved):
+    problem, log_z = solved
+    found = estimates(variational, problem, 200, 20)
+    assert (found < log_z + 1e-9).all()
+    assert found.max() > log_z - 2
+
+
+def test_variational_bayes_is_exact_where_features_are_known():
+    """Features of no width leave independent rows, which the mean field describes exactly."""
+    model = Clustering(3, n=5, size=2, feature_scale=1e-6)
+    problem = model.simulate(random_seed=1)
+    found = estimates(variational, problem, 50, 1)[0]
+    assert found == pytest.approx(exact(problem), abs=1e-6)
+
+
+def test_bic():
+    """One cluster: the features are the mean of the posterior, and there are D of them."""
+    problem = Clustering(1, n=6, size=2).simulate(random_seed=1)
+    mean = problem.y.sum(axis=0) / 7
+    ells = -np.log(2 * np.pi) * 6 - np.sum((problem.y - mean) ** 2) / 2
+    (found,) = estimates(bic, problem, 4, 1)
+    assert found == pytest.approx(ells - np.log(6), rel=1e-10)
+
+
+def test_a_race():
+    problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    entrants = ESTIMATORS | {"none": Estimator(lambda problem, budget, rng: (0.0, 1), np.mean)}
+    options = {"budgets": [10, 40], "trials": 3, "random_seed": 1}
+    result = bdmc.testbed.race(problem, entrants, **options)
+    table = bdmc.testbed.standings(result)
+    assert len(table) == 2 * len(entrants)
+    assert abs(result.attrs["log_ml"] - exact(problem)) < 0.1
+    row = table.loc["none", 40]
+    assert row["rmse"] == row["combined"] == row["bias"] == -result.attrs["log_ml"]
+    assert table["transitions"].loc["population"].tolist() == [10, 40]
+    np.testing.assert_array_equal(
+        result["log_ml"], bdmc.testbed.race(problem, entrants, **options)["log_ml"]
+    )
+    with pytest.raises(ValueError, match="trials: must be a whole number"):
+        bdmc.testbed.race(problem, trials=0)
