@@ -1,5 +1,6 @@
 """Anneal a problem of the testbed in one call, forward and in reverse."""
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,7 @@ def anneal(
     schedule: str | Schedule = "sigmoid",
     random_seed: RandomSeed = None,
     cores: int | None = None,
+    executor: Executor | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
     """Sandwich log ML of simulated observations between forward and reverse populations.
@@ -53,6 +55,8 @@ def anneal(
         Fixes the result, whatever ``cores``.
     cores : int, optional
         Threads. Default: as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
 
     Returns
@@ -94,7 +98,8 @@ def anneal(
     }
     return anneal_blocks(
         annealer, attrs,
-        chains=chains, cores=cores, random_seed=random_seed, progressbar=progressbar,
+        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
+        progressbar=progressbar,
     )  # fmt: skip
 
 
