@@ -235,7 +235,7 @@ def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
         )
     elif not row["valid"]:
         sentence = f"The gap between forward and reverse runs, {told}, is no bound: {row['kind']}."
-    elif np.isnan(reach):
+    elif not np.isfinite(upper):
         sentence = "There are too few runs to tell how wide the gap between the directions is."
     else:
         status = "good" if upper <= CLOSE else "open"
@@ -280,7 +280,9 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
     try:
         table = consistency(dt)
     except ValueError as error:  # nothing was finished on one side
-        yield _Finding("shortfall", "open", f"Real and simulated data: {error}", "run it again.")
+        reason = str(error).removeprefix("dt: ")
+        sentence = f"Real and simulated data cannot be compared: {reason}"
+        yield _Finding("shortfall", "open", sentence, "run it again.")
         return
     row = table.loc["shortfall"].iloc[-1]
     numbers = row[["value", "error", "lower", "upper"]].to_dict()

@@ -51,6 +51,16 @@ def test_a_wide_gap_is_bad_and_one_between_is_open():
     assert between.status == between.table.loc["Jeffreys bound", "status"] == "open"
 
 
+def test_a_result_in_its_first_runs_has_no_bound_yet():
+    dt = runs()
+    for group in ("forward", "reverse"):
+        dt[group]["log_weight"][:] = np.nan
+    found = bdmc.verdict(dt)
+    assert found.status == "open"
+    assert "too few runs to tell how wide the gap" in found.text
+    assert "nan" not in found.text.splitlines()[1]
+
+
 def test_too_few_runs_are_never_good():
     for n in (2, 5):
         found = bdmc.verdict(runs(n=n, seed=3))
