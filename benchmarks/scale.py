@@ -2,20 +2,22 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs
 
-writes the tables of docs/scale.md, in five minutes. The scheduler is Dask's own, in a process of
-this machine; what it hands out are tasks that sleep, so that two cores can play 16 workers.
+writes the tables of docs/scale.md, in some five minutes. Seconds are those of a processor. The
+scheduler is Dask's own; it hands out tasks that sleep, so that two cores can play 16 workers.
 """
 
-import gc
+import os
 import pickle
 import tempfile
 import time
 from concurrent.futures import Executor
 from pathlib import Path
+from statistics import median
 
 import cloudpickle
 import numpy as np
-from common import publish, shown, table, timed
+import psutil
+from common import publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.annealing import ExecutorPool, Recorder, ThreadPool, pools
@@ -31,6 +33,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 MADE = "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs`."
 RUN = 0.05
 """Seconds of the shortest runs that a store or an executor is meant for."""
+PAUSE = 0.01
+"""Seconds that a task sleeps."""
 PROCESSES, THREADS = 2, 8
 RUNS, WORKERS = 10**6, 10**3
 
@@ -107,55 +111,57 @@ def sizes() -> tuple[float, list]:
     return stored, rows
 
 
+def cpu(function, *arguments) -> tuple[float, object]:
+    """Seconds of the processor, of this process, and what the function returned."""
+    started = time.process_time()
+    result = function(*arguments)
+    return time.process_time() - started, result
+
+
 def overhead_of_a_store(tasks: Tasks, run) -> tuple[float, list]:
     """Seconds a run takes longer with a store, and a row."""
-    sleeping = Sleeps(tasks, RUN, run)
+    sleeping, n = Sleeps(tasks, RUN, run), len(tasks)
 
     def all_of(pool):
-        return timed(lambda: [result for _, result in pool.run(sleeping)])[0]
+        return cpu(list, pool.run(sleeping))[0] / n
 
-    without, with_one, again = [], [], []
+    commits, reads = [], []
     with interruptible() as stop, ThreadPool(None, 1, stop) as pool:
-        for _ in range(3):
-            without.append(all_of(pool))
+        for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
                 stored = StoredPool(pool, Store(Path(folder) / "run.zarr", {}, 1), stop)
-                with_one.append(all_of(stored))
-                again.append(all_of(stored))
-    n = len(sleeping)
-    commit, read = (np.median(with_one) - np.median(without)) / n, np.median(again) / n
-    share = np.median(np.divide(with_one, without)) - 1
-    return commit, [f"{1e3 * commit:.2f}", f"{100 * share:.1f} %", f"{1e3 * read:.2f}"]
+                commits.append(all_of(stored) - all_of(pool))
+                reads.append(all_of(stored))
+    commit, read = median(commits), median(reads)
+    return commit, [f"{1e3 * commit:.2f}", f"{100 * commit / RUN:.1f} %", f"{1e3 * read:.2f}"]
 
 
 def reduction(tasks: Tasks, run) -> float:
     """Seconds to add a run to the others."""
     recorder, n = Recorder(2000, tasks.betas), 2000
-    gc.collect()
-    seconds, _ = timed(lambda: [recorder.add(place, run) for place in range(n)])
-    return seconds / n
+    return cpu(lambda: [recorder.add(place, run) for place in range(n)])[0] / n
 
 
-def messages(executor: Executor, run) -> tuple[float, list]:
-    """Seconds of the scheduler and this process for a message, and rows."""
+def messages(client: Client, run) -> tuple[float, list]:
+    """Seconds of this process, in which the scheduler is too, for a message, and rows."""
     rows, a_message = [], 0.0
-    slots = PROCESSES * THREADS
-    for n, seconds, most in [
-        (10**2, RUN, 10**4), (10**3, RUN, 10**4), (10**4, 0.0, 10**4), (10**4, 0.0, 10**3),
-        (10**4, 0.0, 10**2),
-    ]:  # fmt: skip
+    workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+
+    def theirs() -> float:
+        return sum(sum(worker.cpu_times()[:2]) for worker in workers)
+
+    for n, most in [(10**2, 10**4), (10**3, 10**4), (10**4, 10**4), (10**4, 10**3), (10**4, 10**2)]:
         _, tasks = real_tasks(100, n)
-        counting, sleeping = Counting(executor), Sleeps(tasks, seconds, run)
+        counting, sleeping = Counting(client.get_executor()), Sleeps(tasks, PAUSE, run)
         pools.MOST_MESSAGES = most
+        before = theirs()
         with interruptible() as stop, ExecutorPool(None, counting, stop) as pool:
-            taken, _ = timed(list, pool.run(sleeping))
-        beyond = taken - seconds * n / slots
+            here, _ = cpu(list, pool.run(sleeping))
+        there = theirs() - before
         if most == n == 10**4:
-            a_message = beyond / counting.messages
-        rows.append(shown([
-            n, f"{1e3 * seconds:.0f}", -(-n // most), counting.messages, counting.large,
-            f"{taken:.2f}", f"{1e3 * beyond / n:.2f}",
-        ]))  # fmt: skip
+            a_message = here / counting.messages
+        each = (f"{1e3 * seconds / n:.2f}" for seconds in (here, there))
+        rows.append(shown([n, -(-n // most), counting.messages, counting.large, *each]))
     return a_message, rows
 
 
@@ -170,14 +176,14 @@ def main() -> None:
         ),
         page=PAGE,
     )
-    engine, tasks = real_tasks(1000, 200)
+    engine, tasks = real_tasks(1000, 100)
     run = tasks[0].run(engine)
     commit, store_row = overhead_of_a_store(tasks, run)
     reduce = reduction(tasks, run)
     publish(
         "A store, and the reduction",
-        f"{MADE} Runs of T = 1000 that take {1e3 * RUN:.0f} ms, 200 one after the other; "
-        "milliseconds a run.",
+        f"{MADE} Runs of T = 1000 that take {1e3 * RUN:.0f} ms, 100 one after the other; "
+        "milliseconds a run, of a processor.",
         table(["commit", "share of the run", "read again", "reduce"],
               [shown([*store_row, f"{1e3 * reduce:.2f}"])]),
         page=PAGE,
@@ -189,13 +195,13 @@ def main() -> None:
         Client(cluster) as client,
     ):
         client.run(lambda: __import__("pymc_bdmc.annealing"))
-        a_message, rows = messages(client.get_executor(), run)
+        a_message, rows = messages(client, run)
     publish(
         "Messages to a scheduler",
-        f"{MADE} Dask, {PROCESSES} processes of {THREADS} threads. Sleeping tasks return a run of "
-        "T = 100. Beyond: the time over that of the sleep, shared among all threads, a task.",
-        table(["tasks", "sleep, ms", "tasks a range", "messages", "with engine and tasks",
-               "seconds", "beyond, ms a task"], rows),
+        f"{MADE} Dask, {PROCESSES} processes of {THREADS} threads. Tasks sleep for "
+        f"{1e3 * PAUSE:.0f} ms and return a run of T = 100. Milliseconds a task: here, where the "
+        "scheduler is too, and on the worker.",
+        table(["tasks", "in a range", "messages", "with engine and tasks", "here", "there"], rows),
         page=PAGE,
     )  # fmt: skip
     n_messages = 10_000

@@ -85,7 +85,7 @@ def anneal_blocks(
     *,
     chains: int,
     cores: int | None,
-    executor: Executor | None,
+    executor: Executor | None = None,
     random_seed: RandomSeed,
     progressbar: bool,
 ) -> xr.DataTree:

@@ -94,6 +94,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(executor, tmp_path):
     assert str(killed) not in {file.read_text() for file in tmp_path.iterdir()}
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_killed_worker_and_a_store(model, client, tmp_path):
     """The result has the same bits, and every run was committed."""
     expected = pm.sample_bdmc(model, **OPTIONS)
