@@ -76,7 +76,7 @@ class Store:
             raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
         self.path = Path(path)
         self._runs = self.path / RUNS
-        if any(self._runs.glob("*/zarr.json")):
+        if any(self._runs.glob("[!.]*/zarr.json")):
             self.entropy = self._entropy_of(origin, random_seed)
             with self._writable():
                 TemporaryFile(dir=self._runs).close()

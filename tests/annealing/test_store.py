@@ -306,6 +306,27 @@ def test_readers_see_one_result_or_the_next(begun):
     assert_same(xr.open_datatree(begun), grown)
 
 
+def test_the_view_is_written_as_often_as_takes_its_share(begun, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(view.time, "perf_counter", lambda: now[0])
+    shown = view.View(begun)
+    assert not shown.is_due  # there is one
+    now[0] += view.PAUSE
+    assert shown.is_due
+
+    def slow():
+        now[0] += 3.0
+        return xr.open_datatree(begun).load()
+
+    shown.write(slow)
+    now[0] += view.STRIDE * 3.0 - 1
+    assert not shown.is_due
+    now[0] += 1
+    assert shown.is_due
+    (begun / "zarr.json").write_text('{"consolidated_metadata": {"metadata": {}}}')
+    assert view.View(begun).is_due
+
+
 def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
     told = []
     dt = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
