@@ -1,7 +1,8 @@
 """Refuse arguments that mean nothing or ask for too much, by name and with what would do."""
 
 import os
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from numbers import Real
 
@@ -78,28 +79,40 @@ def check_choice(name: str, value: object, choices: Iterable[str], *others: str)
         raise ValueError(f"{name}: {value!r} is none of {known}.")
 
 
-def check_memory(needed: float, **arguments: int) -> None:
+def check_memory(needed: Callable[..., float], **arguments: int) -> None:
     """Refuse what this machine cannot hold.
 
     Parameters
     ----------
-    needed : float
-        Bytes, at least.
+    needed : callable
+        Bytes, at least, that arguments take; more for larger ones.
     **arguments : int
         Those that make it so much.
 
     Raises
     ------
     ValueError
-        Names the arguments, and says how much they need and how much there is.
+        Names the arguments, says how much they need, how much there is, and what would fit.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.arguments import check_memory
+    >>> check_memory(lambda chains: 8 * chains, chains=10)
     """
     there = _memory()
-    if needed > there:
-        given = ", ".join(f"{name}={value}" for name, value in arguments.items())
-        raise ValueError(
-            f"{given}: this takes at least {needed / 2**30:.3g} GiB of memory, and the machine has "
-            f"{there / 2**30:.3g} GiB. Ask for less."
-        )
+    if needed(**arguments) <= there:
+        return
+    given = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    fits = {
+        name: bisect_right(range(1, value), there, key=lambda n: needed(**arguments | {name: n}))
+        for name, value in arguments.items()
+    }
+    remedy = " or ".join(f"{name}={largest}" for name, largest in fits.items() if largest)
+    raise ValueError(
+        f"{given}: this takes at least {needed(**arguments) / 2**30:.3g} GiB of memory, and the "
+        f"machine has {there / 2**30:.3g} GiB. Ask for less"
+        + (f": {remedy} would fit." if remedy else " of each.")
+    )
 
 
 def _memory() -> float:

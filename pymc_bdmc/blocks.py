@@ -85,7 +85,7 @@ def anneal_blocks(
     *,
     chains: int,
     cores: int | None,
-    executor: Executor | None,
+    executor: Executor | None = None,
     random_seed: RandomSeed,
     progressbar: bool,
 ) -> xr.DataTree:
@@ -123,7 +123,7 @@ def anneal_blocks(
     started = time.perf_counter()
     check_counts(chains=chains)
     check_flags(progressbar=progressbar)
-    check_memory(_BYTES_A_CHAIN * chains, chains=chains)
+    check_memory(lambda chains: _BYTES_A_CHAIN * chains, chains=chains)
     n_cores = number_of_cores(cores, executor)
     entropy = entropy_of(random_seed)
     with interruptible() as stop:

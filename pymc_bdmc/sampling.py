@@ -129,10 +129,20 @@ def sample(
     is_open = temperatures is None and isinstance(schedule, str)
     n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
     datasets = simulation.datasets if simulation else 0
-    n_sides = real_data + (posterior is not None) + 2 * datasets
-    _check_size(n_sides, chains, n_temperatures, datasets)
+    n_simulated = 2 * datasets
+    n_sides = real_data + (posterior is not None) + n_simulated
+    if not n_sides:
+        raise ValueError("real_data: with simulate=None there is nothing left to run.")
+
+    def tables(chains: int, temperatures: int, datasets: int) -> float:
+        a_side = _BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * temperatures
+        return (n_sides - n_simulated + 2 * datasets) * a_side
+
+    check_memory(tables, chains=chains, temperatures=n_temperatures, datasets=datasets)
     _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
     _check_compilation(backend, compile_kwargs)
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback: a function of the result so far is needed, got {callback!r}.")
     kept = None if store is None else Store(store, _origin(model, arguments), random_seed)
     entropy = kept.entropy if kept else entropy_of(random_seed)
 
@@ -151,8 +161,12 @@ def sample(
             wanted.check(engine)
         if particles is None:
             particles = engine.default_particles
-        states = density.size * particles * (chains * len(rungs) if real_data else n_cores)
-        check_memory(8 * states, chains=chains, particles=particles)
+        size, n_kept = density.size, len(rungs) if real_data else 0
+
+        def states(chains: int, particles: int) -> float:
+            return 8 * size * particles * max(n_kept * chains, n_cores)
+
+        check_memory(states, chains=chains, particles=particles)
         draws = [] if posterior is None else posterior_states(posterior, chains, density)
         _log.info(f"Kernel: {engine.description}")
 
@@ -191,6 +205,14 @@ def sample(
                 max_time, progressbar,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
+            lengths = [rung.n_temperatures for rung in rungs]
+            seconds = sum(side.seconds(plan, n) for side in sides for n in lengths)
+            mebibytes = (tables(chains, sum(lengths), datasets) + states(chains, particles)) / 2**20
+            _log.info(
+                f"Ahead: {chains * len(sides)} runs, T = {', '.join(map(str, lengths))}, "
+                f"N = {particles}: by the pilot about {seconds:.2g} s of one core; at least "
+                f"{mebibytes:.2g} MiB"
+            )
 
             def result(rounds: Sequence[Round]) -> xr.DataTree:
                 last = rounds[-1]
@@ -273,14 +295,6 @@ def _schedules(schedule: str | Schedule, temperatures: int | ArrayLike | None) -
     return [
         make_schedule(schedule, each, default_name="adaptive") for each in _ladder(temperatures)
     ]
-
-
-def _check_size(n_sides: int, chains: int, n_temperatures: int, datasets: int) -> None:
-    """Refuse calls with nothing to run, or with more than memory holds."""
-    if not n_sides:
-        raise ValueError("real_data: with simulate=None there is nothing left to run.")
-    needed = n_sides * (_BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * n_temperatures)
-    check_memory(needed, chains=chains, temperatures=n_temperatures, datasets=datasets)
 
 
 def _check_rounds(

@@ -108,7 +108,9 @@ def _from_curve(
         raise ValueError(f"temperatures: must be a whole number, got {n_temperatures!r}.")
     if n_temperatures < 1:
         raise ValueError(f"temperatures: must be at least 1, got {n_temperatures}.")
-    check_memory(_BYTES_A_TEMPERATURE * n_temperatures, temperatures=n_temperatures)
+    check_memory(
+        lambda temperatures: _BYTES_A_TEMPERATURE * temperatures, temperatures=int(n_temperatures)
+    )
     betas = np.asarray(curve(np.linspace(0, 1, int(n_temperatures) + 1)), dtype=float)
     betas[0], betas[-1] = 0.0, 1.0
     return Schedule(betas, name)

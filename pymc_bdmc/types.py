@@ -108,6 +108,10 @@ class Tuning(Protocol):
     def rhat(self) -> float:
         """Largest R̂ of the pilot's members at β = 1; NaN where it has none."""
 
+    @property
+    def seconds_a_move(self) -> float:
+        """Of a processor, for one application of the kernel of β = 1 to one state."""
+
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
 

@@ -23,18 +23,16 @@ class Recorder:
         Runs that are awaited; those that never come have the log weight NaN.
     betas : ndarray of shape (T + 1,)
         The schedule.
-    keep_ends : bool, default False
-        Whether to keep the last states.
 
     Attributes
     ----------
     ends : dict of int to tuple
-        Last states and their weights by run, if they are kept.
+        Last states and their weights by run, of those that have kept them.
     n_finished : int
         Number of runs recorded.
     """
 
-    def __init__(self, n_runs: int, betas: np.ndarray, keep_ends: bool = False):
+    def __init__(self, n_runs: int, betas: np.ndarray):
         self._log_weight = np.full(n_runs, np.nan)
         self._prior_draws: dict[int, np.ndarray] = {}
         self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
@@ -43,7 +41,6 @@ class Recorder:
         self._gradients = self._next = self.n_finished = 0
         self._n_particles = 1
         self._waiting: dict[int, Run] = {}
-        self._keep_ends = keep_ends
         self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
     def add(self, place: int, run: Run) -> None:
@@ -58,7 +55,7 @@ class Recorder:
         self._gradients += run.gradient_evaluations
         self._n_particles = len(run.weights)
         self.n_finished += 1
-        if self._keep_ends:
+        if run.ends:
             self.ends[place] = run.ends, run.weights
         self._waiting[place] = run
         while self._next in self._waiting:

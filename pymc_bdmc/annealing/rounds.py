@@ -54,6 +54,12 @@ class Side:
     variant: int = 0
     """Of several sides with reverse chains on these data."""
 
+    def seconds(self, plan: Plan, n_temperatures: int) -> float:
+        """Of a processor, for all runs of a round, as its pilot found them."""
+        burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
+        n_moves = plan.chains * (burn_in + n_temperatures * plan.particles)
+        return n_moves * self.tuning.seconds_a_move
+
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
         """One chain of the round."""
         source = self.sources[chain % len(self.sources)] if self.sources else None
@@ -69,6 +75,7 @@ class Side:
             source.point if source else None,
             source.burn_in if source else 0,
             plan.particles,
+            self.group == "real",
         )
 
 
@@ -253,7 +260,7 @@ def _anneal(
     """Run all chains of the next round; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
-    recorders = [Recorder(plan.chains, betas, side.group == "real") for side in sides]
+    recorders = [Recorder(plan.chains, betas) for side in sides]
     tasks = Tasks(sides, plan, betas, len(rounds))
 
     def found() -> Round:
@@ -261,7 +268,7 @@ def _anneal(
         for side, recorder in zip(sides, recorders, strict=True):
             run = recorder.collected(side.tuning.step_size(betas))
             by_group.setdefault(side.group, []).append(run)
-        ends = dict(recorders[0].ends) if sides[0].group == "real" else {}
+        ends = dict(recorders[0].ends)
         seconds = time.perf_counter() - started + pool.spent
         n_finished = sum(recorder.n_finished for recorder in recorders)
         return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))

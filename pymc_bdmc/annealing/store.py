@@ -72,9 +72,11 @@ class Store:
     ):
         if not importlib.util.find_spec("zarr"):
             raise ModuleNotFoundError("store: it needs zarr; pip install 'pymc-bdmc[store]'.")
+        if "://" in str(path):
+            raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
         self.path = Path(path)
         self._runs = self.path / RUNS
-        if any(self._runs.glob("*/zarr.json")):
+        if any(self._runs.glob("[!.]*/zarr.json")):
             self.entropy = self._entropy_of(origin, random_seed)
             with self._writable():
                 TemporaryFile(dir=self._runs).close()
@@ -234,9 +236,9 @@ class _Inputs:
         """By identity, with the thing itself, so that no other can have the same."""
 
     def digest(self, task: Task) -> str:
-        parts = {name: each for name, each in vars(task).items() if name != "seed"}
-        for part in parts.values():
+        parts = [each for name, each in vars(task).items() if name != "seed"]
+        for part in parts:
             if id(part) not in self._known:
                 self._known[id(part)] = part, digest(part)
-        hashes = {name: self._known[id(part)][1] for name, part in parts.items()}
-        return digest([hashes, task.seed])
+        hashes = [self._known[id(part)][1] for part in parts]
+        return digest(f"{hashes} {task.seed.entropy} {task.seed.spawn_key}")

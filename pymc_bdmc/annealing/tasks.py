@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Protocol
 
@@ -82,6 +82,8 @@ class AnnealTask[T: Tuning]:
         Kernel applications at β = 1 before a reverse run starts.
     particles : int
         States that go along β together.
+    keeps_ends : bool
+        Whether somebody wants to know their last ones, which may be large.
     """
 
     direction: Direction
@@ -92,7 +94,9 @@ class AnnealTask[T: Tuning]:
     start: Point | None = None
     burn_in: int = 0
     particles: int = 1
+    keeps_ends: bool = True
 
     def run(self, engine: Engine[T]) -> Run | None:
         """The run; None if it was stopped."""
-        return engine.run(self)
+        run = engine.run(self)
+        return run if run is None or self.keeps_ends else replace(run, ends={})

@@ -1,7 +1,7 @@
 """Parameters of PyMC's step methods as functions of β."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,8 @@ class StepTuning:
         the first are their starts.
     rhat : float
         NaN: there are too few pilots to tell whether they mix.
+    seconds_a_move : float
+        Of a processor, for one step of all methods at β = 1.
     """
 
     betas: np.ndarray
@@ -39,6 +41,7 @@ class StepTuning:
     prior_log_likelihood: np.ndarray
     accepted_draws: int = 1
     rhat: float = np.nan
+    seconds_a_move: float = field(default=np.nan, compare=False)
 
     @cached_property
     def _knots(self) -> list[float]:

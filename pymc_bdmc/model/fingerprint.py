@@ -104,5 +104,5 @@ def _parts(thing: Any) -> Any:
         case Variable():  # of a random stream, or of another variable's state
             return [thing.type]
     if is_dataclass(thing):
-        return {field.name: getattr(thing, field.name) for field in fields(thing)}
+        return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}
     return thing

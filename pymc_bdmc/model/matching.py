@@ -86,7 +86,7 @@ class Matched(Simulation):
         """Refuse Potentials, observed variables that cannot be drawn, and too many draws."""
         check_drawable(density)
         size = density.size + sum(prod(each.shape) for each in density.data.values())
-        check_memory(8 * size * self.draws, draws=self.draws)
+        check_memory(lambda draws: 8 * size * draws, draws=self.draws)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None

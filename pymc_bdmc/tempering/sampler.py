@@ -239,7 +239,7 @@ def temper(
     started = time.perf_counter()
     check_counts(chains=chains, draws=draws, initial=initial, iterations=iterations)
     check_flags(progressbar=progressbar)
-    check_memory(_BYTES_A_DRAW * chains * draws, chains=chains, draws=draws)
+    check_memory(lambda chains, draws: _BYTES_A_DRAW * chains * draws, chains=chains, draws=draws)
     ladder = make_schedule(schedule, temperatures, default=50)
     entropy = entropy_of(random_seed)
     with nothing_to_keep():

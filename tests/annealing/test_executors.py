@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -11,6 +13,7 @@ from multiprocessing import get_context
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from distributed import Client, LocalCluster
 
 import pymc_bdmc as bdmc
@@ -36,7 +39,7 @@ def model():
 )
 def client(request):
     with (
-        LocalCluster(request.param, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(request.param, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -64,33 +67,36 @@ def test_same_bits_of_lattices_and_boltzmann_machines(executor):
 
 
 class Noted:
-    """Says which worker it runs in, and takes a while."""
+    """Says which worker it runs in; all but the first do not end before they may."""
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
 
     def run(self, engine):
         (self.folder / self.name).write_text(str(os.getpid()))
-        time.sleep(0.5)
+        while self.name != "0" and not (self.folder / "go").exists():
+            time.sleep(0.05)
         return self.name
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_worker_killed_in_the_middle_loses_nothing(executor, tmp_path):
     """Dask runs its task elsewhere, and a worker that comes in its place is sent the engine."""
-    unfinished, killed = {str(i) for i in range(8)}, 0
+    unfinished, victim = [str(i) for i in range(8)], ""
     with interruptible() as stop, ExecutorPool(None, executor, stop) as pool:
-        for _, name in pool.run([Noted(tmp_path, name) for name in sorted(unfinished)]):
+        for _, name in pool.run([Noted(tmp_path, name) for name in unfinished]):
             unfinished.remove(name)
-            while not killed:
-                for begun in unfinished.intersection(os.listdir(tmp_path)):
-                    killed = int((tmp_path / begun).read_text() or 0)
-            with suppress(ProcessLookupError):  # the first time it is there
-                os.kill(killed, signal.SIGKILL)
+            while not victim:
+                for file in tmp_path.glob("[1-7]"):
+                    lost, victim = file, file.read_text()
+            if name == "0":
+                os.kill(int(victim), signal.SIGKILL)
+                (tmp_path / "go").touch()
     assert not unfinished
-    assert str(killed) not in {file.read_text() for file in tmp_path.iterdir()}
+    assert lost.read_text() != victim
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_killed_worker_and_a_store(model, client, tmp_path):
     """The result has the same bits, and every run was committed."""
     expected = pm.sample_bdmc(model, **OPTIONS)
@@ -105,6 +111,47 @@ def test_a_killed_worker_and_a_store(model, client, tmp_path):
     dt = pm.sample_bdmc(model, **OPTIONS, executor=client.get_executor(), store=path, callback=kill)
     assert_same(dt, expected)
     assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 6
+
+
+CALLER = """
+import sys
+import pymc as pm
+from distributed import Client
+from tests.annealing.test_executors import OPTIONS
+from tests.models import conjugate_regression
+
+with Client(sys.argv[1]) as client:
+    model = conjugate_regression(d=3, n=20)[0]
+    more = dict(temperatures=300, chains=60, executor=client.get_executor(), store=sys.argv[2])
+    pm.sample_bdmc(model, **OPTIONS | more)
+"""
+
+
+@pytest.mark.slow
+def test_a_caller_killed_at_random_moments(model, client, tmp_path):
+    """Every record stays the file that it was; the cluster serves the next caller."""
+    path, rng = tmp_path / "run.zarr", np.random.default_rng(1)
+    command = [sys.executable, "-c", CALLER, client.scheduler.address, str(path)]
+
+    def times():
+        records = committed(path) if path.exists() else ()
+        return {name: (path / "runs" / name / "0").stat().st_mtime_ns for name in records}
+
+    numbers = set()
+    for kill in [True] * 20 + [False]:
+        before = times()
+        caller = subprocess.Popen(command)
+        if kill:
+            with suppress(subprocess.TimeoutExpired):
+                caller.wait(15 * rng.random())
+            caller.kill()
+        assert caller.wait() == 0 or kill
+        after = times()
+        numbers.add(len(after))
+        assert before.items() <= after.items()
+    assert len(numbers - {0}) > 2  # of the moments some came in the middle
+    expected = pm.sample_bdmc(model, **OPTIONS | dict(temperatures=300, chains=60))
+    assert_same(xr.open_datatree(path), expected)
 
 
 class Engine:

@@ -237,7 +237,7 @@ def test_a_truncated_chunk_is_named_and_can_be_deleted(begun, tasks_run):
 
 
 def test_a_full_disk_is_an_error_and_costs_nothing_that_was_committed(path, monkeypatch, tasks_run):
-    """The third file is no longer written, by the limit that Unix sets to the size of any."""
+    """There is no room for the third result."""
     expected = pm.sample_bdmc(normal(), **SMALL)
     write, room = Path.write_bytes, [0, 0, 1]
 
@@ -255,6 +255,14 @@ def test_a_full_disk_is_an_error_and_costs_nothing_that_was_committed(path, monk
     assert not list(path.glob("runs/.*"))
     assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
     assert there.isdisjoint(tasks_run()[n_run + 3 :])
+
+
+def test_a_place_that_cannot_be_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"run\.zarr cannot be written to"):
+        pm.sample_bdmc(normal(), **SMALL, store=tmp_path / "file" / "run.zarr")
+    with pytest.raises(ValueError, match=r"s3://bucket/run\.zarr is no directory of this"):
+        pm.sample_bdmc(normal(), **SMALL, store="s3://bucket/run.zarr")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")
@@ -298,6 +306,27 @@ def test_readers_see_one_result_or_the_next(begun):
     assert_same(xr.open_datatree(begun), grown)
 
 
+def test_the_view_is_written_as_often_as_takes_its_share(begun, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(view.time, "perf_counter", lambda: now[0])
+    shown = view.View(begun)
+    assert not shown.is_due  # there is one
+    now[0] += view.PAUSE
+    assert shown.is_due
+
+    def slow():
+        now[0] += 3.0
+        return xr.open_datatree(begun).load()
+
+    shown.write(slow)
+    now[0] += view.STRIDE * 3.0 - 1
+    assert not shown.is_due
+    now[0] += 1
+    assert shown.is_due
+    (begun / "zarr.json").write_text('{"consolidated_metadata": {"metadata": {}}}')
+    assert view.View(begun).is_due
+
+
 def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
     told = []
     dt = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
@@ -314,6 +343,11 @@ def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
     assert_same(dt, whole("compiled"))
     for each in told:
         readable(each)
+
+
+def test_what_cannot_be_called_is_refused(model):
+    with pytest.raises(TypeError, match="callback: a function of the result so far is needed"):
+        pm.sample_bdmc(model, callback="print")
 
 
 def test_a_callback_ends_the_runs_as_in_pymc(model):

@@ -1,7 +1,8 @@
 """A pilot population that tunes the compiled kernels for every β and finds E_β[ℓ] along the way."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import softmax
@@ -55,6 +56,8 @@ class PathTuning:
     accepted_draws : int
         Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
         the first are their starts.
+    seconds_a_move : float
+        Of a processor, for one application of the kernel of β = 1 to one state.
     """
 
     betas: np.ndarray
@@ -69,6 +72,7 @@ class PathTuning:
     rhat: float
     last_log_likelihood: np.ndarray
     accepted_draws: int = 1
+    seconds_a_move: float = field(default=np.nan, compare=False)
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row below each β, and how far β is on the way to the next row, in log β."""
@@ -170,10 +174,12 @@ def pilot(
                 np.empty((n_iterations, *population.shape)),
                 np.empty((2, n_iterations, MEMBERS, n)),
             )
+            started = time.thread_time()
             moved = move(beta, Parameters(metric, step_size, widths), population, trace)
             if moved is None:
                 return None
             step_size, acceptance, cost = moved
+            seconds = time.thread_time() - started
             n_gradients += cost
             samples_ells, gradients = trace.ells.ravel(), trace.gradients
             samples = trace.thetas.reshape(samples_ells.size, thetas.shape[1])
@@ -196,6 +202,7 @@ def pilot(
         fit_reference(samples, gradients.sum(axis=0).reshape(samples.shape)) if is_real else None,
         _rhat(trace),
         samples_ells,
+        seconds_a_move=seconds / trace.ells.size,
     )
 
 

@@ -44,8 +44,6 @@ class StepEngine:
     """Independent pilots on a data set."""
     default_particles = 1
     """Of a run, where nobody says how many."""
-    lock = threading.Lock()
-    """Whose holder alone may use the density and the step methods; Python takes turns anyway."""
 
     def __init__(
         self,
@@ -58,7 +56,14 @@ class StepEngine:
         self.betas = betas
         self.steps = build_steps(density, step, compile_kwargs)
         self._untuned = [step.sampling_state for step in self.steps]
+        self.lock = threading.Lock()
         self._check()
+
+    def __getstate__(self) -> dict:
+        return vars(self) | {"lock": None}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state, lock=threading.Lock())
 
     def _check(self) -> None:
         """Compile everything once, and see that frozen step methods stay frozen."""

@@ -1,5 +1,6 @@
 """A pilot at a few temperatures tunes the step methods; its findings are interpolated over β."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,14 +76,18 @@ def pilot(
                 n_steps = PILOT_STEPS
                 for access, step in zip(accesses, steps, strict=True):
                     access.restart(step)
-            ells = []
+            started, ells = time.thread_time(), []
             for _ in range(n_steps):
                 for step in steps:
                     point, _ = step.step(point)
                 ells.append(density(point)[1])
+            seconds = time.thread_time() - started
             path.add(beta, np.array(ells[n_steps // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
-    return StepTuning(betas, values, path.betas, path.mean_log_likelihood, prior_ells)
+    return StepTuning(
+        betas, values, path.betas, path.mean_log_likelihood, prior_ells,
+        seconds_a_move=seconds / n_steps,
+    )  # fmt: skip
 
 
 def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> StepTuning:
@@ -99,6 +104,8 @@ def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> Step
     ]
     prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
     accepted_draws = min(tuning.accepted_draws for tuning in tunings)
+    seconds = float(np.mean([tuning.seconds_a_move for tuning in tunings]))
     return StepTuning(
-        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws
-    )
+        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws,
+        seconds_a_move=seconds,
+    )  # fmt: skip

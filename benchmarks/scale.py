@@ -1,0 +1,225 @@
+"""What a run costs besides itself: bytes, a store, messages to an executor, and the reduction.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs
+
+writes the tables of docs/scale.md, in some five minutes. Seconds are those of a processor. The
+scheduler is Dask's own; it hands out tasks that sleep, so that two cores can play 16 workers.
+"""
+
+import os
+import pickle
+import tempfile
+import time
+from concurrent.futures import Executor
+from pathlib import Path
+from statistics import median
+
+import cloudpickle
+import numpy as np
+import psutil
+from common import publish, shown, table
+from distributed import Client, LocalCluster
+
+from pymc_bdmc.annealing import ExecutorPool, Recorder, ThreadPool, pools
+from pymc_bdmc.annealing.engines import make_engine
+from pymc_bdmc.annealing.rounds import Plan, Side, Tasks
+from pymc_bdmc.annealing.store import Store, StoredPool
+from pymc_bdmc.annealing.tasks import PilotTask
+from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.model.tempered import TemperedDensity
+from tests.models import eight_schools
+
+PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+MADE = "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/scale.py --docs`."
+RUN = 0.05
+"""Seconds of the shortest runs that a store or an executor is meant for."""
+PAUSE = 0.01
+"""Seconds that a task sleeps."""
+PROCESSES, THREADS = 2, 8
+RUNS, WORKERS = 10**6, 10**3
+
+
+def real_tasks(n_temperatures: int, chains: int) -> tuple:
+    """Engine and tasks of runs on the data of eight schools, 32 particles each."""
+    density = TemperedDensity(eight_schools(centred=False))
+    betas = np.linspace(0, 1, n_temperatures + 1) ** 4
+    betas.flags.writeable = False
+    engine = make_engine(density, betas, None)
+    tuning = PilotTask(density.data, np.random.SeedSequence(1)).run(engine)
+    side = Side("forward", 1, density.data, tuning)
+    plan = Plan(chains, engine.default_particles, 1, None, 1, None, False)
+    return engine, Tasks([side], plan, betas, 0)
+
+
+class Sleeps:
+    """Tasks that sleep and then return what a run has found."""
+
+    def __init__(self, tasks: Tasks, seconds: float, run=None):
+        self.tasks, self.pause = tasks, (seconds, run)
+
+    def __len__(self):
+        return len(self.tasks)
+
+    def __getitem__(self, k):
+        return Sleep(self.pause, vars(self.tasks[k]))
+
+
+class Sleep:
+    """One of them, with all that a real task carries."""
+
+    def __init__(self, pause, fields):
+        vars(self).update(fields, pause=pause)
+
+    def run(self, engine):
+        """What the real one found."""
+        seconds, result = self.pause
+        time.sleep(seconds)
+        return result
+
+
+class Counting(Executor):
+    """Hands all on, and counts messages, and those with the engine."""
+
+    def __init__(self, executor):
+        self.executor, self.messages, self.large = executor, 0, 0
+
+    def submit(self, function, keys, places, parts):
+        """Count, and hand on."""
+        self.messages += 1
+        self.large += bool(parts)
+        return self.executor.submit(function, keys, places, parts)
+
+
+def sizes() -> tuple[float, list]:
+    """Kilobytes of a stored run of T = 1000, and rows for the table."""
+    rows, stored = [], 0.0
+    for n in (100, 1000):
+        engine, tasks = real_tasks(n, 2)
+        run = tasks[0].run(engine)
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store(Path(folder) / "run.zarr", {}, 1)
+            store.write(tasks[0], "", run, 0.0)
+            files = [file for file in store.path.glob("runs/3*/*") if file.is_file()]
+            stored = sum(file.stat().st_size for file in files) / 1e3
+        lengths = [
+            len(pickle.dumps(run)),
+            len(cloudpickle.dumps(engine)),
+            len(cloudpickle.dumps(tasks)),
+            len(pickle.dumps((["k" * 32] * 2, range(9), {}))),
+        ]
+        rows.append(shown([n, f"{stored:.1f}", *(f"{each / 1e3:.1f}" for each in lengths)]))
+    return stored, rows
+
+
+def cpu(function, *arguments) -> tuple[float, object]:
+    """Seconds of the processor, of this process, and what the function returned."""
+    started = time.process_time()
+    result = function(*arguments)
+    return time.process_time() - started, result
+
+
+def overhead_of_a_store(tasks: Tasks, run) -> tuple[float, list]:
+    """Seconds a run takes longer with a store, and a row."""
+    sleeping, n = Sleeps(tasks, RUN, run), len(tasks)
+
+    def all_of(pool):
+        return cpu(list, pool.run(sleeping))[0] / n
+
+    commits, reads = [], []
+    with interruptible() as stop, ThreadPool(None, 1, stop) as pool:
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as folder:
+                stored = StoredPool(pool, Store(Path(folder) / "run.zarr", {}, 1), stop)
+                commits.append(all_of(stored) - all_of(pool))
+                reads.append(all_of(stored))
+    commit, read = median(commits), median(reads)
+    return commit, [f"{1e3 * commit:.2f}", f"{100 * commit / RUN:.1f} %", f"{1e3 * read:.2f}"]
+
+
+def reduction(tasks: Tasks, run) -> float:
+    """Seconds to add a run to the others."""
+    recorder, n = Recorder(2000, tasks.betas), 2000
+    return cpu(lambda: [recorder.add(place, run) for place in range(n)])[0] / n
+
+
+def messages(client: Client, run) -> tuple[float, list]:
+    """Seconds of this process, in which the scheduler is too, for a message, and rows."""
+    rows, a_message = [], 0.0
+    workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+
+    def theirs() -> float:
+        return sum(sum(worker.cpu_times()[:2]) for worker in workers)
+
+    for n, most in [(10**2, 10**4), (10**3, 10**4), (10**4, 10**4), (10**4, 10**3), (10**4, 10**2)]:
+        _, tasks = real_tasks(100, n)
+        counting, sleeping = Counting(client.get_executor()), Sleeps(tasks, PAUSE, run)
+        pools.MOST_MESSAGES = most
+        before = theirs()
+        with interruptible() as stop, ExecutorPool(None, counting, stop) as pool:
+            here, _ = cpu(list, pool.run(sleeping))
+        there = theirs() - before
+        if most == n == 10**4:
+            a_message = here / counting.messages
+        each = (f"{1e3 * seconds / n:.2f}" for seconds in (here, there))
+        rows.append(shown([n, -(-n // most), counting.messages, counting.large, *each]))
+    return a_message, rows
+
+
+def main() -> None:
+    kilobytes, size_rows = sizes()
+    publish(
+        "Bytes",
+        f"{MADE} Eight schools, 32 particles; kilobytes. A run on the real data has its last "
+        "states besides. Engine and tasks travel once a worker.",
+        table(
+            ["T", "run in a store", "run in a message", "engine", "all tasks", "a range"], size_rows
+        ),
+        page=PAGE,
+    )
+    engine, tasks = real_tasks(1000, 100)
+    run = tasks[0].run(engine)
+    commit, store_row = overhead_of_a_store(tasks, run)
+    reduce = reduction(tasks, run)
+    publish(
+        "A store, and the reduction",
+        f"{MADE} Runs of T = 1000 that take {1e3 * RUN:.0f} ms, 100 one after the other; "
+        "milliseconds a run, of a processor.",
+        table(["commit", "share of the run", "read again", "reduce"],
+              [shown([*store_row, f"{1e3 * reduce:.2f}"])]),
+        page=PAGE,
+    )  # fmt: skip
+    engine, tasks = real_tasks(100, 2)
+    run = tasks[0].run(engine)
+    with (
+        LocalCluster(PROCESSES, threads_per_worker=THREADS, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(lambda: __import__("pymc_bdmc.annealing"))
+        a_message, rows = messages(client, run)
+    publish(
+        "Messages to a scheduler",
+        f"{MADE} Dask, {PROCESSES} processes of {THREADS} threads. Tasks sleep for "
+        f"{1e3 * PAUSE:.0f} ms and return a run of T = 100. Milliseconds a task: here, where the "
+        "scheduler is too, and on the worker.",
+        table(["tasks", "in a range", "messages", "with engine and tasks", "here", "there"], rows),
+        page=PAGE,
+    )  # fmt: skip
+    n_messages = 10_000
+    publish(
+        f"{RUNS:,} runs on {WORKERS:,} workers",
+        f"{MADE} The figures above, multiplied; T = 1000.",
+        table(["", "a run", "in all"], [
+            ["messages one by one", f"{1e3 * a_message:.2f} ms",
+             f"{RUNS * a_message / 60:.0f} min"],
+            ["in ranges of 100", f"{1e3 * a_message * n_messages / RUNS:.3f} ms",
+             f"{n_messages * a_message:.0f} s"],
+            ["commit", f"{1e3 * commit:.2f} ms", f"{RUNS * commit / 60:.0f} min"],
+            ["reduce", f"{1e3 * reduce:.2f} ms", f"{RUNS * reduce / 60:.1f} min"],
+            ["store", f"{kilobytes:.1f} kB", f"{RUNS * kilobytes / 1e6:.0f} GB"],
+        ]),
+        page=PAGE,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
