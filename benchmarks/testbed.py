@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import xarray as xr
 from common import publish, shown, table
 
@@ -37,9 +38,12 @@ PAPER = [
 ]
 """What the paper reports: root mean square error in nats, and seconds."""
 OURS = ("population", "reverse population", "populations, BAR")
-TRUTH = dict(particles=64, temperatures=500, schedule="linear", chains=8)
-BUDGETS, TRIALS, SEED = (100, 500, 2000, 6000), 25, 1
+TRUTH = dict(particles=48, temperatures=300, schedule="linear", chains=8)
+BUDGETS, TRIALS, SEED = (100, 500, 2500), 25, 1
 CROSS_TRIALS = 3
+LONG_MODELS, LONG = ("binary attributes",), ("SMC", "nested sampling")
+LONG_BUDGETS, LONG_TRIALS = (10_000, 40_000), 4
+"""For estimators that need them to come as far as the paper's."""
 ERRORS = (10.0, 2.0, 1.0)
 
 
@@ -50,7 +54,7 @@ def simulated(name: str) -> Problem:
 def measure(name: str) -> xr.Dataset:
     """The race on one model, and the sandwich that tells the truth."""
     problem = simulated(name)
-    bdmc.testbed.anneal(problem, temperatures=2, random_seed=0, progressbar=False)
+    quick(name)
     started = time.process_time()
     truth = bdmc.testbed.anneal(problem, random_seed=SEED, progressbar=False, **TRUTH)
     seconds = time.process_time() - started
@@ -60,6 +64,19 @@ def measure(name: str) -> xr.Dataset:
     result.attrs["error"] = float(bdmc.evidence(truth, "bar")["error"].iloc[0])
     result.attrs["truth_seconds"] = seconds
     return result
+
+
+def longer(name: str) -> xr.Dataset:
+    """The race with larger budgets, of those that need them."""
+    chosen = {each: ESTIMATORS[each] for each in LONG}
+    options = dict(budgets=LONG_BUDGETS, trials=LONG_TRIALS, random_seed=SEED)
+    return bdmc.testbed.race(simulated(name), chosen, truth=quick(name), **options)
+
+
+def quick(name: str) -> xr.DataTree:
+    """A sandwich that stands for another, or makes the kernels ready."""
+    options = dict(temperatures=2, particles=2, random_seed=0, progressbar=False)
+    return bdmc.testbed.anneal(simulated(name), **options)
 
 
 def cross(name: str) -> xr.Dataset:
@@ -130,11 +147,14 @@ def race_table(result: xr.Dataset) -> str:
     return table(["estimator", *head, "bias", "combined", *until], rows)
 
 
-def paper_table(races: dict) -> str:
+def paper_table(races: dict, longest: dict) -> str:
     rows = []
     for name, estimator, error, seconds in PAPER:
         if name in races:
             scores = standings(races[name])
+            if name in longest:
+                more = longest[name].assign_attrs(races[name].attrs)
+                scores = pd.concat([scores, standings(more)])
             own = seconds_until(scores.loc[estimator], error)
             best = {each: seconds_until(scores.loc[each], error) for each in OURS}
             first = min(best, key=best.get)
@@ -168,8 +188,8 @@ def cross_table(crosses: dict) -> str:
 
 
 def picture(races: dict) -> None:
-    bdmc.plot_race(races, backend="matplotlib", figure_kwargs={"figsize": (1500, 560)})
-    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=80)
+    bdmc.plot_race(races, backend="matplotlib")
+    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=70)
 
 
 def main() -> None:
@@ -180,9 +200,10 @@ def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
     races = {name: kept("race", name, measure) for name in chosen}
     crosses = {name: kept("cross", name, cross) for name in chosen}
+    longest = {name: kept("longer", name, longer) for name in chosen if name in LONG_MODELS}
     shown([f"{name}: {each.attrs['log_ml']:.2f}" for name, each in races.items()])
     publish("Ground truth", truth_table(races), page=PAGE)
-    publish("Beside the paper", paper_table(races), page=PAGE)
+    publish("Beside the paper", paper_table(races, longest), page=PAGE)
     parts = [part for name in races for part in (f"### {name}", race_table(races[name]))]
     publish("The race", *parts, page=PAGE)
     publish("Which model?", cross_table(crosses), page=PAGE)

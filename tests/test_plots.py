@@ -428,6 +428,8 @@ def test_race_draws_errors_and_the_width_of_the_truth(raced):
     line = pc.viz["line"]["rmse"].sel(estimator="fast", model="").item()
     np.testing.assert_allclose(10 ** line.get_xdata(), [0.1, 1.0])
     np.testing.assert_allclose(10 ** line.get_ydata(), [1.0, 0.05])  # the least that is drawn
+    other = pc.viz["line"]["rmse"].sel(estimator="slow", model="").item()
+    assert line.get_linestyle() != other.get_linestyle()  # there are more of them than colours
     shaded = pc.viz["truth"]["rmse"].item().get_paths()[0].vertices[:, 1]
     np.testing.assert_allclose([10 ** shaded.min(), 10 ** shaded.max()], [0.05, 0.2])
     options = {"ylabel": {"text": "mine"}, "truth": False, "legend": False}

@@ -89,7 +89,7 @@ def plot_race(
     >>> options = dict(budgets=[10, 100], trials=3, random_seed=1)
     >>> pc = bdmc.plot_race(bdmc.testbed.race(problem, chosen, **options))
     """
-    visuals, aes_by_visuals = checked_options(plot_race, visuals, aes_by_visuals, ["line", "point"])
+    visuals, aes_by_visuals = checked_options(plot_race, visuals, aes_by_visuals, ["point"])
     aes_by_visuals = {"line": ["color", "linestyle"]} | aes_by_visuals
     races = {"": results} if isinstance(results, xr.Dataset) else dict(results)
     panels = xr.Variable("model", list(races))
