@@ -148,7 +148,7 @@ def sample_bdmc(
         at any moment. One call at a time; without a ``random_seed`` it takes that of the store.
     callback : callable, optional
         Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
-        That takes about 50 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
+        That takes some 40 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
         the call as Ctrl-C does.
 
     Returns

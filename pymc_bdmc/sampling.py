@@ -235,8 +235,8 @@ def sample(
                     )
 
             def report(so_far: Callable[[], Sequence[Round]]) -> None:
-                if kept and kept.view.is_due:
-                    kept.show(lambda: result(so_far()))
+                if kept and kept.view.is_due and (rounds := so_far())[-1].is_readable:
+                    kept.show(lambda: result(rounds))
                 if callback:
                     try:
                         callback(result(so_far()))

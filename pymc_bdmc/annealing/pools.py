@@ -61,7 +61,7 @@ class ExecutorPool:
     engine : object
         Handed to every task; pickled, if workers lack it.
     executor : concurrent.futures.Executor
-        Or anything else with ``submit``, that of Dask's `Client.get_executor` say.
+        That of Dask's `Client.get_executor`, say.
     stop : ndarray of shape (1,)
         From `interruptible`.
 

@@ -76,14 +76,16 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
 def appearing(path: Path) -> Iterator[Path]:
     """A directory to be filled; under its own name it appears when the block ends, and whole."""
     unfinished = path.with_name(f".{path.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
     unfinished.mkdir()
     try:
         yield unfinished
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        shutil.rmtree(path)
     os.rename(unfinished, path)
 
 

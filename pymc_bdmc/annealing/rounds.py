@@ -102,6 +102,12 @@ class Round:
         """Shape (dataset, chain), nats."""
         return np.array([run.log_weight for run in self.runs.get(group, [])])
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether every side has a finished run, without which readers of a result say so."""
+        found = [run.log_weight for runs in self.runs.values() for run in runs]
+        return not any(np.isnan(weights).all() for weights in found)
+
     def __str__(self) -> str:
         gap, error = self.gap
         bound = f", Jeffreys bound {gap:.3g} ± {error:.2g} nats" if "forward" in self.runs else ""

@@ -208,9 +208,9 @@ class StoredPool:
             _log.info(f"In the store: {len(tasks) - len(left)} of {len(tasks)} tasks")
         started = time.perf_counter() - self.spent
         for place, result in self._pool.run(Selected(tasks, left)):
-            k = left[place]
-            seconds = time.perf_counter() - started
-            self._store.write(tasks[k], known.digest(tasks[k]), result, seconds)
+            k, seconds = left[place], time.perf_counter() - started
+            task = tasks[k]
+            self._store.write(task, known.digest(task), result, seconds)
             yield k, result
 
 

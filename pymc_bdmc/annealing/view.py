@@ -82,6 +82,8 @@ class View:
 def _consolidate(path: Path) -> None:
     """Gather all metadata in the root: zarr does the same, and reads them ten times for it."""
     root, *others = sorted(path.rglob(ROOT), key=lambda file: len(file.parts))
-    nodes = {str(file.parent.relative_to(path)): json.loads(file.read_text()) for file in others}
+    nodes = {
+        file.parent.relative_to(path).as_posix(): json.loads(file.read_text()) for file in others
+    }
     whole = {"kind": "inline", "must_understand": False, "metadata": nodes}
     root.write_text(json.dumps(json.loads(root.read_text()) | {"consolidated_metadata": whole}))

@@ -23,10 +23,10 @@ from tests.annealing.test_store import assert_same, committed
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
-    chains=6, particles=4, temperatures=100, path="prior", simulate="prior", random_seed=3,
+    chains=4, particles=4, temperatures=100, path="prior", simulate="prior", random_seed=3,
     progressbar=False,
 )  # fmt: skip
-STEPS = dict(step=pm.Slice, particles=1, temperatures=20)
+STEPS = dict(step=pm.Metropolis, particles=1, temperatures=20)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_killed_worker_and_a_store(model, client, tmp_path):
     path = tmp_path / "run.zarr"
     dt = pm.sample_bdmc(model, **OPTIONS, executor=client.get_executor(), store=path, callback=kill)
     assert_same(dt, expected)
-    assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 6
+    assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 4
 
 
 CALLER = """

@@ -17,15 +17,15 @@ from pymc_bdmc.annealing import AnnealTask, PilotTask, records, view
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
-    chains=6, particles=4, temperatures=200, simulate="prior", random_seed=3, cores=2,
+    chains=4, particles=4, temperatures=200, simulate="prior", random_seed=3, cores=2,
     progressbar=False,
 )  # fmt: skip
 CALLS = {
     "compiled": OPTIONS | dict(path="prior"),
     "fitted": OPTIONS | dict(temperatures=100),
     "rounds": OPTIONS | dict(path="prior", temperatures=100, target_gap=0.02, max_temperatures=800),
-    "steps": OPTIONS | dict(step=pm.Slice, particles=1, temperatures=20, cores=1),
-    "processes": OPTIONS | dict(step=pm.Slice, particles=1, temperatures=20),
+    "steps": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20, cores=1),
+    "processes": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20),
 }
 
 
@@ -114,7 +114,7 @@ def killed_until_done(model, options, path, tasks_run, rng, n_kills, longest):
 
 
 def readable(dt):
-    """What every reader makes of an unfinished store; without a run they say so."""
+    """What every reader makes of an unfinished store; before any run of some side it is empty."""
     if dt.children:
         assert len(bdmc.summary(dt))
         assert isinstance(bdmc.diagnose(dt), list)
@@ -337,11 +337,11 @@ def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
         )
         for each in told
     ]
-    assert finished == list(range(1, 19))
-    assert [each.attrs["interrupted"] for each in told] == [1] * 17 + [0]
+    assert finished == list(range(1, 13))
+    assert [each.attrs["interrupted"] for each in told] == [1] * 11 + [0]
     assert_same(told[-1], dt)
     assert_same(dt, whole("compiled"))
-    for each in told:
+    for each in told[5::5]:
         readable(each)
 
 
