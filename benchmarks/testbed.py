@@ -61,7 +61,6 @@ def measure(name: str) -> xr.Dataset:
     result = bdmc.testbed.race(
         problem, truth=truth, budgets=BUDGETS, trials=TRIALS, random_seed=SEED
     )
-    result.attrs["error"] = float(bdmc.evidence(truth, "bar")["error"].iloc[0])
     result.attrs["truth_seconds"] = seconds
     return result
 

@@ -412,7 +412,7 @@ def raced():
             "combined": (dims[:2], 5 + errors[..., 0]),
         },
         {"estimator": ["slow", "fast"], "budget": [100, 1000]},
-        {"log_ml": 5.0, "lower": 4.9, "upper": 5.1},
+        {"log_ml": 5.0, "error": 0.01, "lower": 4.9, "upper": 5.1},
     )
 
 

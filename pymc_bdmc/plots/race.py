@@ -15,7 +15,15 @@ from arviz_plots.visuals import (
     set_xticks,
 )
 
-from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, log_ticks, set_yticks
+from pymc_bdmc.plots.common import (
+    Z95,
+    Canvas,
+    along,
+    checked_options,
+    limit_y,
+    log_ticks,
+    set_yticks,
+)
 from pymc_bdmc.testbed import standings
 
 __all__ = ["plot_race"]
@@ -52,8 +60,8 @@ def plot_race(
 ) -> PlotCollection:
     """Root mean square error of each estimator against the CPU time of one estimate.
 
-    Both axes are logarithmic. Shaded is the width of the sandwich that tells the truth: within it
-    no estimator can be told from another.
+    Both axes are logarithmic. Shaded is how far off the truth itself may be: the width of its
+    sandwich, or 1.96 of its standard error if that is more. There no estimator can be judged.
 
     Parameters
     ----------
@@ -97,7 +105,8 @@ def plot_race(
         [standings(each).to_xarray() for each in races.values()], panels, join="outer"
     ).reindex(estimator=next(iter(races.values()))["estimator"])
     seconds, error = np.log10(tables["seconds"]), np.log10(tables["rmse"].clip(min=LOWEST))
-    width = [each.attrs["upper"] - each.attrs["lower"] for each in races.values()]
+    told = [each.attrs for each in races.values()]
+    width = [max(each["upper"] - each["lower"], Z95 * each["error"]) for each in told]
     top = np.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
     pc_kwargs = {"aes": {"linestyle": ["estimator"]}, **pc_kwargs}
     canvas = Canvas(

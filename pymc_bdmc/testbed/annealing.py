@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.arguments import check_choice, check_counts
 from pymc_bdmc.blocks import Block, anneal_blocks, block_run
+from pymc_bdmc.compiling import load_numba
 from pymc_bdmc.schedules import Schedule, make_schedule
 from pymc_bdmc.streams import Purpose, RandomSeed
 from pymc_bdmc.testbed.kernels import MOVES
@@ -121,6 +122,7 @@ def run(
     rises : ndarray of shape (T + 1,)
         Mean log weight of the step to every β.
     """
+    load_numba()  # a worker of an executor has made no model
     model, y = problem.model.factors, problem.y
     way = make_path(path, betas, len(y))
     states, rises = problem.model.draw_rows(rng, particles), np.zeros(len(betas))

@@ -23,7 +23,7 @@ LIVE = 10
 INFORMATION = 200
 """Nats from the prior to the posterior that nested sampling is given the time to cross."""
 
-PARTICLES, STEPS = 32, 200
+PARTICLES, STEPS = 32, 600
 """Most particles of an annealed population, and the least steps that more of them wait for."""
 
 

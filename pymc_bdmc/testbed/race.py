@@ -48,7 +48,7 @@ def race(
     Dataset
         ``log_ml``, in nats, ``transitions`` and ``seconds`` of CPU by (estimator, budget, trial);
         ``combined`` log Ẑ of all trials by (estimator, budget). Its attributes have the true
-        ``log_ml``, by BAR, and the bounds ``lower`` and ``upper`` of the sandwich.
+        ``log_ml`` and its standard ``error``, by BAR, and the sandwich, ``lower`` and ``upper``.
 
     Raises
     ------
@@ -83,13 +83,14 @@ def race(
     dims = ("estimator", "budget", "trial")
     names = ("log_ml", "transitions", "seconds")
     bounds = summary(truth).loc["simulated", "value"]
-    works = [truth[group]["log_weight"].values.ravel() for group in ("forward", "reverse")]
+    known = bar(*(truth[group]["log_weight"].values.ravel() for group in ("forward", "reverse")))
     return xr.Dataset(
         {name: (dims, values) for name, values in zip(names, found, strict=True)}
         | {"combined": (dims[:2], np.array(combined))},
         coords={"estimator": list(estimators), "budget": list(budgets)},
         attrs={
-            "log_ml": bar(*works).value,
+            "log_ml": known.value,
+            "error": known.error,
             "lower": float(bounds["lower bound"]),
             "upper": float(bounds["upper bound"]),
         },
