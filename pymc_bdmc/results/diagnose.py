@@ -16,6 +16,7 @@ from pymc_bdmc.results.groups import (
     by_data_set,
     check_result,
     data_sets,
+    directions,
     is_tempered,
     mean_of_logs,
 )
@@ -153,14 +154,24 @@ def _no_mean(dt: xr.DataTree, group: str) -> str:
 
 
 def _bad_average(dt: xr.DataTree, group: str) -> str:
+    reason, share, _ = _worst_average(dt, group)
+    return f"the averaged weights cannot be trusted ({reason})" if share < 0.5 else ""
+
+
+def _few_runs(dt: xr.DataTree, group: str) -> str:
+    reason, share, n = _worst_average(dt, group)
+    even = reason and share >= 0.5
+    return f"{n} runs are too few to trust their averaged weights ({reason})" if even else ""
+
+
+def _worst_average(dt: xr.DataTree, group: str) -> tuple[str, float, int]:
+    """Why an average fails its check, the share of runs that it rests on, and their number."""
     if _bar_is_valid(dt, group):
-        return ""  # both directions together have a good estimate
-    checks = [check_average(row) for row in _rows(dt, group)]
-    failed = [check for check in checks if not check.valid]
-    if not failed:
-        return ""
-    worst = min(failed, key=lambda check: check.size)
-    return f"the averaged weights cannot be trusted ({worst.reason})"
+        return "", 1.0, 0  # both directions together have a good estimate
+    checks = [(check_average(row), len(row)) for row in _rows(dt, group)]
+    failed = [(check.size / n, check.reason, n) for check, n in checks if not check.valid]
+    share, reason, n = min(failed, default=(1.0, "", 0))
+    return reason, share, n
 
 
 def _bar_is_valid(dt: xr.DataTree, group: str) -> bool:
@@ -299,6 +310,10 @@ def _more_effort(dt: xr.DataTree) -> str:
     return f"use more temperatures{more}, or try {_another_kernel(dt)}."
 
 
+def _more_runs(dt: xr.DataTree) -> str:
+    return f"take chains={max(16, 2 * dt[directions(dt)[0]].sizes['chain'])}."
+
+
 def _better_moves(dt: xr.DataTree) -> str:
     """The remedy where the kernel is to blame; empty where it is not."""
     if _diverges(dt):
@@ -373,6 +388,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_too_short, lambda dt: "use a longer burn_in."),
     (_no_mean, _lighter_tails),
     (_bad_average, _more_effort),
+    (_few_runs, _more_runs),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
     (
         _divergent,

@@ -146,6 +146,16 @@ def test_heavy_tails_and_small_samples_are_told():
     assert "effective sample size 1.0" in doubts(real=np.r_[np.zeros(30), 50.0])
 
 
+def test_even_weights_of_few_runs_ask_for_more_runs():
+    few = doubts(real=np.linspace(-0.3, 0.3, 8))
+    assert "real: 8 runs are too few to trust their averaged weights" in few
+    assert "take chains=16" in few
+    assert "more temperatures" not in few
+    uneven = doubts(real=np.linspace(-9, 9, 8))
+    assert "cannot be trusted" in uneven
+    assert "too few" not in uneven
+
+
 def test_stragglers_are_told():
     weights = np.r_[RNG.normal(0, 0.2, 63), -500.0]
     assert "1 of 64 log weights lie so far out" in doubts(real=weights)
