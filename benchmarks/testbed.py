@@ -101,7 +101,8 @@ def kept(kind: str, name: str, make) -> xr.Dataset:
 def number(value: float, sign: str = "") -> str:
     if not np.isfinite(value) or value == 0:
         return "—"
-    return f"{value:{sign}.2g}" if abs(value) < 99.5 else f"{value:{sign}.0f}"
+    value = float(f"{value:.2g}")
+    return f"{value:{sign}g}" if abs(value) < 100 else f"{value:{sign},.0f}"
 
 
 def seconds_until(rows, error: float) -> float:
