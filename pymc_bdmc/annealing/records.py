@@ -76,17 +76,23 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
 def appearing(path: Path) -> Iterator[Path]:
     """A directory to be filled; under its own name it appears when the block ends, and whole."""
     unfinished = path.with_name(f".{path.name}")
-    if unfinished.exists():
+    try:
+        unfinished.mkdir()
+    except FileExistsError:  # of a call that was killed
         shutil.rmtree(unfinished)
-    unfinished.mkdir()
+        unfinished.mkdir()
     try:
         yield unfinished
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    if path.exists():
-        shutil.rmtree(path)
-    os.rename(unfinished, path)
+    try:
+        os.rename(unfinished, path)
+    except OSError:
+        if not path.exists():
+            raise
+        shutil.rmtree(path)  # outdated
+        os.rename(unfinished, path)
 
 
 def write_metadata(path: Path, **metadata: Any) -> None:
