@@ -1,12 +1,10 @@
-"""Results on disk: each is a zarr array of one chunk, written at once and read without pickle."""
+"""Results on disk: each is one file, a line of JSON and bytes, read without pickle."""
 
 import json
 import math
 import os
-import shutil
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +20,7 @@ from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.types import Population, Run
 
-__all__ = ["appearing", "read_record", "write_metadata", "write_record"]
+__all__ = ["read_record", "write_record"]
 
 _TYPES: dict[str, Any] = {
     each.__name__: each
@@ -35,20 +33,15 @@ def write_record(path: Path, thing: Any, **attributes: Any) -> None:
     """Write what is made of plain values, arrays and the types above; all of it or nothing."""
     arrays: list[np.ndarray] = []
     outline = _outline(thing, arrays)
-    chunk = b"".join(array.tobytes() for array in arrays) or b"\0"
-    metadata = {
-        "node_type": "array",
-        "shape": [len(chunk)],
-        "data_type": "uint8",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [len(chunk)]}},
-        "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}},
-        "fill_value": 0,
-        "codecs": [{"name": "bytes"}],
-        "attributes": attributes | {"outline": outline, "checksum": zlib.crc32(chunk)},
-    }
-    with appearing(path) as unfinished:
-        write_metadata(unfinished, **metadata)
-        (unfinished / "0").write_bytes(chunk)
+    content = b"".join(array.tobytes() for array in arrays)
+    attributes |= {"outline": outline, "checksum": zlib.crc32(content)}
+    unfinished = path.with_suffix(".part")
+    try:
+        unfinished.write_bytes(json.dumps(attributes).encode() + b"\n" + content)
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -57,41 +50,19 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     ValueError
-        If the files are damaged; names them and the remedy.
+        If the file is damaged; names it and the remedy.
     """
     try:
-        attributes = json.loads((path / "zarr.json").read_text())["attributes"]
-        chunk = (path / "0").read_bytes()
-        if zlib.crc32(chunk) != attributes["checksum"]:
+        head, _, content = path.read_bytes().partition(b"\n")
+        attributes = json.loads(head)
+        if zlib.crc32(content) != attributes["checksum"]:
             raise ValueError("its checksum is wrong")
-        return _filled(attributes["outline"], BytesIO(chunk)), attributes
+        return _filled(attributes["outline"], BytesIO(content)), attributes
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"store: {path} is damaged ({error}). Delete this directory: what it held is computed "
-            "anew, and everything else is kept."
+            f"store: {path} is damaged ({error}). Delete this file: what it held is computed anew, "
+            "and everything else is kept."
         ) from error
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A directory to be filled; under its own name it appears when the block ends, and whole."""
-    unfinished = path.with_name(f".{path.name}")
-    if unfinished.exists():
-        shutil.rmtree(unfinished)
-    unfinished.mkdir()
-    try:
-        yield unfinished
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    if path.exists():
-        shutil.rmtree(path)
-    os.rename(unfinished, path)
-
-
-def write_metadata(path: Path, **metadata: Any) -> None:
-    """What makes a directory a zarr array or group."""
-    (path / "zarr.json").write_text(json.dumps({"zarr_format": 3} | metadata))
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.annealing.pools import Pool
-from pymc_bdmc.annealing.records import appearing, read_record, write_metadata, write_record
+from pymc_bdmc.annealing.records import read_record, write_record
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.annealing.view import View
 from pymc_bdmc.model.fingerprint import digest
@@ -30,8 +30,9 @@ Task = AnnealTask | PilotTask
 
 FORMAT = 1
 """Of the files; a store of a higher one is refused."""
-RUNS = "runs"
-"""Directory of the finished tasks in a store; the groups beside it are a view of them."""
+RUNS, ORIGIN = "runs", "origin.json"
+"""Directory of the finished tasks in a store, of which the groups beside it are a view; and what
+all of them depend on."""
 
 
 class Store:
@@ -76,7 +77,7 @@ class Store:
             raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
         self.path = Path(path)
         self._runs = self.path / RUNS
-        if any(self._runs.glob("[!.]*/zarr.json")):
+        if any(self._runs.glob("*.run")):
             self.entropy = self._entropy_of(origin, random_seed)
             with self._writable():
                 TemporaryFile(dir=self._runs).close()
@@ -86,25 +87,19 @@ class Store:
         self.view = View(self.path)
 
     def _begin(self, origin: Mapping) -> None:
-        is_ours = (self._runs / "zarr.json").exists()
+        is_ours = (self._runs / ORIGIN).exists()
         if self.path.is_file() or (self.path.exists() and any(self.path.iterdir()) and not is_ours):
             raise ValueError(
                 f"store: {self.path} is there already and is none of sample_bdmc; choose another."
             )
-        attributes = {"format": FORMAT, "entropy": self.entropy, "origin": origin}
-        nothing = {"kind": "inline", "must_understand": False, "metadata": {}}
+        begun = {"format": FORMAT, "entropy": self.entropy, "origin": origin}
         with self._writable():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with appearing(self.path) as unfinished:
-                write_metadata(
-                    unfinished, node_type="group", attributes={}, consolidated_metadata=nothing
-                )
-                (unfinished / RUNS).mkdir()
-                write_metadata(unfinished / RUNS, node_type="group", attributes=attributes)
+            self._runs.mkdir(parents=True, exist_ok=True)
+            (self._runs / ORIGIN).write_text(json.dumps(begun))
 
     def _entropy_of(self, origin: Mapping, random_seed: RandomSeed) -> Entropy:
         """Of the seed that it was begun with, if it is the same call."""
-        begun = json.loads((self._runs / "zarr.json").read_text())["attributes"]
+        begun = json.loads((self._runs / ORIGIN).read_text())
         if begun["format"] > FORMAT:
             raise ValueError(
                 f"store: {self.path} was written by a newer version of pymc_bdmc; upgrade it, or "
@@ -142,7 +137,7 @@ class Store:
 
     def remember[T](self, name: str, make: Callable[[], T]) -> T:
         """What was kept under this name; if nothing was, make and keep it."""
-        path = self._runs / name
+        path = self._runs / f"{name}.run"
         if path.exists():
             return read_record(path)[0]
         thing = make()
@@ -168,7 +163,7 @@ class Store:
             write_record(self._place(task), result, inputs=inputs, seconds=seconds)
 
     def _place(self, task: Task) -> Path:
-        return self._runs / ".".join(map(str, task.seed.spawn_key))
+        return self._runs / f"{'.'.join(map(str, task.seed.spawn_key))}.run"
 
 
 class StoredPool:

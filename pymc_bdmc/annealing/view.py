@@ -31,11 +31,15 @@ class View:
     Parameters
     ----------
     path : Path
-        Of a zarr group with consolidated metadata.
+        Of a directory, which becomes a zarr group with consolidated metadata.
     """
 
     def __init__(self, path: Path):
         self._path = path
+        if not (path / ROOT).exists():
+            nothing = {"kind": "inline", "must_understand": False, "metadata": {}}
+            group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+            (path / ROOT).write_text(json.dumps(group | {"consolidated_metadata": nothing}))
         self._next = time.perf_counter() + (PAUSE if self._nodes() else 0.0)
 
     @property

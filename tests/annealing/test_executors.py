@@ -135,7 +135,7 @@ def test_a_caller_killed_at_random_moments(model, client, tmp_path):
 
     def times():
         records = committed(path) if path.exists() else ()
-        return {name: (path / "runs" / name / "zarr.json").stat().st_mtime_ns for name in records}
+        return {name: (path / "runs" / f"{name}.run").stat().st_mtime_ns for name in records}
 
     numbers = []
     for kill in range(20):

@@ -69,7 +69,7 @@ def tasks_run(monkeypatch, tmp_path):
 
 
 def committed(path):
-    return {each.parent.name for each in path.glob("runs/[!.]*/zarr.json")}
+    return {each.stem for each in path.glob("runs/*.run")}
 
 
 def assert_same(one, other):
@@ -201,9 +201,9 @@ def test_other_versions_are_refused_by_name(begun, monkeypatch):
     monkeypatch.setattr(pm, "__version__", "0.0")
     with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
-    metadata = begun / "runs" / "zarr.json"
+    metadata = begun / "runs" / "origin.json"
     later = json.loads(metadata.read_text())
-    later["attributes"]["format"] += 1
+    later["format"] += 1
     metadata.write_text(json.dumps(later))
     with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
@@ -223,15 +223,13 @@ def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
     pm.sample_bdmc(normal(), **SMALL, store=path)
 
 
-def test_a_truncated_chunk_is_named_and_can_be_deleted(begun, tasks_run):
+def test_a_truncated_record_is_named_and_can_be_deleted(begun, tasks_run):
     expected = xr.open_datatree(begun).load()
-    chunk = begun / "runs" / "3.0.0.1.0" / "0"
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"3\.0\.0\.1\.0 is damaged .* Delete this directory"):
+    record = begun / "runs" / "3.0.0.1.0.run"
+    record.write_bytes(record.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"3\.0\.0\.1\.0\.run is damaged .* Delete this file"):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
-    for file in chunk.parent.iterdir():
-        file.unlink()
-    chunk.parent.rmdir()
+    record.unlink()
     assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
     assert tasks_run() == ["3.0.0.1.0"]
 
@@ -252,7 +250,7 @@ def test_a_full_disk_is_an_error_and_costs_nothing_that_was_committed(path, monk
         pm.sample_bdmc(normal(), **SMALL, store=path)
     there = committed(path)
     assert len(there) == 2
-    assert not list(path.glob("runs/.*"))
+    assert not list(path.glob("runs/*.part"))
     assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
     assert there.isdisjoint(tasks_run()[n_run + 3 :])
 
@@ -276,7 +274,7 @@ def test_nothing_is_unpickled(begun, monkeypatch):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(f"pickle.{name}", pytest.fail)
     for name in committed(begun):
-        records.read_record(begun / "runs" / name)
+        records.read_record(begun / "runs" / f"{name}.run")
 
 
 def test_readers_see_one_result_or_the_next(begun):
