@@ -96,7 +96,7 @@ def _parts(thing: Any) -> Any:
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):
-            return thing._props()
+            return [getattr(thing, name) for name in thing.__props__]
         case Op() | Type():
             return [str(thing)]
         case SharedVariable() if isinstance(thing.type, TensorType):
