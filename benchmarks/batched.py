@@ -10,7 +10,6 @@ from statistics import median
 
 import numba
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from common import publish, shown, table
 from engine import bare
@@ -18,7 +17,7 @@ from models import MODELS
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
-import pymc_bdmc  # noqa: F401  registers pm.sample_bdmc
+import pymc_bdmc as bdmc
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.upstream import jitted_function
 
@@ -56,7 +55,7 @@ def cpu(function, *arguments) -> float:
 
 def gradients_of_a_call(name: str) -> int:
     """Of the runs of a default call."""
-    dt = pm.sample_bdmc(MODELS[name](), random_seed=1, progressbar=False)
+    dt = bdmc.sample_bdmc(MODELS[name](), random_seed=1, progressbar=False)
     return sum(dt[g].attrs["gradient_evaluations"] for g in ("forward", "reverse", "real"))
 
 
@@ -64,7 +63,7 @@ def compare(name: str) -> tuple:
     """Row of the table: CPU µs a particle, their ratio, CPU s to compile and saved in a call."""
     density = TemperedDensity(MODELS[name]())
     jitted, data = density.jitted, density.jitted.ravel_data(density.data)
-    jitted.without_gradient  # noqa: B018  compiled before the clock starts: so are the libraries
+    assert jitted.without_gradient  # compiled before the clock starts: so are the libraries
     thetas = 0.3 * np.random.default_rng(1).normal(size=(PARTICLES, jitted.size))
     gradients = np.empty((2, jitted.n_continuous))
 

@@ -26,10 +26,10 @@ def bridge(problem, budget, rng):
     return bdmc.estimators.bar(*works).value, budget
 
 
-def main(model=Clustering(), trials: int = 25, folder: str = "output", **options):  # noqa: B008
+def main(model=None, trials: int = 25, folder: str = "output", **options):
     entrants = {"bridge": Estimator(bridge, np.mean)}
     entrants |= {name: ESTIMATORS[name] for name in ("AIS", "SMC", "population")}
-    problem = model.simulate(random_seed=1)
+    problem = (model or Clustering()).simulate(random_seed=1)
     result = bdmc.testbed.race(problem, entrants, trials=trials, random_seed=1, **options)
     print(bdmc.testbed.standings(result).round(2))
     bdmc.plot_race(result, backend="matplotlib")

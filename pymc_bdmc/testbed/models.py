@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import override
 
 import numpy as np
 import pymc as pm
@@ -137,11 +138,13 @@ class Clustering(FactorModel):
     n_features: int = 10
 
     @cached_property
-    def factors(self) -> Factors:  # noqa: D102
+    @override
+    def factors(self) -> Factors:
         k = self.n_features
         return _discrete(self, ONE_HOT, np.eye(k), np.full(k, -np.log(k)), 1.0)
 
-    def draw_rows(self, rng, draws=1):  # noqa: D102
+    @override
+    def draw_rows(self, rng, draws=1):
         return np.eye(self.n_features)[rng.integers(self.n_features, size=(draws, self.n))]
 
     def _pymc_rows(self):
@@ -175,13 +178,15 @@ class LowRank(FactorModel):
         check_positive(row_scale=self.row_scale)
 
     @cached_property
-    def factors(self) -> Factors:  # noqa: D102
+    @override
+    def factors(self) -> Factors:
         none = np.empty((0, self.n_features))
         return Factors(
             NORMAL, none, none[:, 0].copy(), 0.0, self.row_scale, self.feature_scale, self.noise
         )
 
-    def draw_rows(self, rng, draws=1):  # noqa: D102
+    @override
+    def draw_rows(self, rng, draws=1):
         return self.row_scale * rng.normal(size=(draws, self.n, self.n_features))
 
     def _pymc_rows(self):
@@ -213,13 +218,15 @@ class BinaryAttributes(FactorModel):
             raise ValueError(f"probability: must lie between 0 and 1, got {self.probability!r}.")
 
     @cached_property
-    def factors(self) -> Factors:  # noqa: D102
+    @override
+    def factors(self) -> Factors:
         values = (np.arange(1 << self.n_features)[:, None] >> np.arange(self.n_features) & 1) * 1.0
         odds = self.probability / (1 - self.probability)
         log_p = values.sum(axis=1) * np.log(odds) + self.n_features * np.log1p(-self.probability)
         return _discrete(self, BINARY, values, log_p, odds)
 
-    def draw_rows(self, rng, draws=1):  # noqa: D102
+    @override
+    def draw_rows(self, rng, draws=1):
         return (rng.random((draws, self.n, self.n_features)) < self.probability) * 1.0
 
     def _pymc_rows(self):
