@@ -217,7 +217,9 @@ def _told(data: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> s
         start = 0
         for other in others.values():
             if other.shape == values.shape:
-                start = max(start, int(np.argmax(values.ravel() != other.ravel())))
+                pairs = zip(values.ravel(), other.ravel(), strict=True)
+                places = (i for i, pair in enumerate(pairs) if not _is_equal(*pair))
+                start = max(start, next(places, 0))
         shown = ", ".join(map(str, values.ravel()[start : start + 3]))
         before, after = "… " if start else "", " …" if values.size > start + 3 else ""
         told.append(f"{name} {values.shape or ''}: {before}{shown}{after}")
