@@ -1,5 +1,6 @@
 """Race estimators of log ML on a problem whose answer a sandwich tells."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,8 @@ from pymc_bdmc.testbed.estimators import ESTIMATORS, Estimator
 from pymc_bdmc.testbed.models import Problem
 
 __all__ = ["race", "standings"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 
 def race(
@@ -84,6 +87,11 @@ def race(
     names = ("log_ml", "transitions", "seconds")
     bounds = summary(truth).loc["simulated", "value"]
     known = bar(*(truth[group]["log_weight"].values.ravel() for group in ("forward", "reverse")))
+    if not known.valid:
+        _log.warning(
+            f"The truth of this race cannot be trusted ({known.reason}): pass one from "
+            "`testbed.anneal` with more temperatures, chains or particles."
+        )
     return xr.Dataset(
         {name: (dims, values) for name, values in zip(names, found, strict=True)}
         | {"combined": (dims[:2], np.array(combined))},

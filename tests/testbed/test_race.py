@@ -111,3 +111,15 @@ def test_a_race():
     )
     with pytest.raises(ValueError, match="trials: must be a whole number"):
         bdmc.testbed.race(problem, trials=0)
+
+
+def test_a_truth_that_cannot_be_trusted_is_told(caplog):
+    problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    options = {"estimators": {"AIS": ESTIMATORS["AIS"]}, "budgets": [2], "trials": 1}
+    rough = bdmc.testbed.anneal(
+        problem, chains=2, particles=1, temperatures=1, random_seed=1, progressbar=False
+    )
+    for truth, told in [(None, False), (rough, True)]:
+        caplog.clear()
+        bdmc.testbed.race(problem, truth=truth, random_seed=1, **options)
+        assert ("truth of this race cannot be trusted" in caplog.text) == told
