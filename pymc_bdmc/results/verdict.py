@@ -241,7 +241,7 @@ def _gap(dt: xr.DataTree, row: pd.Series, doubts: list[str]) -> _Finding:
         status = "good" if upper <= CLOSE else "open"
         subject = f"{where.strip().capitalize()} this" if where else "This"
         sentence = (
-            f"{subject} sampler's posterior is at most {_plain(upper)} (Jeffreys bound {told})."
+            f"{subject} sampler's posterior is at most {_plain(upper)} (Jeffreys bound {number})."
         )
     remedy = doubts[0] if doubts else "use more temperatures or particles, or another kernel."
     if status == "open" and reach > CLOSE / 2:
