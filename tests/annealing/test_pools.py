@@ -28,9 +28,7 @@ class Sleep:
 def test_leaving_the_pool_does_not_wait_for_running_tasks():
     started = time.perf_counter()
     with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
-        for _, seconds in pool.run([Sleep(0), Sleep(600), Sleep(600)]):
-            assert seconds == 0
-            break
+        next(pool.run([Sleep(0), Sleep(600)]))  # two workers: one is free for the first
     assert time.perf_counter() - started < 60
     assert not multiprocessing.active_children()
 
@@ -85,14 +83,14 @@ def test_no_more_processes_than_chains(monkeypatch):
     ("pool_type", "cores"), [(ThreadPool, 2), (WorkerPool, 1), (WorkerPool, 2)]
 )
 def test_the_flag_ends_the_results(pool_type, cores):
-    """What is finished when Ctrl-C comes is handed out; nothing else is begun."""
+    """What is finished when Ctrl-C comes is handed out, in any order; nothing else is begun."""
     found, started = [], time.perf_counter()
     with interruptible() as stop, pool_type(None, cores, stop) as pool:
         for i, _ in pool.run([Sleep(0), *(Sleep(1) for _ in range(100))]):
+            if not found:
+                signal.raise_signal(signal.SIGINT)
             found.append(i)
-            signal.raise_signal(signal.SIGINT)
-            time.sleep(0.1)
-    assert found == [0]
+    assert 1 <= len(found) <= 2
     assert time.perf_counter() - started < 30
 
 
@@ -129,7 +127,7 @@ from pymc_bdmc.interrupts import interruptible
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])
     with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
-        for _ in pool.run([First(), Sleep(), Sleep()]):
+        for _ in pool.run([First(), Sleep()]):
             print("at work", flush=True)
 """
 
