@@ -25,6 +25,7 @@ from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.compiling import DENSITY, load_numba, njit
+from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
 from pymc_bdmc.model.structure import structure
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import jitted_function
@@ -173,17 +174,18 @@ class JittedDensity:
             for term in terms:
                 parts = pt.grad(term, wrt, disconnected_inputs="ignore")
                 outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
-        theta, data = pt.vector("theta"), pt.vector("data")
+        lengths = [int(np.prod(model.observed[name].type.shape)) for name in self._observed]
+        theta = pt.vector("theta", shape=(self.size,))
+        data = pt.vector("data", shape=(sum(lengths),))
         flat = {
             values[name]: theta[part].reshape(shape).astype(dtype)
             for name, part, shape, dtype in self._layout
         }
         end = 0
-        for name in self._observed:
+        for name, length in zip(self._observed, lengths, strict=True):
             shared = model.observed[name]
-            shape = shared.type.shape
-            start, end = end, end + int(np.prod(shape))
-            flat[shared] = data[start:end].reshape(shape).astype(shared.dtype)
+            start, end = end, end + length
+            flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
         return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
 
     def _compile(self, gradient: bool):
@@ -241,7 +243,7 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
 def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
     with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it there
         function = compile_graph(
-            graph.inputs, graph.outputs, mode="NUMBA", on_unused_input="ignore"
+            graph.inputs, graph.outputs, mode=WITH_LIGHT_PRODUCTS, on_unused_input="ignore"
         )
     try:
         jitted = jitted_function(function)
