@@ -134,8 +134,8 @@ class Preparation:
             return found, path, "as asked for"
         before, after = squared_length(tunings), squared_length(found)
         lengths = (
-            f"the way is Λ² = {before:.3g} nats from the prior and {after:.3g} from a fit, and the "
-            "gap at any number of temperatures grows as that"
+            f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit; the gap is "
+            "proportional to it"
         )
         if after > WORTHWHILE * before:
             return tunings, PriorPath(), lengths
