@@ -302,27 +302,30 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
             f"Whether runs on your data behave as those on simulated data cannot be told: {told}."
         )
         yield _Finding("shortfall", "open", sentence, f"{row['kind']}.", **numbers)
-    yield _model(table)
+    yield _model(table, dt.attrs.get("simulate"))
 
 
-def _model(table: pd.DataFrame) -> _Finding:
+def _model(table: pd.DataFrame, simulate: str | None) -> _Finding:
     """Whether the real data stand out among simulated ones."""
-    sets = f"FromHyperparameters(datasets={FEWEST_SETS})"
-    simulate = f"simulate {FEWEST_SETS} data sets, bdmc.{sets}."
+    way = "FromPrior" if simulate == "prior" else "FromHyperparameters"
+    remedy = (
+        f"to test the model too, simulate {FEWEST_SETS} data sets, "
+        f"bdmc.{way}(datasets={FEWEST_SETS})."
+    )
     if "model" not in table.index:
         sentence = "Whether data from the model look like yours was not tested."
-        return _Finding("model", None, sentence, f"to test the model too, {simulate}")
+        return _Finding("model", None, sentence, remedy)
     row = table.loc["model"].iloc[0]
     if not row["valid"]:
         sentence = "There are too few simulated data sets to test if they look like yours."
-        return _Finding("model", None, sentence, f"to test the model too, {simulate}")
+        return _Finding("model", None, sentence, remedy)
     if row["flagged"]:
         sentence = (
             f"Data from the model do not look like yours (p = {row['p_value']:.2g}; {row['kind']})"
             ": the model is wrong in this, and the bound is about other data than yours."
         )
-        remedy = "change the model where your data differ; consistency lists where."
-        return _Finding("model", "open", sentence, remedy, row["p_value"])
+        change = "change the model where your data differ; consistency lists where."
+        return _Finding("model", "open", sentence, change, row["p_value"])
     sentence = f"Your data do not stand out among simulated ones (p = {row['p_value']:.2g})."
     return _Finding("model", "good", sentence, value=row["p_value"])
 

@@ -28,7 +28,8 @@ def test_total_variation_is_that_of_the_worst_pair():
 
 
 def test_a_good_posterior_is_called_so():
-    found = bdmc.verdict(runs())
+    dt = runs()
+    found = bdmc.verdict(dt)
     assert found.status == "good"
     row = found.table.loc["Jeffreys bound"]
     assert row["value"] == pytest.approx(0.09)
@@ -38,6 +39,8 @@ def test_a_good_posterior_is_called_so():
     assert "start from exact" in found.text
     assert "not tested" in found.text  # of one data set the model
     assert "FromHyperparameters(datasets=19)" in found.text.splitlines()[-1]
+    dt.attrs["simulate"] = "prior"
+    assert "FromPrior(datasets=19)" in bdmc.verdict(dt).text.splitlines()[-1]
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert abs(value + 20) < 4 * error
     assert f"{low:.5g} and {high:.5g}" in found.text
