@@ -12,6 +12,7 @@ from pymc_bdmc.front import sample_bdmc
 from pymc_bdmc.version import VERSION
 
 __all__ = [
+    "DataPath",
     "FittedPath",
     "FromHyperparameters",
     "FromPrior",
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DataPath": "annealing.paths",
     "FittedPath": "annealing.paths",
     "FromHyperparameters": "model.simulation",
     "FromPrior": "model.simulation",

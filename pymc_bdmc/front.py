@@ -29,7 +29,7 @@ def sample_bdmc(
     chains: int = 16,
     particles: int | None = None,
     temperatures: int | ArrayLike | None = None,
-    path: Literal["prior", "fitted"] | Path | None = None,
+    path: Literal["prior", "fitted", "data"] | Path | None = None,
     schedule: str | Schedule = "adaptive",
     step: str | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
@@ -75,13 +75,14 @@ def sample_bdmc(
         Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
         well as can be and the schedule is adaptive, by the thermodynamic length that pilots
         measure; within 100 (from a reference 30) and 2000.
-    path : {"prior", "fitted"} or Path, optional
+    path : {"prior", "fitted", "data"} or Path, optional
         Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
         at a distribution near the posterior that the pilot finds; the way is far shorter, but a
-        mode that the pilot missed stays missed. `ReferencePath`: at one of your own. Default: the
-        fitted one where it is shorter and misses nothing that pilots and a few runs from the prior
-        saw, else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers
-        as BREAD does, pass ``"prior"``; their step methods have no other.
+        mode that the pilot missed stays missed. `ReferencePath`: at one of your own. ``"data"``,
+        `DataPath`: at the prior, and one observation comes after the other. Default: the fitted
+        one where it is shorter and misses nothing that pilots and a few runs from the prior saw,
+        else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers as
+        BREAD does, pass ``"prior"``; their step methods have no other.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
         length, from the pilot. A `Schedule` brings its own temperatures.

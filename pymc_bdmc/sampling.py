@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.paths import Path, make_path
+from pymc_bdmc.annealing.paths import DataPath, Path, make_path
 from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.annealing.store import Store, StoredPool
 from pymc_bdmc.annealing.tuning import (
@@ -65,7 +65,7 @@ from pymc_bdmc.schedules import (
     thermodynamic_length,
 )
 from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.types import Point
+from pymc_bdmc.types import Point, Tuning
 from pymc_bdmc.version import VERSION
 
 __all__ = ["sample"]
@@ -94,7 +94,7 @@ def sample(
     chains: int,
     particles: int | None,
     temperatures: int | ArrayLike | None,
-    path: Literal["prior", "fitted"] | Path | None,
+    path: Literal["prior", "fitted", "data"] | Path | None,
     schedule: str | Schedule,
     step: str | StepFactory | Sequence[StepFactory] | None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None,
@@ -151,7 +151,9 @@ def sample(
         density = loan.density
         if simulation:
             simulation.check(density)
-        engine = make_engine(density, rungs[0].betas, step, backend, compile_kwargs)
+        engine = make_engine(
+            density, rungs[0].betas, step, backend, compile_kwargs, isinstance(wanted, DataPath)
+        )
         if compile_kwargs and isinstance(engine, CompiledEngine):
             raise ValueError(
                 "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
@@ -395,15 +397,9 @@ def _to_datatree(
         if group not in GROUPS:
             continue
         tunings = [side.tuning for side in sides if side.group == group]
-        pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
         drawn = [tuning.prior_log_likelihood for tuning in tunings]
         groups[group] = annealing_dataset(annealed, betas).assign(
-            pilot_log_likelihood=(
-                ("dataset", "beta"), np.array([mean_between(betas, *pilot) for pilot in pilots])
-            ),
-            thermodynamic_length=(
-                "dataset", np.array([thermodynamic_length(*pilot) for pilot in pilots])
-            ),
+            **({} if attrs["path"] == DataPath.name else _along_the_path(tunings, betas)),
             pilot_rhat=("dataset", np.array([tuning.rhat for tuning in tunings])),
             prior_log_likelihood=(
                 ("dataset", "prior_draw"),
@@ -430,6 +426,17 @@ def _to_datatree(
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
     return dt
+
+
+def _along_the_path(tunings: Sequence[Tuning], betas: np.ndarray) -> dict[str, tuple]:
+    """What pilots saw of ℓ; on a path of the data their ℓ is not that of the runs."""
+    pilots = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+    means = np.array([mean_between(betas, *pilot) for pilot in pilots])
+    lengths = np.array([thermodynamic_length(*pilot) for pilot in pilots])
+    return {
+        "pilot_log_likelihood": (("dataset", "beta"), means),
+        "thermodynamic_length": ("dataset", lengths),
+    }
 
 
 def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dataset:

@@ -23,6 +23,7 @@ def make_engine(
     step: str | StepFactory | Sequence[StepFactory] | None,
     backend: str | None = None,
     compile_kwargs: Mapping | None = None,
+    in_turn: bool = False,
 ) -> CompiledEngine | StepEngine:
     """The compiled engine where it can do what is asked for, else PyMC's step methods.
 
@@ -34,11 +35,13 @@ def make_engine(
         The schedule of step methods, unless a chain brings another.
     step, backend, compile_kwargs
         See `sample_bdmc`.
+    in_turn : bool, default False
+        Whether compiled runs go along a path of the data.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or (isinstance(step, str) and step in KERNELS)):
         try:
-            engine = CompiledEngine(density, step)
+            engine = CompiledEngine(density, step, in_turn)
         except NotJittable as reason:
             _log.warning(
                 f"No compiled chains for this model ({reason}): PyMC's step methods run, which are "

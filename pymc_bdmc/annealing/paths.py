@@ -17,14 +17,23 @@ from pymc_bdmc.arguments import check_choice, check_positive
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
 
-__all__ = ["FittedPath", "Path", "PriorPath", "ReferencePath", "make_path", "no_reference_for"]
+__all__ = [
+    "DataPath",
+    "FittedPath",
+    "Path",
+    "PriorPath",
+    "ReferencePath",
+    "make_path",
+    "no_reference_for",
+]
 
 
 class Path(ABC):
     """Where the path of densities to the posterior starts.
 
-    One of `PriorPath`, `FittedPath` and `ReferencePath`. Estimates and bounds mean the same on any
-    of them: the divergence is that of the last particles of *its* runs from the posterior.
+    One of `PriorPath`, `DataPath`, `FittedPath` and `ReferencePath`. Estimates and bounds mean the
+    same on any of them: the divergence is that of the last particles of *its* runs from the
+    posterior.
 
     Attributes
     ----------
@@ -74,6 +83,42 @@ class PriorPath(Path):
 
     def reference(self, tuning: PathTuning, engine: CompiledEngine) -> None:
         """The prior."""
+
+
+@dataclass(frozen=True)
+class DataPath(PriorPath):
+    """From the prior, one observation after the other: at β the first βN of N have come.
+
+    All densities on the way are posteriors of fewer data; a schedule may add several observations
+    in a step, or one in several. Rows, along the first dimension of every observed variable, must
+    be independent given θ. Of the observation that is only coming a part of its log density counts.
+
+    References
+    ----------
+    Habeck (2017), Section 6.4. Chopin (2002), A sequential particle filter method for static
+    models.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[0.5, 1.0, 0.2])
+    >>> dt = pm.sample_bdmc(model, path="data", chains=4, temperatures=30, random_seed=1, cores=1,
+    ...                     progressbar=False)
+    >>> dt.attrs["path"]
+    'data'
+    """
+
+    name = "data"
+
+    def check(self, engine: Engine) -> None:
+        """Refuse step methods."""
+        if not isinstance(engine, CompiledEngine):
+            raise ValueError(
+                "path: 'data' is not possible here, since PyMC's step methods move along the path "
+                "from the prior. Use 'prior', or leave step out."
+            )
 
 
 @dataclass(frozen=True)
@@ -187,7 +232,7 @@ class ReferencePath(Path):
         return engine.jitted.ravel(point)
 
 
-_NAMED: dict[str, Path] = {path.name: path for path in (PriorPath(), FittedPath())}
+_NAMED: dict[str, Path] = {path.name: path for path in (PriorPath(), FittedPath(), DataPath())}
 
 
 def make_path(path: str | Path | None) -> Path | None:

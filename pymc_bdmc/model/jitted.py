@@ -26,6 +26,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
 from pymc_bdmc.model.structure import structure
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import jitted_function
@@ -52,6 +53,10 @@ class JittedDensity:
     ----------
     density : TemperedDensity
         The path of densities.
+    in_turn : bool, default False
+        Whether observations come one after the other: at β the first βN of N. Then the data end
+        with β and a later β', ℓ is the slope of log f between them, and log p what is left of
+        log f_β: with ℓ it makes f_β and f_β', and the usual f between 0 and 1.
 
     Attributes
     ----------
@@ -68,10 +73,13 @@ class JittedDensity:
     ------
     NotJittable
         If PyTensor's numba linker cannot give such a function.
+    ValueError
+        If a variable has no rows that could come in turn.
     """
 
-    def __init__(self, density: "TemperedDensity"):
+    def __init__(self, density: "TemperedDensity", in_turn: bool = False):
         self._model = density.model
+        self._rows = number_of_rows(density.model) if in_turn else 0
         self._observed = list(density.data)
         sizes = self._model.initial_point()
         by_kind = sorted(
@@ -155,9 +163,8 @@ class JittedDensity:
 
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
         """Observed data as one vector."""
-        return np.concatenate(
-            [np.zeros(0)] + [np.asarray(data[name], float).ravel() for name in self._observed]
-        )
+        flat = [np.asarray(data[name], float).ravel() for name in self._observed]
+        return np.concatenate([np.zeros(0), *flat, [0.0, 1.0] if self._rows else []])
 
     @cached_property
     def _terms(self) -> list[Variable]:
@@ -168,7 +175,10 @@ class JittedDensity:
         """Log p, ℓ and their gradients as functions of flat inputs."""
         model = self._model
         values = {value.name: value for value in model.value_vars}
-        terms = outputs = self._terms
+        now, then = pt.scalars("now", "then")
+        terms = outputs = (
+            _simplified(terms_in_turn(model, self._rows, now, then)) if self._rows else self._terms
+        )
         if gradient:
             wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
             for term in terms:
@@ -176,7 +186,7 @@ class JittedDensity:
                 outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
         lengths = [int(np.prod(model.observed[name].type.shape)) for name in self._observed]
         theta = pt.vector("theta", shape=(self.size,))
-        data = pt.vector("data", shape=(sum(lengths),))
+        data = pt.vector("data", shape=(sum(lengths) + (2 if self._rows else 0),))
         flat = {
             values[name]: theta[part].reshape(shape).astype(dtype)
             for name, part, shape, dtype in self._layout
@@ -186,6 +196,8 @@ class JittedDensity:
             shared = model.observed[name]
             start, end = end, end + length
             flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
+        if self._rows:
+            flat |= {now: data[end], then: data[end + 1]}
         return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
 
     def _compile(self, gradient: bool):

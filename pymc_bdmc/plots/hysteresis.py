@@ -100,10 +100,16 @@ def plot_hysteresis(
         canvas.draw("critical", vline, _named(lines), color="gray", linestyle="C1")
     canvas.draw("ylim", limit_y, _named(_shown_range(paths)))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
-    from_prior = all(each.attrs.get("path", "prior") == "prior" for each in panels(dt).values())
-    mean = "mean log likelihood" if from_prior else "mean log posterior over reference"
-    canvas.draw("ylabel", labelled_y, canvas.panel, text=f"{mean} (nats)")
+    taken = {each.attrs.get("path", "prior") for each in panels(dt).values()}
+    canvas.draw("ylabel", labelled_y, canvas.panel, text=f"mean {_meaning(taken)} (nats)")
     return canvas.finish()
+
+
+def _meaning(taken: set[str]) -> str:
+    """What goes along these paths."""
+    if taken == {"prior"}:
+        return "log likelihood"
+    return "slope of log f" if "data" in taken else "log posterior over reference"
 
 
 def _mean_path(run: xr.Dataset) -> xr.DataArray:

@@ -294,7 +294,7 @@ def _finer_start(dt: xr.DataTree) -> str:
         else 'take smaller first steps, schedule="adaptive"'
     )
     other = _more_particles(dt) if _has_particles(dt) else "a prior with lighter tails"
-    start = "prior" if dt.attrs.get("path", "prior") == "prior" else "reference"
+    start = "prior" if dt.attrs.get("path", "prior") in ("prior", "data") else "reference"
     return f"chains that the {start} started in the far tail: {finer}, or {other}."
 
 

@@ -13,7 +13,7 @@ def driver(anneal_run):
     """A function that returns a log weight for each row of ``starts`` and of prior ``draws``."""
 
     @numba.njit
-    def run(target, kernel, tuning, betas, starts, reverse, reversal, draws, rng):
+    def run(target, kernel, tuning, betas, starts, reverse, reversal, draws, in_turn, rng):
         n = len(betas)
         record = RunRecord(
             np.empty(n),
@@ -27,7 +27,7 @@ def driver(anneal_run):
         places = np.arange(n) > 0
         weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
         for j in range(len(starts)):
-            plan = RunPlan(betas, starts[j], reverse, 0, reversal, places, draws[j], 1)
+            plan = RunPlan(betas, starts[j], reverse, 0, reversal, places, draws[j], 1, in_turn)
             status = anneal_run(target, kernel, tuning, plan, rng, stop, record)[4]
             weights[j] = np.sum(np.diff(betas) * record.highest[:-1]) + record.rests.sum()
             if status != FINISHED:

@@ -107,7 +107,7 @@ def log_weights(step, direction, backwards, n_fresh=0, n=1, module=PACKAGE):
     return driver(module.anneal_run)(
         module.Target(*engine.target(engine.density.data)[:-1], module.no_reference()),
         module.TRANSITIONS[step], tuning, BETAS,
-        starts, direction is REVERSE, backwards, fresh, rng,
+        starts, direction is REVERSE, backwards, fresh, False, rng,
     )  # fmt: skip
 
 

@@ -51,9 +51,8 @@ class Enumerable:
             [(i, j) for i in range(2) for j in range(len(self.p_c))], dtype=float
         )
         self.log_prior = np.log([self.p_b[int(i)] * self.p_c[int(j)] for i, j in self.states])
-        self.log_joint = self.log_prior + stats.norm.logpdf(
-            self.y, self.states.sum(axis=1), self.sd
-        )
+        apart = stats.norm.logpdf(np.reshape(self.y, (-1, 1)), self.states.sum(axis=1), self.sd)
+        self.log_joint = self.log_prior + apart.sum(axis=0)
         self.log_z = logsumexp(self.log_joint)
 
     def prior(self, rng, *shape):
@@ -100,7 +99,12 @@ def transformed():
 
 @cache
 def engine(system):
-    return CompiledEngine(TemperedDensity(system.model), system.kernel)
+    return CompiledEngine(TemperedDensity(system.model), system.kernel, in_turn(system))
+
+
+def in_turn(system):
+    """Whether it is on a path of the data."""
+    return getattr(system, "in_turn", False)
 
 
 @cache
@@ -129,7 +133,7 @@ def short_runs(system, direction, starts, reference, rng, *twin, reversal=True):
     return driver(compiled_run(*twin))(
         compiled.target(compiled.density.data, reference), KERNELS[system.kernel].compiled,
         tuning, BETAS, starts, direction is REVERSE, direction is REVERSE and reversal,
-        np.empty((len(starts), 0, starts.shape[2])), rng,
+        np.empty((len(starts), 0, starts.shape[2])), in_turn(system), rng,
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def argument_types() -> tuple:
     table = Table(vector, matrix, cube, matrix, matrix)
     betas = np.ones(1)
     betas.flags.writeable = False  # as those of a `Schedule`
-    plan = RunPlan(betas, matrix, False, 0, False, flags, matrix, 1)
+    plan = RunPlan(betas, matrix, False, 0, False, flags, matrix, 1, False)
     record = RunRecord(vector, vector, vector, matrix, counts, vector, flags)
     tuning = PathParameters(table, counts, vector)
     known = [numba.typeof(value) for value in (TRANSITIONS["hmc"], tuning, plan)]

@@ -28,6 +28,7 @@ from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
+from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Population, Run
 
@@ -48,9 +49,13 @@ class CompiledEngine:
         The path of densities; it takes its values from the jitted function from now on.
     step : {"hmc", "autostep", "nuts", "metropolis"}, optional
         How the continuous elements move. Discrete ones move one by one by Metropolis.
+    in_turn : bool, default False
+        Whether its runs go along a path of the data.
 
     Raises
     ------
+    ValueError
+        If a variable has no rows that could come in turn.
     NotJittable
         If the density cannot be had as a numba function.
     """
@@ -60,10 +65,11 @@ class CompiledEngine:
     default_particles = 32
     """Of a run, where nobody says how many."""
 
-    def __init__(self, density: TemperedDensity, step: str | None = None):
+    def __init__(self, density: TemperedDensity, step: str | None = None, in_turn: bool = False):
         ahead.begin()
         self.density = density
-        jitted = self.jitted = density.jitted
+        self.in_turn = in_turn
+        jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()
@@ -76,7 +82,7 @@ class CompiledEngine:
 
     def __reduce__(self):
         """Without what is compiled, which another process compiles for itself."""
-        return CompiledEngine, (self.density, self._step)
+        return CompiledEngine, (self.density, self._step, self.in_turn)
 
     @property
     def description(self) -> str:
@@ -121,6 +127,8 @@ class CompiledEngine:
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self._kernel.compiled
+            if self.in_turn:
+                target.data[-2] = beta % 1  # the slope to β = 1, and there that from β = 0
             stage = pilot_stage(
                 target, kernel, parameters, beta, population, rng, self._stop, trace
             )
@@ -298,7 +306,7 @@ class CompiledEngine:
         with self.lock:  # draws are PyTensor's and share its state
             self.density.set_data(task.data)
             started = (
-                self._start(task, target, (len(betas) - 1) // stride, rng)
+                self._start(task, target, 0 if self.in_turn else (len(betas) - 1) // stride, rng)
                 if task.particles == 1
                 else self._starts(task, target, rng)
             )
@@ -306,8 +314,9 @@ class CompiledEngine:
             return None
         starts, draws, prior_draws = started
         plan = RunPlan(
-            betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride
-        )
+            betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride,
+            self.in_turn,
+        )  # fmt: skip
         record = RunRecord(
             np.empty(len(betas)),
             np.empty(len(betas)),

@@ -80,6 +80,8 @@ class RunPlan(NamedTuple):
     draws: np.ndarray
     """From the prior; the next one is proposed at every multiple of ``stride``."""
     stride: int
+    in_turn: bool
+    """Whether the target is that of a path of the data."""
 
 
 class RunRecord(NamedTuple):
@@ -181,6 +183,18 @@ def anneal_run(target, kernel, tuning, plan, rng, stop, record):
     return ends, weights, ancestors, gradients, status, arrival
 
 
+@njit(nogil=True, cache=True)
+def face(target, plan, t):
+    """On a path of the data, turn ℓ into the slope of log f_β from here to the next temperature.
+
+    Where no temperature follows it is that from the one before.
+    """
+    if plan.in_turn:
+        t = min(t, plan.betas.size - 2)
+        target.data[-2] = plan.betas[t]
+        target.data[-1] = plan.betas[t + 1]
+
+
 @njit(nogil=True, inline="always")
 def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     """Take θ* down to the prior, in place; keep θ wherever particles may be resampled.
@@ -192,6 +206,7 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     last, gradients = plan.betas.size - 1, 0
     state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
     copy_vector(theta, state.theta)
+    face(target, plan, last)
     evaluate(target, state)
     states, total = [state], plan.burn_in + last
     arrival, status = last, FINISHED
@@ -201,6 +216,10 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
             arrival = min(total - k, last)
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
+            if plan.in_turn:
+                face(target, plan, t - 1)
+                evaluate(target, state)
+                gradients += 1
             move = kernel.transitions(
                 target, parameters, plan.betas[t], draw, states, 0, memory.work, plan.reversal, rng,
             )  # fmt: skip
@@ -237,6 +256,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
     members = [make_state(size, memory.scale.size) for _ in range(n)]
     spare = [make_state(size, memory.scale.size) for _ in range(n if n > 1 else 0)]
     ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
+    face(target, plan, 0)
     for i in range(n):
         copy_vector(thetas[i], members[i].theta)
         evaluate(target, members[i])
@@ -275,6 +295,11 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             record.acceptance[t, part] = (kept_one + move.acceptance[part]) / n
         if plan.reverse:
             ells[0] = record.path[t]
+        if plan.in_turn:
+            face(target, plan, t)
+            for i in range(first, n):
+                evaluate(target, members[i])
+            gradients += n - first
         for i in range(first, n):
             ells[i] = members[i].terms[1]
             if not is_legal(members[i]):

@@ -1,0 +1,53 @@
+"""A likelihood whose observations come one after the other: log f on a path of the data."""
+
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["number_of_rows", "terms_in_turn"]
+
+
+def number_of_rows(model: pm.Model) -> int:
+    """N, the length of the first dimension of all observed variables; rows are independent.
+
+    Raises
+    ------
+    ValueError
+        Names the variable that has no such rows, and the remedy.
+    """
+    remedy = "path: 'data' needs observations in rows; use 'prior'."
+    if model.potentials:
+        raise ValueError(f"{remedy} {model.potentials[0].name} is a Potential, which has none.")
+    lengths = {}
+    for rv in model.observed_RVs:
+        if rv.ndim == getattr(rv.owner.op, "ndim_supp", 0):
+            told = "is one observation, whose elements have a joint density or are not several."
+            raise ValueError(f"{remedy} {rv.name} {told}")
+        lengths[rv.name] = model.rvs_to_values[rv].type.shape[0]
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {n}" for name, n in lengths.items())
+        raise ValueError(f"{remedy} Here the first dimensions differ in length: {told}.")
+    return next(iter(lengths.values()))
+
+
+def terms_in_turn(
+    model: pm.Model, rows: int, now: TensorVariable, then: TensorVariable
+) -> list[Variable]:
+    """Graphs of what is left of log f at β = ``now``, and of its slope up to ``then``.
+
+    Where an observation is impossible the slope is −∞ all along the path, as on that from the
+    prior.
+    """
+    each = pt.add(
+        *(
+            log_p.reshape((rows, -1)).sum(axis=1)
+            for log_p in model.logp(vars=model.observed_RVs, sum=False)
+        )
+    )
+    impossible = pt.isinf(each) & (each < 0)
+    finite = pt.switch(impossible, 0.0, each)
+    come, coming = (pt.clip(beta * rows - pt.arange(rows), 0.0, 1.0) for beta in (now, then))
+    slopes = (coming - come) / (then - now)
+    slope = (slopes * finite).sum() + pt.switch(impossible.any(), -pt.inf, 0.0)
+    return [model.varlogp + ((come - now * slopes) * finite).sum(), slope]
