@@ -21,9 +21,9 @@ def number_of_rows(model: pm.Model) -> int:
         raise ValueError(f"{remedy} {model.potentials[0].name} is a Potential, which has none.")
     lengths = {}
     for rv in model.observed_RVs:
-        if rv.ndim == getattr(rv.owner.op, "ndim_supp", 0):
-            told = "is one observation, whose elements have a joint density or are not several."
-            raise ValueError(f"{remedy} {rv.name} {told}")
+        (log_p,) = model.logp(vars=[rv], sum=False)
+        if log_p.ndim == 0:
+            raise ValueError(f"{remedy} {rv.name} has one density for all its elements together.")
         lengths[rv.name] = model.rvs_to_values[rv].type.shape[0]
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {n}" for name, n in lengths.items())

@@ -161,9 +161,9 @@ def unequal(x):
     ("likelihood", "options", "told"),
     [
         (with_potential, {"simulate": None}, "more is a Potential"),
-        (walk, {}, "y is one observation"),
+        (walk, {}, "y has one density"),
         (unequal, {}, "y 2, z 3"),
-        (lambda x: pm.Normal("y", x, observed=0.5), {}, "y is one observation"),
+        (lambda x: pm.Normal("y", x, observed=0.5), {}, "y has one density"),
         (lambda x: pm.Normal("y", x, observed=[0.5]), {"step": pm.NUTS}, "step methods"),
     ],
 )
