@@ -26,7 +26,6 @@ from pymc_bdmc.annealing.tuning import (
     MOST_TEMPERATURES,
     DataSets,
     Preparation,
-    enough_temperatures,
 )
 from pymc_bdmc.arguments import (
     check_choice,
@@ -125,6 +124,8 @@ def sample(
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
+    if isinstance(wanted, DataPath) and _is_adaptive(schedule, temperatures):
+        schedule = "linear"
     rungs = _schedules(schedule, temperatures)
     is_open = temperatures is None and isinstance(schedule, str)
     n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
@@ -190,7 +191,8 @@ def sample(
             tunings, taken, reason = prepare.choose(data, wanted)
             _log.info(f"Path: {taken.name}, {reason}")
             if is_open:
-                n = enough_temperatures(tunings, particles, target_gap or IDEAL_GAP, taken)
+                gap = target_gap or IDEAL_GAP
+                n = prepare.enough_temperatures(tunings, particles, gap, taken)
                 rungs = _schedules(schedule, min(n, max_temperatures or n))
             sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
             if draws:

@@ -15,7 +15,7 @@ from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
-from pymc_bdmc.schedules import adaptive, thermodynamic_length
+from pymc_bdmc.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import MAX_RHAT, Direction, Run, Tuning
 
@@ -24,7 +24,6 @@ __all__ = [
     "MOST_TEMPERATURES",
     "DataSets",
     "Preparation",
-    "enough_temperatures",
 ]
 
 _log = logging.getLogger("pymc.bdmc")
@@ -38,6 +37,8 @@ IDEAL_GAP = 0.1
 MOST_TEMPERATURES = 2000
 FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
 """However short the path: kernels mix less than perfectly, the more so the further they go."""
+STEPS_A_ROW = 10
+"""On a path of the data, whose length a pilot does not know."""
 
 SCOUTS = 4
 """Forward runs from the prior on each data set, by which the path is chosen."""
@@ -151,6 +152,17 @@ class Preparation:
                 return tunings, PriorPath(), reason
         return found, wanted, lengths
 
+    def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
+        """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
+        fewest = FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
+        needed = STEPS_A_ROW * self._in_turn or np.ceil(squared_length(tunings) / (particles * gap))
+        return int(np.clip(needed, fewest, MOST_TEMPERATURES))
+
+    @property
+    def _in_turn(self) -> int:
+        """Number of observations on a path of the data, of whose slopes a pilot sees too few."""
+        return self._engine.jitted.rows if isinstance(self._engine, CompiledEngine) else 0
+
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None]
     ) -> dict[int, Tuning]:
@@ -168,10 +180,16 @@ class Preparation:
 
     def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
         particles = self._engine.default_particles
-        n = enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, PriorPath())
-        betas = adaptive(tuning.path_betas, tuning.mean_log_likelihood, n).betas
+        n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, PriorPath())
+        schedule = (
+            linear(n)
+            if self._in_turn
+            else adaptive(tuning.path_betas, tuning.mean_log_likelihood, n)
+        )
         seed = stream(self._entropy, Purpose.FIT, dataset, chain)
-        return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
+        return AnnealTask(
+            Direction.FORWARD, data, schedule.betas, tuning, seed, particles=particles
+        )
 
     def _surplus(
         self, dataset: int, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
@@ -231,10 +249,3 @@ def squared_length(tunings: Tunings) -> float:
         for tuning in tunings.values()
     ]
     return float(np.mean(np.square(lengths)))
-
-
-def enough_temperatures(tunings: Tunings, particles: int, gap: float, path: Path) -> int:
-    """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
-    fewest = FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
-    needed = np.ceil(squared_length(tunings) / (particles * gap))
-    return int(np.clip(needed, fewest, MOST_TEMPERATURES))

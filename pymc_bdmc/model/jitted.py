@@ -68,6 +68,8 @@ class JittedDensity:
         Length of the continuous part of θ.
     categories : ndarray of int, shape (number of discrete elements,)
         Number of values that an element takes, 0 where it is unlimited.
+    rows : int
+        Number of observations that come in turn, 0 where they come together.
 
     Raises
     ------
@@ -79,7 +81,7 @@ class JittedDensity:
 
     def __init__(self, density: "TemperedDensity", in_turn: bool = False):
         self._model = density.model
-        self._rows = number_of_rows(density.model) if in_turn else 0
+        self.rows = number_of_rows(density.model) if in_turn else 0
         self._observed = list(density.data)
         sizes = self._model.initial_point()
         by_kind = sorted(
@@ -164,7 +166,7 @@ class JittedDensity:
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
         """Observed data as one vector."""
         flat = [np.asarray(data[name], float).ravel() for name in self._observed]
-        return np.concatenate([np.zeros(0), *flat, [0.0, 1.0] if self._rows else []])
+        return np.concatenate([np.zeros(0), *flat, [0.0, 1.0] if self.rows else []])
 
     @cached_property
     def _terms(self) -> list[Variable]:
@@ -177,7 +179,7 @@ class JittedDensity:
         values = {value.name: value for value in model.value_vars}
         now, then = pt.scalars("now", "then")
         terms = outputs = (
-            _simplified(terms_in_turn(model, self._rows, now, then)) if self._rows else self._terms
+            _simplified(terms_in_turn(model, self.rows, now, then)) if self.rows else self._terms
         )
         if gradient:
             wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
@@ -186,7 +188,7 @@ class JittedDensity:
                 outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
         lengths = [int(np.prod(model.observed[name].type.shape)) for name in self._observed]
         theta = pt.vector("theta", shape=(self.size,))
-        data = pt.vector("data", shape=(sum(lengths) + (2 if self._rows else 0),))
+        data = pt.vector("data", shape=(sum(lengths) + (2 if self.rows else 0),))
         flat = {
             values[name]: theta[part].reshape(shape).astype(dtype)
             for name, part, shape, dtype in self._layout
@@ -196,7 +198,7 @@ class JittedDensity:
             shared = model.observed[name]
             start, end = end, end + length
             flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
-        if self._rows:
+        if self.rows:
             flat |= {now: data[end], then: data[end + 1]}
         return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
 

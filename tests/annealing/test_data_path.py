@@ -137,6 +137,7 @@ def test_known_answers():
         dt = pm.sample_bdmc(model, path="data", simulate="prior", random_seed=1, cores=1,
                             progressbar=False)  # fmt: skip
         assert (dt.attrs["path"], dt.attrs["path_reason"]) == ("data", "as asked for")
+        assert (dt.attrs["schedule"], dt["real"].sizes["beta"]) == ("linear", 101)
         row = bdmc.evidence(dt).query("data == 'real'").iloc[0]
         assert abs(row["value"] - expected) < 4 * row["error"] < 1
         assert "ideal gap" not in bdmc.summary(dt).index.get_level_values("quantity")
