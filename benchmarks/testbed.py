@@ -222,7 +222,7 @@ def cross_table(crosses: dict) -> str:
 
 def picture(races: dict) -> None:
     bdmc.plot_race(races, backend="matplotlib")
-    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=70)
+    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=70, bbox_inches="tight")
 
 
 def main() -> None:
