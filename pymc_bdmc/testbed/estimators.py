@@ -17,8 +17,8 @@ from pymc_bdmc.types import Direction
 
 __all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
 
-LIVE = 10
-"""Particles of nested sampling."""
+LIVE, MORE_LIVE = 10, 30
+"""Particles of nested sampling: as few as in the paper, and more."""
 
 INFORMATION = 200
 """Nats from the prior to the posterior that nested sampling is given the time to cross."""
@@ -127,26 +127,33 @@ def chib_murray_salakhutdinov(problem, budget, rng):
     return model.log_joint(target, y) - log_mean_exp(log_p), 3 * half
 
 
-def nested_sampling(problem, budget, rng):
-    """Skilling (2006), with particles moved by draws from the prior above the last likelihood."""
-    model, y = problem.model, problem.y
-    states = model.draw_rows(rng, LIVE)
-    log_likelihoods = np.array([model.log_likelihood(rows, y) for rows in states])
-    sweeps = max(1, budget // (LIVE * INFORMATION))
-    log_z, log_volume, step = -np.inf, 0.0, np.log(-np.expm1(-1 / LIVE))
-    transitions = 0
-    while log_likelihoods.max() + log_volume > log_z - 7:
-        worst = log_likelihoods.argmin()
-        floor = log_likelihoods[worst]
-        log_z = np.logaddexp(log_z, floor + log_volume + step)
-        log_volume -= 1 / LIVE
-        states[worst] = states[(worst + rng.integers(1, LIVE)) % LIVE]
-        for candidates in model.draw_rows(rng, sweeps):
-            log_likelihoods[worst] = constrained_sweep(
-                model.factors, states[worst], y, candidates, floor, rng
-            )
-        transitions += sweeps
-    return np.logaddexp(log_z, log_mean_exp(log_likelihoods) + log_volume), transitions
+def nested_sampling(live):
+    """Skilling (2006), with particles moved by draws from the prior above the last likelihood.
+
+    However small the budget, each is moved by a sweep at least.
+    """
+
+    def estimate(problem, budget, rng):
+        model, y = problem.model, problem.y
+        states = model.draw_rows(rng, live)
+        log_likelihoods = np.array([model.log_likelihood(rows, y) for rows in states])
+        sweeps = max(1, budget // (live * INFORMATION))
+        log_z, log_volume, step = -np.inf, 0.0, np.log(-np.expm1(-1 / live))
+        transitions = 0
+        while log_likelihoods.max() + log_volume > log_z - 7:
+            worst = log_likelihoods.argmin()
+            floor = log_likelihoods[worst]
+            log_z = np.logaddexp(log_z, floor + log_volume + step)
+            log_volume -= 1 / live
+            states[worst] = states[(worst + rng.integers(1, live)) % live]
+            for candidates in model.draw_rows(rng, sweeps):
+                log_likelihoods[worst] = constrained_sweep(
+                    model.factors, states[worst], y, candidates, floor, rng
+                )
+            transitions += sweeps
+        return np.logaddexp(log_z, log_mean_exp(log_likelihoods) + log_volume), transitions
+
+    return estimate
 
 
 def variational(problem, budget, rng):
@@ -218,7 +225,8 @@ ESTIMATORS: dict[str, Estimator] = {
     "SMC, one particle": Estimator(particle_learning_single, log_mean_exp),
     "sequential harmonic mean": Estimator(sequential_harmonic, harmonic, exact=True),
     "Chib-Murray-Salakhutdinov": Estimator(chib_murray_salakhutdinov, log_mean_exp),
-    "nested sampling": Estimator(nested_sampling, np.mean),
+    "nested sampling": Estimator(nested_sampling(LIVE), np.mean),
+    "nested sampling, 30 particles": Estimator(nested_sampling(MORE_LIVE), np.mean),
     "variational Bayes": Estimator(variational, np.max),
     "variational Bayes, K!": Estimator(variational_symmetric, np.max),
     "population": Estimator(population(Direction.FORWARD), log_mean_exp),

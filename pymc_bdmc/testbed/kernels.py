@@ -251,8 +251,11 @@ def normal_row(model, loadings, y, row, aim, rng):
 
 
 @njit(**FAST)
-def binary_row(model, features, y, weight, row, backwards, aim, rng):
-    """Draw the elements of a binary row one after the other; return the log probability."""
+def binary_row(model, features, y, weight, row, backwards, aim, floor, rng):
+    """Draw the elements of a binary row one after the other; return the log probability.
+
+    Those of an ``aim`` are taken where the log density of y then exceeds ``floor``.
+    """
     residual, reach = np.empty(y.size), np.empty(row.size)
     distance, spread = fit(features, row, y, residual, reach)
     now, log_p = predictive(model, distance, spread, weight, y.size), 0.0
@@ -264,7 +267,10 @@ def binary_row(model, features, y, weight, row, backwards, aim, rng):
         wider = spread + 2.0 * sign * reach[k] + features.covariance[k, k]
         then = predictive(model, other, wider, weight, y.size)
         rise = sign * model.log_odds + then - now  # log odds of the other value
-        flips = aim[0, k] != row[k] if len(aim) else rng.random() * (1.0 + np.exp(-rise)) < 1.0
+        if len(aim):
+            flips = aim[0, k] != row[k] and then > floor
+        else:
+            flips = rng.random() * (1.0 + np.exp(-rise)) < 1.0
         log_p -= np.logaddexp(0.0, -rise if flips else rise)
         if flips:
             row[k] = 1.0 - row[k]
@@ -334,7 +340,7 @@ def sweep(model, rows, y, weights, backwards, aim, rng):
         absorb(model, features, rows[n], y[n], -weight)
         if model.kind == BINARY:
             log_p += binary_row(
-                model, features, y[n], weight, rows[n], backwards, aim[n : n + 1], rng
+                model, features, y[n], weight, rows[n], backwards, aim[n : n + 1], -np.inf, rng
             )
         else:
             log_p += value_row(model, features, y[n], weight, rows[n], aim[n : n + 1], rng)[0]
@@ -418,7 +424,8 @@ def constrained_sweep(model, rows, y, candidates, floor, rng):
     Parameters
     ----------
     candidates : ndarray of shape (N, K)
-        Draws from the prior; a normal row is turned by a random angle towards its candidate.
+        Draws from the prior. A normal row is turned by a random angle towards its candidate; the
+        elements of a binary one are replaced one by one.
 
     Returns
     -------
@@ -432,6 +439,11 @@ def constrained_sweep(model, rows, y, candidates, floor, rng):
             angle = 0.5 * np.pi * rng.random() ** 2
             candidate = np.cos(angle) * rows[n] + np.sin(angle) * candidate
         without = log_likelihood + absorb(model, features, rows[n], y[n], -1.0)
+        if model.kind == BINARY:
+            aim = candidates[n : n + 1]
+            binary_row(model, features, y[n], 1.0, rows[n], False, aim, floor - without, rng)
+            log_likelihood = without + absorb(model, features, rows[n], y[n], 1.0)
+            continue
         moved = without + absorb(model, features, candidate, y[n], 1.0)
         if moved > floor:
             rows[n], log_likelihood = candidate, moved

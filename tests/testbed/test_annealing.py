@@ -1,11 +1,24 @@
 """Populations on both paths against enumeration, and their results as those of any run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank, Problem, anneal
+from pymc_bdmc.compiling import CalledByAddress, njit
+from pymc_bdmc.testbed import (
+    BinaryAttributes,
+    Clustering,
+    LowRank,
+    Problem,
+    anneal,
+    annealing,
+    loops,
+)
+from pymc_bdmc.types import Direction
+from tests.mutants import compile_kernels
 from tests.testbed.test_kernels import enumerated
 
 Z = 4.5  # two-sided α = 7e-6 a comparison, 16 comparisons
@@ -37,6 +50,40 @@ def test_both_directions_are_unbiased(model, path, particles):
     assert max(map(abs, means(dt, exact(problem)))) < Z
     # Broken twin: half a nat beside
     assert max(map(abs, means(dt, exact(problem) + 0.5))) > Z
+
+
+@njit()
+def stay(model, rows, y, weights, backwards, aim, rng):
+    """A sweep that does nothing, so that a population changes by resampling alone."""
+    return 0.0
+
+
+def reverse_score(problem, runs=2000):
+    """z of E_r[1/Ẑ] = 1/Z for pairs of particles, with starts from the enumerated posterior."""
+    log_z, rng = exact(problem), np.random.default_rng(1)
+    states = enumerated(problem.model)
+    p = np.exp([problem.model.log_joint(rows, problem.y) - log_z for rows in states])
+    betas = np.linspace(0, 1, 9)
+    x = []
+    for i in rng.choice(len(states), p=p / p.sum(), size=runs):
+        start = replace(problem, rows=states[i])
+        log_weight, _ = annealing.run(start, Direction.REVERSE, "prior", betas, 2, rng)
+        x.append(np.exp(log_z - log_weight))
+    return abs(np.mean(x) - 1) / (np.std(x, ddof=1) / np.sqrt(runs))
+
+
+def test_conditional_resampling(monkeypatch):
+    problem = BinaryAttributes(2, n=3, size=1).simulate(random_seed=4)
+    still = CalledByAddress(stay, annealing.MOVES.sweep.signature())
+    monkeypatch.setattr(annealing, "MOVES", annealing.MOVES._replace(sweep=still))
+    assert reverse_score(problem) < Z
+    # Broken twins: particle 0 moves as the others do, or is never the ancestor of another
+    for twin in [
+        ("first, none = len(states), min(len(kept), 1)", "first, none = len(states), 0"),
+        ("resample(weights, first == 1", "resample(weights * (np.arange(n) >= first), first == 1"),
+    ]:
+        monkeypatch.setattr(annealing, "ascend", compile_kernels(twin, modules=(loops,)).ascend)
+        assert reverse_score(problem) > Z
 
 
 def test_low_rank_of_one_loading():

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import chisquare, multivariate_normal, norm
 
 from pymc_bdmc import testing
 from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank
@@ -245,6 +245,24 @@ def test_constrained_sweeps_stay_above_their_floor(problem):
         )
         assert found == pytest.approx(model.log_likelihood(rows, problem.y), rel=1e-9)
         assert found >= floor
+
+
+def test_constrained_sweeps_leave_the_prior_above_their_floor_invariant():
+    """χ² at α = 1e-4 over the sets above it, of two attributes; every tenth state is counted."""
+    model = BinaryAttributes(2, n=1, size=2, probability=0.3, feature_scale=3.0)
+    problem, rng = model.simulate(random_seed=2), np.random.default_rng(9)
+    values, log_p = model.factors.values, model.factors.log_probabilities
+    ells = [model.log_likelihood(value[None], problem.y) for value in values]
+    above = np.array(ells) > min(ells)
+    rows, counts = values[np.argmax(ells)][None].copy(), np.zeros(4)
+    for i, candidates in enumerate(model.draw_rows(rng, 20_000)):
+        constrained_sweep(model.factors, rows, problem.y, candidates, min(ells), rng)
+        counts[int(rows[0] @ [1, 2])] += i % 10 == 0
+    assert counts.sum() == counts[above].sum()
+    p = np.exp(log_p[above])
+    assert chisquare(counts[above], p / p.sum() * counts.sum()).pvalue > 1e-4
+    # Broken twin: all sets above the floor alike
+    assert chisquare(counts[above]).pvalue < 1e-4
 
 
 def test_at_extreme_signal_to_noise():
