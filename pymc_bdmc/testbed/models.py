@@ -109,11 +109,28 @@ class Problem:
     y : ndarray of shape (n, size)
     rows : ndarray of shape (n, n_features)
         Read by what goes in reverse alone: for observations of another origin leave them out.
+
+    Raises
+    ------
+    ValueError
+        If an array has another shape than the model says.
     """
 
     model: FactorModel
     y: np.ndarray
     rows: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self):
+        model = self.model
+        _check_shape("y", self.y, (model.n, model.size))
+        if self.rows.size:
+            _check_shape("rows", self.rows, (model.n, model.n_features))
+
+
+def _check_shape(name: str, array: np.ndarray, expected: tuple[int, int]) -> None:
+    """Compiled loops would read beyond the end of a smaller one."""
+    if np.shape(array) != expected:
+        raise ValueError(f"{name}: must have the model's shape {expected}, got {np.shape(array)}.")
 
 
 def _discrete(

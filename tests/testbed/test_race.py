@@ -129,3 +129,12 @@ def test_a_truth_that_cannot_be_trusted_is_told(caplog):
         caplog.clear()
         bdmc.testbed.race(problem, truth=truth, random_seed=1, **options)
         assert ("truth of this race cannot be trusted" in caplog.text) == told
+
+
+def test_observations_of_another_shape_are_refused():
+    model = bdmc.testbed.Clustering(2, n=6, size=2)
+    problem = model.simulate(random_seed=1)
+    with pytest.raises(ValueError, match=r"^y: must have the model's shape \(6, 2\), got \(5, 2\)"):
+        bdmc.testbed.Problem(model, problem.y[1:])
+    with pytest.raises(ValueError, match=r"^rows: must have the model's shape"):
+        bdmc.testbed.Problem(model, problem.y, problem.rows[1:])
