@@ -19,7 +19,7 @@ REPEATS = 3
 ROOT = Path(__file__).parents[1]
 
 MODELS = {
-    "the README's first": "coin()",
+    "the first example": "coin()",
     "eight schools, non-centred": "eight_schools(centred=False)",
     "conjugate regression, d = 20": "conjugate_regression()[0]",
 }
