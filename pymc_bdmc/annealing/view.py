@@ -61,7 +61,8 @@ class View:
             node.path: {name: options for name in node.to_dataset(inherit=False).variables}
             for node in dt.subtree
         }
-        with TemporaryDirectory(dir=self._path, prefix=".") as folder:
+        # Where this is interrupted, threads of zarr's may still be writing into the folder.
+        with TemporaryDirectory(dir=self._path, prefix=".", ignore_cleanup_errors=True) as folder:
             new = Path(folder)
             dt.to_zarr(new, encoding=encoding, consolidated=False)
             _consolidate(new)

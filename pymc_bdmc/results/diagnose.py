@@ -235,7 +235,7 @@ def _wide_part(dt: xr.DataTree) -> tuple[str, bool]:
         return "", False
     first = int(np.argmax(inside))
     text = (
-        f"{inside[first]:.2g} of the {opened[-1]:.2g} nats between forward and reverse open at "
+        f"{inside[first]:.2g} nats between forward and reverse, {opened[-1]:.2g} in all, open at "
         f"beta = {betas[first]:.3g} to {betas[first + width]:.3g}"
     )
     return text, first == 0
@@ -245,6 +245,8 @@ def _knot(dt: xr.DataTree, group: str) -> str:
     text, at_start = _wide_part(dt)
     if group != "forward" or at_start or not text:
         return ""
+    if dt.attrs.get("path") == "data":
+        return f"{text}, where observations come that change much"
     return f"{text}, a transition that the kernel hardly crosses"
 
 

@@ -230,6 +230,13 @@ def crooks_scores(system, forward, reverse):
     return np.array(scores)
 
 
+def assert_identities(system, forward, reverse):
+    """What log weights of runs in both directions obey: E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z, Crooks."""
+    assert forward_score(system, forward) < STANDARD_ERRORS
+    assert reverse_score(system, reverse) < STANDARD_ERRORS
+    assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
+
+
 def test_crooks_relation_needs_the_reversed_compound(compound):
     """Unbiasedness does not notice an unreversed composition; Crooks' relation does."""
     forward = compound.log_weights(FORWARD)

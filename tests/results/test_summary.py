@@ -204,6 +204,9 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
     (message,) = [text for text in bdmc.diagnose(knot) if "transition" in text]
     beta = float(message.split("at beta = ")[1].split(" to ")[0])
     assert 0.34 < beta < 0.46
+    assert "1.6 nats between forward and reverse, 1.6 in all, open at" in message
+    knot.attrs["path"] = "data"
+    assert any("observations come that change much" in text for text in bdmc.diagnose(knot))
     assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
 
 
