@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, tuning
@@ -236,7 +237,7 @@ def custom():
 
 def ruled_out():
     x = pm.Normal("x")
-    pm.Potential("positive", pm.math.switch(x > 0, -x, -np.inf))
+    pm.Potential("cut", pm.math.switch(x > -1.5, -x, -np.inf))
 
 
 @pytest.mark.parametrize(
@@ -249,6 +250,18 @@ def test_densities_that_are_good_from_the_prior_only(build, reason):
     dt = pm.sample_bdmc(model, chains=2, temperatures=3, **QUICK)
     assert dt.attrs["path"] == "prior"
     assert reason in dt.attrs["path_reason"]
+
+
+def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit():
+    """α = 6e-5."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("far", pm.math.switch(x > 1.5, pm.logp(pm.Normal.dist(x, 0.1), 3.0), -np.inf))
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "fitted"
+    row = bdmc.evidence(dt).query("recommended").iloc[0]
+    exact = stats.norm.logpdf(3, 0, np.sqrt(1.01))  # the cut takes 15 deviations away
+    assert abs(row["value"] - exact) < 4 * row["error"] < 0.1
 
 
 def test_log_ml_from_the_prior_and_from_a_fit_must_agree(monkeypatch):

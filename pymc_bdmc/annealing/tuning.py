@@ -12,6 +12,7 @@ from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
@@ -133,6 +134,8 @@ class Preparation:
             return tunings, PriorPath(), "log p is no number at some draws from a fit"
         if path:
             return found, path, "as asked for"
+        if any(tuning.accepted_draws > 1 for tuning in found.values()):
+            return tunings, PriorPath(), "part of what a fit covers is ruled out"
         before, after = squared_length(tunings), squared_length(found)
         lengths = (
             f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit; the gap is "
@@ -221,8 +224,6 @@ def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
     """Why not to fit a reference; empty where nothing speaks against it."""
     if reason := no_reference_for(engine):
         return reason
-    if any(tuning.accepted_draws > 1 for tuning in tunings.values()):
-        return "part of the prior is ruled out, and a fit would know nothing of that"
     rhat = max(cast(PathTuning, tuning).rhat for tuning in tunings.values())
     if rhat > MAX_RHAT:
         return (
@@ -238,8 +239,10 @@ def _disagreement(tuning: Tuning, scouts: Sequence[Run]) -> float:
     """
     found = np.array([run.log_weight for run in scouts])
     error = found.std(ddof=1) / np.sqrt(len(found))
+    mass = log_prior_mass(np.array([run.prior_draws for run in scouts]))
+    value = logsumexp(found) - np.log(len(found)) + mass.estimate
     expected = np.trapezoid(tuning.mean_log_likelihood, tuning.path_betas)
-    return float(abs(logsumexp(found) - np.log(len(found)) - expected) - 4 * error)
+    return float(abs(value - expected) - 4 * np.hypot(error, mass.error))
 
 
 def squared_length(tunings: Tunings) -> float:
