@@ -9,10 +9,13 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, tuning
-from pymc_bdmc.annealing.compiled import pilot
+from pymc_bdmc.annealing.compiled import peaks, pilot
 from pymc_bdmc.annealing.paths import FittedPath
 from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.testsystems import SpikeAndSlab
 from pymc_bdmc.types import MAX_RHAT
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
@@ -75,6 +78,50 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
     twin = pm.sample_bdmc(model, **QUICK)
     assert twin.attrs["path"] == "fitted"
     assert distance(twin, log_ml) > SIGMAS
+
+
+def narrow_peak():
+    """Nine tenths of the posterior are a peak of width 0.02 on the prior; log ML = 0."""
+    system = SpikeAndSlab(dimension=3)
+    excess, log_width = system.spike_std**-2 - 1, np.log(system.spike_std)
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=system.dimension)
+        peak = -0.5 * excess * pm.math.sum(x**2) - system.dimension * log_width
+        pm.Potential("peak", pm.math.logaddexp(np.log(0.1), np.log(0.9) + peak))
+    return model
+
+
+def test_a_narrow_peak_is_climbed(monkeypatch):
+    """α = 6e-5. The twin does not climb, sees the prior alone and is sure of it."""
+    model = narrow_peak()
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "fitted"
+    assert "has a narrow peak" in dt.attrs["path_reason"]
+    assert distance(dt, 0.0) < SIGMAS
+    inside = (np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0")
+    assert 0.8 < float(inside.mean()) < 0.97
+    monkeypatch.setattr(peaks, "CLIMBS", 0)
+    twin = bdmc.evidence(pm.sample_bdmc(model, **QUICK)).iloc[0]
+    assert abs(twin["value"] - np.log(0.1)) < 0.01
+    assert twin["error"] < 0.01
+
+
+def test_only_a_peak_that_a_reference_misses_is_added():
+    rng, narrow = np.random.default_rng(1), stats.norm(0.03, 0.01)
+
+    def posterior(thetas):
+        return stats.norm.logpdf(thetas).sum(axis=1)
+
+    def with_peak(thetas):
+        return np.logaddexp(posterior(thetas), narrow.logpdf(thetas).sum(axis=1))
+
+    one, two = [0], [0, 0.03]
+    cases = [(2, posterior, one), (2, with_peak, two), (5, with_peak, two), (21, with_peak, one)]
+    for n, density, locations in cases:
+        shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
+        found = peaks.add_peaks(make_reference(np.zeros(n), shape), density, rng)
+        expected = np.tile(np.transpose([locations]), n)
+        np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
 
 def test_a_scout_in_the_tail_of_a_covered_mode_is_led_back(monkeypatch):

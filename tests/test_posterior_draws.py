@@ -168,7 +168,8 @@ BOTH_MODES = MODE * RNG.choice([-1, 1], 400)
 )
 def test_what_draws_or_forward_runs_miss_is_told(model, draws, particles, missed):
     """A mode that the draws lack, and a transition that forward runs do not make."""
-    dt = pm.sample_bdmc(model, posterior=drawn(x=draws), particles=particles, **SMALL)
+    options = SMALL | dict(path="prior", particles=particles)
+    dt = pm.sample_bdmc(model, posterior=drawn(x=draws), **options)
     told = [text for text in bdmc.diagnose(dt) if "miss part of the posterior" in text]
     assert len(told) == bool(missed)
     assert not missed or missed in told[0]

@@ -161,8 +161,8 @@ class FittedPath(Path):
 
     def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
         """What the pilot fitted."""
-        fit = cast(Reference, tuning.fit)
-        return make_reference(fit.location, fit.metric, self.degrees_of_freedom)
+        location, metric = cast(tuple[np.ndarray, Metric], tuning.fit)
+        return make_reference(location, metric, self.degrees_of_freedom)
 
 
 @dataclass(frozen=True, eq=False)

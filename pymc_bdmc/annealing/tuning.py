@@ -126,6 +126,10 @@ class Preparation:
         references = {
             d: wanted.reference(cast(PathTuning, tuning), engine) for d, tuning in tunings.items()
         }
+        if isinstance(wanted, FittedPath):
+            for d, fit in references.items():
+                seed = stream(self._entropy, Purpose.FIT, d, SCOUTS + 1)
+                references[d] = engine.with_peaks(cast(Reference, fit), data[d], seed)
         try:
             found = self._pilots(data, references)
         except FloatingPointError:
@@ -137,23 +141,26 @@ class Preparation:
         if any(tuning.accepted_draws > 1 for tuning in found.values()):
             return tunings, PriorPath(), "part of what a fit covers is ruled out"
         before, after = squared_length(tunings), squared_length(found)
-        lengths = (
+        reason = (
             f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit; the gap is "
             "proportional to it"
         )
-        if after > WORTHWHILE * before:
-            return tunings, PriorPath(), lengths
+        peaked = {d for d, r in references.items() if r is not None and len(r.locations) > 1}
+        if peaked:
+            reason = "the posterior has a narrow peak, which runs from the prior would miss"
+        elif after > WORTHWHILE * before:
+            return tunings, PriorPath(), reason
         scouts = self.scouts(data)
         for d, tuning in found.items():
             surplus = self._surplus(d, data[d], cast(PathTuning, tuning), scouts[d])
             if surplus > MAX_SURPLUS:
-                reason = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
-                return tunings, PriorPath(), reason
+                against = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+                return tunings, PriorPath(), against
             apart = _disagreement(tuning, scouts[d])
-            if apart > MAX_DISAGREEMENT:
-                reason = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
-                return tunings, PriorPath(), reason
-        return found, wanted, lengths
+            if d not in peaked and apart > MAX_DISAGREEMENT:
+                against = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
+                return tunings, PriorPath(), against
+        return found, wanted, reason
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
         """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""

@@ -1,24 +1,25 @@
-"""The start of a path beside the prior: a multivariate t distribution, fitted to the posterior.
+"""The start of a path beside the prior: a mixture of multivariate t distributions, mostly of one.
 
 With a reference r in the place of the prior the path is f_β = r^(1−β) (p e^ℓ)^β, which is that of a
 model with prior r and log likelihood g = log p + ℓ − log r. So the kernels need not know.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from pymc_bdmc.compiling import njit
-from pymc_bdmc.kernels.metric import Metric, estimate_metric
+from pymc_bdmc.kernels.metric import Metric
 
 __all__ = [
     "DEGREES_OF_FREEDOM",
     "Reference",
     "draw_reference",
-    "fit_reference",
     "log_reference",
     "make_reference",
+    "mix_references",
     "no_reference",
     "refer",
 ]
@@ -28,21 +29,28 @@ DEGREES_OF_FREEDOM = 10.0
 
 
 class Reference(NamedTuple):
-    """Multivariate t distribution of the unconstrained θ, or none."""
+    """K multivariate t distributions of the unconstrained θ, or none.
 
-    location: np.ndarray
-    """Shape (n,); empty: there is none."""
-    metric: Metric
-    """The shape of its scale matrix."""
+    Component k has the location of row k and, for its scale matrix, the metric of row k.
+    """
+
+    locations: np.ndarray
+    """Shape (K, n); without rows: there is none."""
+    scales: np.ndarray
+    """Shape (K, n)."""
+    directions: np.ndarray
+    """Shape (K, r, n)."""
+    excesses: np.ndarray
+    """Shape (K, r)."""
     degrees_of_freedom: float
-    log_constant: float
-    """Log density at the location, nats."""
+    log_constants: np.ndarray
+    """Logarithm of the weight of each times its density at its location, shape (K,), nats."""
 
 
 def make_reference(
     location: np.ndarray, metric: Metric, degrees_of_freedom: float = DEGREES_OF_FREEDOM
 ) -> Reference:
-    """The normalised distribution."""
+    """One normalised distribution."""
     n, dof = len(location), degrees_of_freedom
     log_constant = (
         gammaln((dof + n) / 2)
@@ -51,71 +59,115 @@ def make_reference(
         - np.log(metric.scale).sum()
         - np.log1p(metric.excess).sum() / 2
     )
-    return Reference(location, metric, float(dof), float(log_constant))
+    return Reference(
+        location[None].copy(),
+        metric.scale[None].copy(),
+        metric.directions[None].copy(),
+        metric.excess[None].copy(),
+        float(dof),
+        np.array([log_constant]),
+    )
+
+
+def mix_references(references: Sequence[Reference]) -> Reference:
+    """References of one component each, with equal weights."""
+    rank = max(each.excesses.shape[1] for each in references)
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        missing = rank - values.shape[1]
+        return np.pad(values, [(0, 0), (0, missing)] + [(0, 0)] * (values.ndim - 2))
+
+    return Reference(
+        np.concatenate([each.locations for each in references]),
+        np.concatenate([each.scales for each in references]),
+        np.concatenate([padded(each.directions) for each in references]),
+        np.concatenate([padded(each.excesses) for each in references]),
+        references[0].degrees_of_freedom,
+        np.concatenate([each.log_constants for each in references]) - np.log(len(references)),
+    )
 
 
 def no_reference() -> Reference:
     """For the path from the prior."""
-    return Reference(
-        np.zeros(0), Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0)), np.inf, np.nan
-    )
-
-
-def fit_reference(
-    thetas: np.ndarray, gradients: np.ndarray, degrees_of_freedom: float = DEGREES_OF_FREEDOM
-) -> Reference:
-    """The reference from samples of the posterior and the gradients of its log density there.
-
-    Parameters
-    ----------
-    thetas, gradients : ndarray of shape (N, n)
-    """
-    return make_reference(
-        thetas.mean(axis=0), estimate_metric(thetas, gradients), degrees_of_freedom
-    )
+    nothing = np.zeros((0, 0))
+    return Reference(nothing, nothing, np.zeros((0, 0, 0)), nothing, np.inf, np.zeros(0))
 
 
 def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np.ndarray:
     """Draws of θ, one a row."""
-    metric, dof = reference.metric, reference.degrees_of_freedom
-    z = rng.standard_normal((n, len(reference.location)))
-    z += (z @ metric.directions.T * (np.sqrt(1 + metric.excess) - 1)) @ metric.directions
+    dof = reference.degrees_of_freedom
+    components, width = reference.locations.shape
+    component = rng.integers(components, size=n) if components > 1 else np.zeros(n, int)
+    z = rng.standard_normal((n, width))
+    for k, (directions, excess) in enumerate(
+        zip(reference.directions, reference.excesses, strict=True)
+    ):
+        own = component == k
+        z[own] += (z[own] @ directions.T * (np.sqrt(1 + excess) - 1)) @ directions
     z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
-    return reference.location + metric.scale * z
+    return reference.locations[component] + reference.scales[component] * z
 
 
 def log_reference(reference: Reference, thetas: np.ndarray) -> np.ndarray:
     """Log density of every row of ``thetas``, nats."""
-    metric, dof = reference.metric, reference.degrees_of_freedom
-    z = (thetas - reference.location) / metric.scale
-    along = z @ metric.directions.T
-    squares = (z**2).sum(axis=1) - along**2 @ (metric.excess / (1 + metric.excess))
-    return reference.log_constant - (dof + z.shape[1]) / 2 * np.log1p(squares / dof)
+    dof, found = reference.degrees_of_freedom, []
+    for location, scale, directions, excess, log_constant in zip(
+        *reference[:4], reference.log_constants, strict=True
+    ):
+        z = (thetas - location) / scale
+        along = z @ directions.T
+        squares = (z**2).sum(axis=1) - along**2 @ (excess / (1 + excess))
+        found.append(log_constant - (dof + z.shape[1]) / 2 * np.log1p(squares / dof))
+    return logsumexp(found, axis=0)
 
 
 @njit(nogil=True, cache=True)
 def refer(reference, state):
     """Put log r and g = log p + ℓ − log r, with their gradients, in the place of log p and ℓ."""
-    metric, dof, n = reference.metric, reference.degrees_of_freedom, reference.location.size
-    z, squares = state.log_prior_gradient, 0.0
-    for i in range(n):
-        state.log_likelihood_gradient[i] += z[i]
-        z[i] = (state.theta[i] - reference.location[i]) / metric.scale[i]
-        squares += z[i] ** 2
-    for k in range(metric.excess.size):
-        direction, along = metric.directions[k], 0.0
-        for i in range(n):
-            along += direction[i] * z[i]
-        factor = along * metric.excess[k] / (1.0 + metric.excess[k])
-        for i in range(n):
-            z[i] -= factor * direction[i]
-        squares -= factor * along
-    for i in range(n):
-        z[i] *= -(dof + n) / (dof + squares) / metric.scale[i]
-        state.log_likelihood_gradient[i] -= z[i]
-    log_reference = reference.log_constant - 0.5 * (dof + n) * np.log1p(squares / dof)
+    gradient, rest = state.log_prior_gradient, state.log_likelihood_gradient
+    for i in range(gradient.size):
+        rest[i] += gradient[i]
+    log_reference = _component(reference, 0, state.theta, gradient)
+    if len(reference.locations) > 1:
+        log_reference = _add_others(reference, state.theta, log_reference, gradient)
+    for i in range(gradient.size):
+        rest[i] -= gradient[i]
     if state.terms[0] == -np.inf:  # where ℓ need not be a number
         state.terms[1] = -np.inf
     else:
         state.terms[1] += state.terms[0] - log_reference
     state.terms[0] = log_reference
+
+
+@njit(nogil=True, cache=True)
+def _component(reference, k, theta, gradient):
+    """Write ∇ log r_k; return log r_k with its weight."""
+    location, scale, excess = reference.locations[k], reference.scales[k], reference.excesses[k]
+    dof, n, squares = reference.degrees_of_freedom, theta.size, 0.0
+    for i in range(n):
+        gradient[i] = (theta[i] - location[i]) / scale[i]
+        squares += gradient[i] ** 2
+    for j in range(excess.size):
+        direction, along = reference.directions[k, j], 0.0
+        for i in range(n):
+            along += direction[i] * gradient[i]
+        factor = along * excess[j] / (1.0 + excess[j])
+        for i in range(n):
+            gradient[i] -= factor * direction[i]
+        squares -= factor * along
+    for i in range(n):
+        gradient[i] *= -(dof + n) / (dof + squares) / scale[i]
+    return reference.log_constants[k] - 0.5 * (dof + n) * np.log1p(squares / dof)
+
+
+@njit(nogil=True, cache=True)
+def _add_others(reference, theta, log_first, gradient):
+    """Make of the first component's gradient and log density those of all."""
+    log_sum, own = log_first, np.empty(theta.size)
+    for k in range(1, len(reference.locations)):
+        log_k = _component(reference, k, theta, own)
+        log_sum = np.logaddexp(log_sum, log_k)
+        share = np.exp(log_k - log_sum)
+        for i in range(theta.size):
+            gradient[i] += share * (own[i] - gradient[i])
+    return log_sum

@@ -139,7 +139,7 @@ def _evaluate(density, target, state):
     )
     state.terms[0] = log_prior
     state.terms[1] = ell
-    if target.reference.location.size > 0:
+    if len(target.reference.locations) > 0:
         refer(target.reference, state)
 
 

@@ -130,7 +130,7 @@ def _signature():
     )  # fmt: skip
     metric = tuple_of(Metric, vector, matrix, vector)
     parameters = tuple_of(Parameters, metric, types.float64, vector)
-    reference = tuple_of(Reference, vector, metric, types.float64, types.float64)
+    reference = tuple_of(Reference, matrix, matrix, cube, matrix, types.float64, vector)
     move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
         tuple_of(Target, density, density, vector, types.int64[::1], reference),

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import draw_reference, make_reference
+from pymc_bdmc.kernels.reference import draw_reference, make_reference, mix_references
 from pymc_bdmc.model.tempered import TemperedModel
 from pymc_bdmc.types import Direction
 from tests.annealing.test_identities import (
@@ -50,7 +50,7 @@ class Scale(FromReference):
         self.model = model
         self.log_z = np.log(0.5)  # by symmetry in log tau
         shape = Metric(np.array([1.1]), np.zeros((0, 1)), np.zeros(0))
-        self.reference = make_reference(np.array([0.3]), shape, 100.0)
+        self.shape, self.reference = shape, make_reference(np.array([0.3]), shape, 100.0)
 
     def posterior(self, rng, *shape):
         """By rejection from the prior."""
@@ -87,11 +87,21 @@ def scale():
 
 
 @cache
+def two():
+    """Two components, at either side of the posterior."""
+    system = Scale()
+    places = np.array([[-1.0], [1.5]])
+    parts = [make_reference(place, system.shape, 100.0) for place in places]
+    system.reference = mix_references(parts)
+    return system
+
+
+@cache
 def total():
     return Sum()
 
 
-@pytest.mark.parametrize(("make", "particles"), [(scale, 1), (scale, 8), (total, 1), (total, 3)])
+@pytest.mark.parametrize(("make", "particles"), [(scale, 1), (scale, 8), (two, 3), (total, 3)])
 def test_identities(make, particles):
     system = make()
     assert_identities(system, *(log_weights(system, d, particles) for d in Direction))
@@ -99,8 +109,8 @@ def test_identities(make, particles):
 
 def test_a_reference_that_is_not_normalised_is_exposed():
     system = Sum()
-    wrong = system.reference.log_constant + 0.05
-    system.reference = system.reference._replace(log_constant=wrong)
+    wrong = system.reference.log_constants + 0.05
+    system.reference = system.reference._replace(log_constants=wrong)
     forward, reverse = (log_weights(system, d, 1) for d in Direction)
     assert forward_score(system, forward) > STANDARD_ERRORS
     assert reverse_score(system, reverse) > STANDARD_ERRORS
@@ -116,12 +126,12 @@ def test_a_reference_fitted_with_the_start_in_view_is_exposed():
     """Of 4000 starts, 25 runs from each; the twin moves a narrow reference to the start."""
     system, rng = scale(), np.random.default_rng(1)
     starts = system.posterior(rng, 4000)
-    narrow = system.reference.metric._replace(scale=np.array([0.4]))
+    narrow = system.shape._replace(scale=np.array([0.4]))
 
     def score(follows):
         found = []
         for start in starts:
-            place = start if follows else system.reference.location
+            place = start if follows else system.reference.locations[0]
             reference = make_reference(place, narrow, 100.0)
             here = np.tile(start, (25, 1, 1))
             found.append(short_runs(system, REVERSE, here, reference, rng))

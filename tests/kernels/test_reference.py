@@ -1,16 +1,16 @@
-"""The reference: NumPy = numba = SciPy, exact draws, and a fit that finds a normal posterior."""
+"""The reference: NumPy = numba = SciPy, exact draws, of one component or two."""
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import approx_fprime
 
-from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.metric import Metric, estimate_metric
 from pymc_bdmc.kernels.reference import (
     draw_reference,
-    fit_reference,
     log_reference,
     make_reference,
+    mix_references,
     refer,
 )
 from pymc_bdmc.kernels.state import State
@@ -25,11 +25,33 @@ REFERENCE = make_reference(LOCATION, METRIC, 7.0)
 SCALE = np.diag(METRIC.scale)
 SHAPE = SCALE @ (np.eye(3) + METRIC.directions.T * METRIC.excess @ METRIC.directions) @ SCALE
 EXACT = stats.multivariate_t(LOCATION, SHAPE, df=7)
+PLACE, WIDTH = np.array([0.0, 1.0, -1.0]), np.full(3, 0.3)
+MIXTURE = mix_references(
+    [REFERENCE, make_reference(PLACE, Metric(WIDTH, np.zeros((0, 3)), np.zeros(0)), 7.0)]
+)
+OTHER = stats.multivariate_t(PLACE, np.diag(WIDTH**2), df=7)
 
 
 def test_it_is_a_normalised_t_distribution():
     thetas = draw_reference(REFERENCE, 50, np.random.default_rng(1))
     np.testing.assert_allclose(log_reference(REFERENCE, thetas), EXACT.logpdf(thetas), rtol=1e-12)
+
+
+def test_a_mixture_is_normalised():
+    thetas = draw_reference(MIXTURE, 50, np.random.default_rng(1))
+    expected = np.logaddexp(EXACT.logpdf(thetas), OTHER.logpdf(thetas)) - np.log(2)
+    np.testing.assert_allclose(log_reference(MIXTURE, thetas), expected, rtol=1e-12)
+
+
+def test_draws_of_a_mixture():
+    """E_r[q/r] = 1 for the density q of either component, within 4 errors; α = 6e-5 each."""
+    thetas = draw_reference(MIXTURE, 20_000, np.random.default_rng(2))
+    for own, other in [(EXACT, OTHER), (OTHER, EXACT)]:
+        weights = np.exp(own.logpdf(thetas) - log_reference(MIXTURE, thetas))
+        assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(len(weights))
+        # Broken twin: draws of one component are taken for those of both
+        part = weights[own.logpdf(thetas) > other.logpdf(thetas)]
+        assert abs(part.mean() - 1) > 4 * part.std() / np.sqrt(len(part))
 
 
 def test_draws():
@@ -48,29 +70,26 @@ def test_draws():
     assert max(p_values(SCALE @ SCALE)) < 1e-4
 
 
-def test_terms_of_a_state_in_the_place_of_prior_and_likelihood():
-    """log r and g, and their gradients by finite differences."""
-    theta = np.array([0.3, 0.4, -1.0])
+@pytest.mark.parametrize("reference", [REFERENCE, MIXTURE], ids=["one", "two"])
+def test_terms_of_a_state_in_the_place_of_prior_and_likelihood(reference):
+    """log r and g, and their gradients by finite differences, where both components matter."""
+    theta = np.array([0.1, 0.4, -0.6])
     gradients = np.array([0.1, -0.2, 0.3]), np.array([1.0, 2.0, -3.0])
     state = State(theta, np.array([-1.5, -2.5]), *(each.copy() for each in gradients))
-    refer(REFERENCE, state)
-    log_r = log_reference(REFERENCE, theta[None])[0]
+    refer(reference, state)
+    log_r = log_reference(reference, theta[None])[0]
     np.testing.assert_allclose(state.terms, [log_r, -4.0 - log_r], rtol=1e-12)
-    slope = approx_fprime(theta, lambda t: log_reference(REFERENCE, t[None])[0], 1e-7)
+    slope = approx_fprime(theta, lambda t: log_reference(reference, t[None])[0], 1e-7)
     np.testing.assert_allclose(state.log_prior_gradient, slope, rtol=1e-5)
     total = state.log_prior_gradient + state.log_likelihood_gradient
     np.testing.assert_allclose(total, gradients[0] + gradients[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [20, 2000])
-def test_a_normal_posterior_is_found(n):
+def test_the_metric_of_a_normal_posterior_is_found(n):
     """As soon as the samples span the space: from their gradients the shape is exact."""
     thetas = np.random.default_rng(3).multivariate_normal(LOCATION, SHAPE, size=n)
-    fit = fit_reference(thetas, (LOCATION - thetas) @ np.linalg.inv(SHAPE))
-    found = np.diag(fit.metric.scale) @ (
-        np.eye(3) + fit.metric.directions.T * fit.metric.excess @ fit.metric.directions
-    )
-    found = found @ np.diag(fit.metric.scale)
-    whitened = np.linalg.solve(np.linalg.cholesky(SHAPE), fit.location - LOCATION)
-    assert np.linalg.norm(whitened) < 4 / np.sqrt(n)
+    metric = estimate_metric(thetas, (LOCATION - thetas) @ np.linalg.inv(SHAPE))
+    found = np.eye(3) + metric.directions.T * metric.excess @ metric.directions
+    found = np.diag(metric.scale) @ found @ np.diag(metric.scale)
     assert np.abs(np.log(np.linalg.eigvals(np.linalg.solve(SHAPE, found)).real)).max() < 0.5

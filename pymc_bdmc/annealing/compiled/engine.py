@@ -19,6 +19,7 @@ from pymc_bdmc.annealing.compiled.loops import (
     pilot_stage,
     terms_of,
 )
+from pymc_bdmc.annealing.compiled.peaks import add_peaks
 from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ExecutorPool, ThreadPool
@@ -143,7 +144,7 @@ class CompiledEngine:
 
     def _draw(self, n: int, rng: np.random.Generator, target: Target) -> np.ndarray:
         """Draws of θ from the reference or the prior, one a row."""
-        if len(target.reference.location):
+        if len(target.reference.locations):
             return draw_reference(target.reference, n, rng)
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
 
@@ -189,6 +190,20 @@ class CompiledEngine:
             self.density.set_data(data)
             return self._log_likelihoods(thetas, self.target(data, reference))
 
+    def with_peaks(
+        self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
+    ) -> Reference:
+        """As `add_peaks`, on some data."""
+        target = self.target(data)
+
+        def log_density(thetas: np.ndarray) -> np.ndarray:
+            terms = np.empty((len(thetas), 2))
+            terms_of(target, thetas, terms)
+            values = terms.sum(axis=1)
+            return np.where(values < np.inf, values, -np.inf)  # NaN, too
+
+        return add_peaks(reference, log_density, np.random.default_rng(seed))
+
     def _log_likelihoods(self, thetas: np.ndarray, target: Target) -> np.ndarray:
         terms = np.empty((len(thetas), 2))
         terms_of(target, thetas, terms)
@@ -219,7 +234,7 @@ class CompiledEngine:
         return trace.ells[-1]
 
     def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
-        if len(target.reference.location):
+        if len(target.reference.locations):
             return ValueError(
                 f"path: the model is impossible at all of {n_draws} draws from the reference. Move "
                 "or widen it, or use 'prior'."

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from pymc_bdmc.annealing.compiled.loops import PathParameters, Table, Trace
 from pymc_bdmc.annealing.path import MeanPath
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
-from pymc_bdmc.kernels.reference import Reference, fit_reference
+from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.state import Parameters
 from pymc_bdmc.types import MAX_RHAT
 
@@ -47,8 +47,8 @@ class PathTuning:
         Cost of the pilot.
     reference : Reference or None
         Where the path starts, if not at the prior.
-    fit : Reference or None
-        To what the pilot saw of the posterior, if all elements are continuous.
+    fit : tuple of (ndarray of shape (n,), Metric) or None
+        Mean and shape of what the pilot saw of the posterior, if all elements are continuous.
     rhat : float
         Largest R̂ of the members in the last stage.
     last_log_likelihood : ndarray of shape (S,)
@@ -68,7 +68,7 @@ class PathTuning:
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
     reference: Reference | None
-    fit: Reference | None
+    fit: tuple[np.ndarray, Metric] | None
     rhat: float
     last_log_likelihood: np.ndarray
     accepted_draws: int = 1
@@ -199,11 +199,17 @@ def pilot(
         ells,
         n_gradients,
         reference,
-        fit_reference(samples, gradients.sum(axis=0).reshape(samples.shape)) if is_real else None,
+        _fit(samples, gradients) if is_real else None,
         _rhat(trace),
         samples_ells,
         seconds_a_move=seconds / trace.ells.size,
     )
+
+
+def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric]:
+    """Mean and shape, from samples at β = 1 and the gradients of log p and ℓ there."""
+    slopes = gradients.sum(axis=0).reshape(samples.shape)
+    return samples.mean(axis=0), estimate_metric(samples, slopes)
 
 
 def _rhat(trace: Trace) -> float:

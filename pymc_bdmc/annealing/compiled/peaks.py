@@ -1,0 +1,130 @@
+"""Narrow peaks of a posterior, which samples do not see and a climb does."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_bdmc.estimators import Estimate, jarzynski_forward
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import (
+    Reference,
+    draw_reference,
+    log_reference,
+    make_reference,
+    mix_references,
+)
+
+__all__ = ["MOST_ELEMENTS", "add_peaks"]
+
+MOST_ELEMENTS = 20
+"""Of θ: with more, importance sampling no longer tells what a peak holds."""
+CLIMBS = 4
+DRAWS = 1000
+"""By which is judged what a peak holds."""
+MOST_STEPS = 20
+"""Of a climb."""
+STANDARD_ERRORS = 4.0
+"""By which log ML must rise with a peak."""
+NOTABLE = 0.1
+"""Nats by which it must rise besides."""
+FLAT = 0.01
+"""Slope in nats at which a climb ends, in units of the reference."""
+SLOPE, CURVATURE = 1e-5, 0.1
+"""Steps of finite differences, in units of the reference and of the peak."""
+
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""log p + ℓ of every row of θ, nats; −∞ where it is no number."""
+
+
+def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Generator) -> Reference:
+    """The reference with another component at every narrow peak that it misses.
+
+    Some draws climb to where log p + ℓ is largest. Where that exceeds log r by more than it did at
+    any draw, importance sampling tells whether more of log ML is seen with a component there.
+
+    Parameters
+    ----------
+    reference : Reference
+        Of one component, fitted to samples of the posterior.
+    log_density : callable
+        log p + ℓ of every row of an array of θ, nats.
+    rng : numpy.random.Generator
+        Of its own.
+
+    Returns
+    -------
+    Reference
+        The same, if it misses none or θ has more than `MOST_ELEMENTS` elements.
+    """
+    if reference.locations.shape[1] > MOST_ELEMENTS:
+        return reference
+    parts, scale = [reference], reference.scales[0]
+    thetas, g = _weighted(reference, log_density, rng)
+    for start in thetas[:CLIMBS]:
+        top = _climb(log_density, start, scale)
+        if not log_density(top[None]) - log_reference(reference, top[None]) > g.max():
+            continue
+        metric = _shape(log_density, top, scale)
+        if metric is None:
+            continue
+        peak = make_reference(top, metric, reference.degrees_of_freedom)
+        mixture = mix_references([*parts, peak])
+        _, g_mixture = _weighted(mixture, log_density, rng)
+        if _is_better(jarzynski_forward(g_mixture), jarzynski_forward(g)):
+            reference, g = mixture, g_mixture
+            parts.append(peak)
+    return reference
+
+
+def _weighted(
+    reference: Reference, log_density: LogDensity, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws from r, and log p + ℓ − log r there."""
+    thetas = draw_reference(reference, DRAWS, rng)
+    return thetas, log_density(thetas) - log_reference(reference, thetas)
+
+
+def _is_better(one: Estimate, other: Estimate) -> bool:
+    """Whether an estimate holds, and the other does not or is too low."""
+    error = np.hypot(one.error, other.error)
+    rise = one.value - other.value
+    return one.valid and (not other.valid or rise > max(STANDARD_ERRORS * error, NOTABLE))
+
+
+def _climb(log_density: LogDensity, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The top that BFGS comes to, on finite differences, in units of ``scale``."""
+    steps = SLOPE * np.concatenate([np.eye(len(start)), -np.eye(len(start))])
+
+    def depth(x: np.ndarray) -> tuple[float, np.ndarray]:
+        here = np.concatenate([[x], x + steps])
+        values = -log_density(scale * here)
+        return values[0], np.subtract(*np.split(values[1:], 2)) / (2 * SLOPE)
+
+    options = dict(maxiter=MOST_STEPS, gtol=FLAT)
+    with np.errstate(invalid="ignore"):  # where it is −∞
+        return scale * minimize(depth, start / scale, jac=True, options=options).x
+
+
+def _shape(log_density: LogDensity, top: np.ndarray, scale: np.ndarray) -> Metric | None:
+    """The metric of the normal density that bends as this one; None if it is no peak."""
+    n = len(top)
+    rows, columns = np.triu_indices(n)
+    unit, bending = SLOPE * scale, np.empty((n, n))
+    for _ in range(3):  # each finds the units of the next
+        steps = np.diag(unit)
+        together, across = steps[rows] + steps[columns], steps[rows] - steps[columns]
+        same = log_density(top + together) + log_density(top - together)
+        other = log_density(top + across) + log_density(top - across)
+        bending[rows, columns] = bending[columns, rows] = (other - same) / 4
+        if not np.isfinite(bending).all():
+            return None
+        values, vectors = np.linalg.eigh(bending)
+        if not values.min() > 0:
+            return None
+        covariance = vectors / values @ vectors.T
+        deviations = unit * np.sqrt(np.diag(covariance))
+        unit = CURVATURE * deviations
+    correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    variances, directions = np.linalg.eigh(correlation)
+    return Metric(deviations, directions.T.copy(), variances - 1)
