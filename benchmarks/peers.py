@@ -57,10 +57,11 @@ def keep(results: Path, **row) -> None:
 
 def measure(name: str, method: str, seeds: list[int], limit: float, keep: Callable) -> None:
     """Keep the estimates of these seeds and their CPU seconds, as far as the limit lets them."""
-    keep = partial(keep, model=name, method=method)
+    keep, too_long = partial(keep, model=name, method=method), []
 
     def stop(*_):
-        raise TimeoutError(f"more than {limit:g} s")
+        too_long.append(f"more than {limit:g} s")
+        raise TimeoutError  # which compiled code may hand on as another error
 
     signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, limit)
@@ -72,7 +73,8 @@ def measure(name: str, method: str, seeds: list[int], limit: float, keep: Callab
             seconds = time.process_time() - started - (COMPILING.seconds - compiling)
             keep(seed=seed, value=float(value), error=error and float(error), seconds=seconds)
     except Exception as exception:
-        keep(reason=f"{type(exception).__name__}: {exception}".splitlines()[0])
+        told = f"{type(exception).__name__}: {exception}".splitlines()[0]
+        keep(reason=too_long[0] if too_long else told)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -141,11 +143,10 @@ def standing(scores: dict, names: list[str]) -> str:
 def report(scores: dict) -> None:
     """Print the tables, or put them on the page."""
     names = [name for name in CASES if any(of == name for of, _ in scores)]
-    reasons = [
-        f"- {name}, {method}: {score.n or 'no'} seeds; {reason}"
-        for (name, method), score in scores.items()
-        for reason in score.reasons
-    ]
+    reasons = defaultdict(list)
+    for (name, method), score in scores.items():
+        for reason in score.reasons:
+            reasons[method, reason].append(f"{name} ({score.n})" if score.n else name)
     publish(
         "What was measured",
         "Made by `python benchmarks/peers.py --docs`. CPU seconds of the whole process, on one\n"
@@ -161,7 +162,8 @@ def report(scores: dict) -> None:
         matrix(scores, names, lambda s: number(s.z2)),
         "CPU seconds a run.",
         matrix(scores, names, lambda s: f"{s.seconds:.2g}"),
-        *(["Not, or not fully, measured:", "\n".join(reasons)] if reasons else []),
+        "Not measured, or by as many seeds only as stand in brackets, and why.",
+        table(["method", "why", "models"], [[*key, "; ".join(of)] for key, of in reasons.items()]),
         page=PAGE,
     )
 

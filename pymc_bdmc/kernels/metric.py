@@ -67,7 +67,10 @@ def _add_along(direction, factor, vector):
 
 
 def estimate_metric(
-    thetas: np.ndarray, gradients: np.ndarray, weights: np.ndarray | None = None
+    thetas: np.ndarray,
+    gradients: np.ndarray,
+    weights: np.ndarray | None = None,
+    for_moves: bool = True,
 ) -> Metric:
     """The metric from samples of a density and the gradients of its logarithm.
 
@@ -77,6 +80,9 @@ def estimate_metric(
     samples span the space. Without gradients it is the covariance of θ, as far as it is clear.
     Seyboldt, Carlson and Carpenter (2026), arXiv:2603.18845.
 
+    In high dimension moves go by the gradients alone: what the diagonals leave correlated has to be
+    crossed in steps that the stiffest directions bear, and it is these that ℓ depends on.
+
     Parameters
     ----------
     thetas : ndarray of shape (N, n)
@@ -85,6 +91,8 @@ def estimate_metric(
         Of the log density there; all 0 where they are not known.
     weights : ndarray of shape (N,), optional
         Of the samples.
+    for_moves : bool, default True
+        Rather than to describe the density.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights
@@ -94,6 +102,8 @@ def estimate_metric(
         weights = weights[known] / weights[known].sum()
         # E[(θ − E θ) ∇log f] = −1, so by Cauchy and Schwarz 1/sd(∇log f) ≤ sd(θ), but for noise.
         conditional = np.minimum(scale, 1 / deviations(gradients[known], weights))
+        if for_moves and n > MAX_DENSE:
+            return Metric(conditional, np.zeros((0, n)), np.zeros(0))
         scale = np.sqrt(scale * conditional)
         if 1 < n <= MAX_DENSE:
             return Metric(

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
+from pymc_bdmc.kernels import metric as module
 from pymc_bdmc.kernels.metric import NOTABLE, draw_momentum, estimate_metric, velocity_of
 
 N_DIMENSIONS, N_SAMPLES = 20, 60
@@ -48,6 +49,17 @@ def test_without_gradients_clear_directions_are_found():
     draws = independent @ np.linalg.cholesky(covariance).T
     assert worst(estimate_metric(draws, np.zeros_like(draws)), covariance) < 4
     assert worst(estimate_metric(draws[:, :1], np.zeros((256, 1))), covariance[:1, :1]) < 4
+
+
+def test_in_high_dimension_moves_are_as_short_as_the_gradients_ask(normal, monkeypatch):
+    """Within the noise of so few samples, 4 standard errors of a logarithm."""
+    covariance, draws, gradients = normal
+    monkeypatch.setattr(module, "MAX_DENSE", N_DIMENSIONS - 1)
+    conditional, marginal = np.diag(np.linalg.inv(covariance)) ** -0.5, np.diag(covariance) ** 0.5
+    for for_moves, expected in [(True, conditional), (False, np.sqrt(conditional * marginal))]:
+        found = estimate_metric(draws, gradients, for_moves=for_moves)
+        assert not found.excess.size
+        assert np.abs(np.log(found.scale / expected)).max() < 4 / np.sqrt(2 * N_SAMPLES)
 
 
 def test_weights_count_as_copies(normal):

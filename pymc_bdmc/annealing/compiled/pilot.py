@@ -209,7 +209,7 @@ def pilot(
 def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric]:
     """Mean and shape, from samples at β = 1 and the gradients of log p and ℓ there."""
     slopes = gradients.sum(axis=0).reshape(samples.shape)
-    return samples.mean(axis=0), estimate_metric(samples, slopes)
+    return samples.mean(axis=0), estimate_metric(samples, slopes, for_moves=False)
 
 
 def _rhat(trace: Trace) -> float:
