@@ -72,7 +72,7 @@ def sample_bdmc(
         increasing, one round of annealing for each; or, where it begins with 0, the inverse
         temperatures themselves. All rungs of a ladder share the pilots and the simulated data; the
         last is the result, and the log weights of each are in the group ``rounds``.
-        Default: as many as close the gap to 0.1 nats, or to ``target_gap``, if the kernel mixes as
+        Default: as many as close the gap to 0.15 nats, or to ``target_gap``, if the kernel mixes as
         well as can be and the schedule is adaptive, by the thermodynamic length that pilots
         measure; within 100 (from a reference 30) and 2000.
     path : {"prior", "fitted", "data"} or Path, optional

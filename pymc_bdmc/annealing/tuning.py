@@ -33,7 +33,7 @@ DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """By number; 0 is the real data."""
 Tunings = Mapping[int, Tuning]
 
-IDEAL_GAP = 0.1
+IDEAL_GAP = 0.15
 """Nats to which perfectly mixed runs would close, where T is not given."""
 MOST_TEMPERATURES = 2000
 FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
