@@ -21,85 +21,95 @@ from pymc_bdmc.types import Direction
 from tests.mutants import compile_kernels
 from tests.testbed.test_kernels import enumerated
 
-Z = 4.5  # two-sided α = 7e-6 a comparison, 16 comparisons
+Z = 4.5  # two-sided α = 7e-6 a comparison, 31 comparisons
 CASES = [Clustering(2, n=4, size=2), BinaryAttributes(2, n=3, size=2)]
 
 
 def exact(problem):
-    return logsumexp(
-        [problem.model.log_joint(rows, problem.y) for rows in enumerated(problem.model)]
-    )
+    return solved(problem, enumerated(problem.model))[1]
 
 
-def means(dt, log_z):
-    """z of the mean weight of each direction, and of its reciprocal in reverse."""
-    for direction, sign in (("forward", 1), ("reverse", -1)):
-        x = np.exp(sign * (dt[direction]["log_weight"].values[0] - log_z))
-        yield (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(x.size))
+def solved(problem, states):
+    """Posterior probabilities of the only states there are, and log ML."""
+    log_joint = np.array([problem.model.log_joint(rows, problem.y) for rows in states])
+    log_z = logsumexp(log_joint)
+    return np.exp(log_joint - log_z), log_z
+
+
+def scores(problem, states, p, log_z, path="prior", temperatures=8, particles=2, runs=1000):
+    """z of E[Ẑ] = Z, and of E_r[1/Ẑ] = 1/Z with starts that have these probabilities."""
+    rng, betas = np.random.default_rng(5), np.linspace(0, 1, temperatures + 1)
+    starts = [replace(problem, rows=states[i]) for i in rng.choice(len(states), p=p, size=runs)]
+    for direction, sign in ((Direction.FORWARD, 1), (Direction.REVERSE, -1)):
+        found = [
+            annealing.run(start, direction, path, betas, particles, rng)[0] for start in starts
+        ]
+        x = np.exp(sign * (np.array(found) - log_z))
+        yield (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(runs))
+
+
+@njit()
+def stay(model, rows, y, weights, backwards, aim, rng):
+    """A sweep that does nothing, so that nothing makes good for where a run starts."""
+    return 0.0
+
+
+@pytest.fixture
+def still(monkeypatch):
+    sweep = CalledByAddress(stay, annealing.MOVES.sweep.signature())
+    monkeypatch.setattr(annealing, "MOVES", annealing.MOVES._replace(sweep=sweep))
 
 
 @pytest.mark.parametrize("particles", [1, 4])
 @pytest.mark.parametrize("path", ["prior", "data"])
 @pytest.mark.parametrize("model", CASES, ids=lambda model: type(model).__name__)
 def test_both_directions_are_unbiased(model, path, particles):
-    problem = model.simulate(random_seed=3)
-    dt = anneal(
-        problem, path=path, particles=particles, chains=1000, schedule="linear",
-        temperatures=2 * model.n, random_seed=5, progressbar=False,
-    )  # fmt: skip
-    assert max(map(abs, means(dt, exact(problem)))) < Z
+    problem, states = model.simulate(random_seed=3), enumerated(model)
+    p, log_z = solved(problem, states)
+    options = {"path": path, "particles": particles}
+    assert max(map(abs, scores(problem, states, p, log_z, **options))) < Z
     # Broken twin: half a nat beside
-    assert max(map(abs, means(dt, exact(problem) + 0.5))) > Z
+    assert min(map(abs, scores(problem, states, p, log_z + 0.5, **options))) > Z
 
 
-@njit()
-def stay(model, rows, y, weights, backwards, aim, rng):
-    """A sweep that does nothing, so that a population changes by resampling alone."""
-    return 0.0
+@pytest.mark.parametrize("path", ["prior", "data"])
+@pytest.mark.parametrize("model", CASES, ids=lambda model: type(model).__name__)
+def test_reverse_runs_start_from_the_posterior(still, model, path):
+    problem, states = model.simulate(random_seed=3), enumerated(model)
+    p, log_z = solved(problem, states)
+    assert max(map(abs, scores(problem, states, p, log_z, path))) < Z
+    # Broken twins: starts from the prior, and all of them at the sample that the data came with
+    prior = np.full(len(states), 1 / len(states))
+    sample = np.array([(rows == problem.rows).all() for rows in states]) * 1.0
+    for wrong in (prior, sample):
+        assert abs(list(scores(problem, states, wrong, log_z, path))[1]) > Z
 
 
-def reverse_score(problem, runs=2000):
-    """z of E_r[1/Ẑ] = 1/Z for pairs of particles, with starts from the enumerated posterior."""
-    log_z, rng = exact(problem), np.random.default_rng(1)
-    states = enumerated(problem.model)
-    p = np.exp([problem.model.log_joint(rows, problem.y) - log_z for rows in states])
-    betas = np.linspace(0, 1, 9)
-    x = []
-    for i in rng.choice(len(states), p=p / p.sum(), size=runs):
-        start = replace(problem, rows=states[i])
-        log_weight, _ = annealing.run(start, Direction.REVERSE, "prior", betas, 2, rng)
-        x.append(np.exp(log_z - log_weight))
-    return abs(np.mean(x) - 1) / (np.std(x, ddof=1) / np.sqrt(runs))
-
-
-def test_conditional_resampling(monkeypatch):
+def test_conditional_resampling(still, monkeypatch):
     problem = BinaryAttributes(2, n=3, size=1).simulate(random_seed=4)
-    still = CalledByAddress(stay, annealing.MOVES.sweep.signature())
-    monkeypatch.setattr(annealing, "MOVES", annealing.MOVES._replace(sweep=still))
-    assert reverse_score(problem) < Z
+    states = enumerated(problem.model)
+    answer = solved(problem, states)
+    assert max(map(abs, scores(problem, states, *answer, runs=2000))) < Z
     # Broken twins: particle 0 moves as the others do, or is never the ancestor of another
     for twin in [
         ("first, none = len(states), min(len(kept), 1)", "first, none = len(states), 0"),
         ("resample(weights, first == 1", "resample(weights * (np.arange(n) >= first), first == 1"),
     ]:
         monkeypatch.setattr(annealing, "ascend", compile_kernels(twin, modules=(loops,)).ascend)
-        assert reverse_score(problem) > Z
+        assert abs(list(scores(problem, states, *answer, runs=2000))[1]) > Z
 
 
 def test_low_rank_of_one_loading():
-    """K = D = N = 1: log ML by quadrature over the loading."""
-    model = LowRank(1, n=1, size=1)
-    problem = model.simulate(random_seed=1)
+    """K = D = N = 1: the posterior of the loading on a grid."""
+    problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
     grid = np.linspace(-12, 12, 4001)
-    values = [model.log_joint(np.array([[x]]), problem.y) for x in grid]
-    log_z = logsumexp(values) + np.log(grid[1] - grid[0])
+    states = grid[:, None, None]
+    p, log_z = solved(problem, states)
+    log_z += np.log(grid[1] - grid[0])
     for path in ("prior", "data"):
-        dt = anneal(
-            problem, path=path, particles=2, chains=1000, temperatures=3, schedule="linear",
-            random_seed=1, progressbar=False,
-        )  # fmt: skip
-        assert max(map(abs, means(dt, log_z))) < Z
-        assert max(map(abs, means(dt, log_z + 0.5))) > Z
+        options = {"path": path, "temperatures": 3}
+        assert max(map(abs, scores(problem, states, p, log_z, **options))) < Z
+        assert min(map(abs, scores(problem, states, p, log_z + 0.5, **options))) > Z
 
 
 def test_results_are_read_like_any_other():
