@@ -200,8 +200,8 @@ def blackjax_smc(model: pm.Model) -> Run:
     return run
 
 
-def dynesty(model: pm.Model) -> Run:
-    """`NestedSampler` as it comes: 500 live points."""
+def dynesty(model: pm.Model, calls: int | None = None, **options) -> Run:
+    """`NestedSampler` as it comes: 500 live points. It is stopped after so many likelihoods."""
     from dynesty import NestedSampler
 
     size, log_likelihood, _ = Densities(model).from_cube
@@ -213,8 +213,9 @@ def dynesty(model: pm.Model) -> Run:
             lambda u: u,
             size,
             rstate=np.random.default_rng(seed),
+            **options,
         )
-        sampler.run_nested(print_progress=False)
+        sampler.run_nested(maxcall=calls, print_progress=False)
         return sampler.results.logz[-1], sampler.results.logzerr[-1]
 
     return run

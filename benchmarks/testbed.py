@@ -47,13 +47,15 @@ CROSS_TRIALS, REFERENCE = 3, "population, 4 × the budget"
 ERRORS = (10.0, 2.0, 1.0)
 TEXTS = {
     "Ground truth": """\
-Made, as all below, by `python benchmarks/testbed.py --docs`. Eight runs in each direction of 48
-particles and 300 steps. Between them lies log ML; BAR is what the errors below are errors of.""",
+Made by `python benchmarks/testbed.py --docs`, as is all below but the general tools. Eight runs in
+each direction, of 48 particles and 300 steps. Log ML lies between them; all errors below are
+errors from the estimate by BAR.""",
     "Beside the paper": """\
-CPU seconds until an estimator has the error that the paper reports for it, by a power law between
-budgets; or the first budget's, where that is enough. The paper's seconds are of another machine and
-of its own data. Three estimators need more than the budgets of the race on binary attributes: the
-second table has their errors and seconds, of five estimates each.""",
+CPU seconds until an estimator has the error that the paper reports for it, interpolated between
+budgets by a power law; where the smallest budget suffices, its seconds. The paper's seconds are of
+another machine and of its own data. On binary attributes three estimators need more than the
+budgets of the race: the second table has their errors in nats and CPU seconds, of five estimates
+each.""",
     "The race": """\
 Root mean square error in nats and CPU seconds of one estimate, for each budget; bias and combined
 error for the largest; seconds until errors of 10, 2 and 1 nat.""",
@@ -61,9 +63,9 @@ error for the largest; seconds until errors of 10, 2 and 1 nat.""",
 Log ML of each model's data under it less that under another, by the largest budget, mean of three
 estimates. For a model that the data do not come from there are no exact rows and so no sandwich:
 the first row is what forward populations say, with the standard error of three independent ones,
-which knows of no bias that they share. Populations of a quarter of that budget, and AIS, tell how
-large one may be. All below the first row is by how much others differ from it. An estimator that is
-off in one direction is not off by the same on two models.""",
+which knows of no bias that they share. How large that may be is told by populations of a quarter
+of the budget, in the last row, and by AIS. All rows below the first are differences from it.
+Estimators that are off in one direction are off by different amounts on two models.""",
 }
 
 
