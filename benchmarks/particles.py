@@ -1,11 +1,10 @@
-"""What several particles a run are worth, at fixed cost and until the gap is below one nat.
+"""What several particles a run are worth at fixed cost.
 
 Run as ``python benchmarks/particles.py [--docs]``; some fifteen minutes. With ``--docs`` tables and
 picture go to docs/particles.md.
 """
 
 import logging
-import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -31,26 +30,6 @@ SHOWN = [
 ]
 FLOOR = 0.01
 """Least gap in the picture, nats."""
-SEEDS = (1, 2, 3)
-MAX_TIME = 60.0
-POPULATION = 32
-
-
-class CPU(logging.Handler):
-    """CPU seconds since the model was ready, which the logger announces."""
-
-    def __init__(self):
-        super().__init__()
-        self.started = 0.0
-
-    def emit(self, record):
-        """Start where the kernel is named."""
-        if record.getMessage().startswith("Kernel:"):
-            self.started = time.process_time()
-
-    def seconds(self) -> float:
-        """Since then, of all threads."""
-        return time.process_time() - self.started
 
 
 def sample(name: str, **options):
@@ -134,44 +113,9 @@ def draw(found: dict, splits: dict) -> None:
     figure.savefig(DOCS / "images" / "particles.png", dpi=100)
 
 
-def to_one_nat(name: str, cpu: CPU, particles: int) -> tuple[float, float, int]:
-    """CPU seconds, gap and T where the Jeffreys bound is below one nat; medians over seeds."""
-    found = []
-    for seed in SEEDS:
-        dt = sample(name, particles=particles, temperatures=32, target_gap=1.0,
-                    max_time=MAX_TIME, random_seed=seed)  # fmt: skip
-        last = dt["rounds"].isel(round=-1)
-        found.append((cpu.seconds(), float(last["jeffreys_bound"]), int(last["temperatures"])))
-    seconds, gaps, temperatures = np.median(found, axis=0)
-    return seconds, gaps, int(temperatures)
-
-
-def until_one_nat(cpu: CPU) -> None:
-    """Chains beside populations, rounds until the target."""
-    rows = []
-    for name in MODELS:
-        to_one_nat(name, cpu, POPULATION)  # fills the caches
-        one, many = (to_one_nat(name, cpu, n) for n in (1, POPULATION))
-        cells = [cell for s, g, t in (one, many) for cell in (f"{s:.2f}", f"{g:.2f}", t)]
-        rows.append([name, *cells, f"{many[0] / one[0]:.2f}"])
-    publish(
-        "Time to one nat",
-        "Made by `python benchmarks/particles.py --docs`. `target_gap=1` on the path from the\n"
-        "prior, from T = 32 on, with the round that confirms it. CPU seconds without compilation;\n"
-        f"medians over {len(SEEDS)} seeds. Two cores, `max_time={MAX_TIME:g}`.",
-        table(
-            ["model", "N = 1: s", "gap", "T", f"N = {POPULATION}: s", "gap", "T", "ratio of s"],
-            rows,
-        ),
-        page=DOCS / "particles.md",
-    )
-
-
 def main() -> None:
-    logger, cpu = logging.getLogger("pymc.bdmc"), CPU()
-    logger.handlers[:] = [cpu]
+    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
     at_fixed_cost()
-    until_one_nat(cpu)
 
 
 if __name__ == "__main__":
