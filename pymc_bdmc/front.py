@@ -66,7 +66,8 @@ def sample_bdmc(
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
         behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
-        1 with PyMC's step methods.
+        1 with PyMC's step methods; with ``target_gap`` and no ``temperatures``, 4 to 32, as many as
+        the fewest temperatures need to close the gap to it if the kernel mixes as well as can be.
     temperatures : int, sequence of int or array_like of shape (T + 1,), optional
         T, the number of transitions of a particle; a ladder of several, ``[30, 100, 300]`` say,
         increasing, one round of annealing for each; or, where it begins with 0, the inverse

@@ -162,14 +162,13 @@ def sample(
             )
         if wanted:
             wanted.check(engine)
-        if particles is None:
-            particles = engine.default_particles
+        most_particles = particles or engine.default_particles
         size, n_kept = density.size, len(rungs) if real_data else 0
 
         def states(chains: int, particles: int) -> float:
             return 8 * size * particles * max(n_kept * chains, n_cores)
 
-        check_memory(states, chains=chains, particles=particles)
+        check_memory(states, chains=chains, particles=most_particles)
         draws = [] if posterior is None else posterior_states(posterior, chains, density)
         _log.info(f"Kernel: {engine.description}")
 
@@ -190,6 +189,9 @@ def sample(
             }
             tunings, taken, reason = prepare.choose(data, wanted)
             _log.info(f"Path: {taken.name}, {reason}")
+            if particles is None and is_open and target_gap:
+                particles = prepare.enough_particles(tunings, target_gap, taken)
+            particles = particles or most_particles
             if is_open:
                 gap = target_gap or IDEAL_GAP
                 n = prepare.enough_temperatures(tunings, particles, gap, taken)

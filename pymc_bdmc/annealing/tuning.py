@@ -38,6 +38,8 @@ IDEAL_GAP = 0.15
 MOST_TEMPERATURES = 2000
 FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
 """However short the path: kernels mix less than perfectly, the more so the further they go."""
+FEWEST_PARTICLES = 4
+"""Where a gap is asked for and no N: with one alone a far draw ruins a mean of logarithms."""
 STEPS_A_ROW = 10
 """On a path of the data, whose length a pilot does not know."""
 
@@ -162,9 +164,17 @@ class Preparation:
                 return tunings, PriorPath(), against
         return found, wanted, reason
 
+    def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
+        """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
+        most = self._engine.default_particles
+        if self._in_turn:
+            return most
+        needed = np.ceil(squared_length(tunings) / (_fewest_temperatures(path) * gap))
+        return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
+
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
         """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
-        fewest = FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
+        fewest = _fewest_temperatures(path)
         needed = STEPS_A_ROW * self._in_turn or np.ceil(squared_length(tunings) / (particles * gap))
         return int(np.clip(needed, fewest, MOST_TEMPERATURES))
 
@@ -225,6 +235,10 @@ class Preparation:
             seed = stream(self._entropy, Purpose.FIT, dataset, SCOUTS)
             found[beyond] = engine.settled(thetas[heard][beyond], data, tuning, seed)
         return float(np.max(found) - seen)
+
+
+def _fewest_temperatures(path: Path) -> int:
+    return FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
 
 
 def _against_a_fit(engine: Engine, tunings: Tunings) -> str:

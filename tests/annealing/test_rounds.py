@@ -217,6 +217,21 @@ def test_limits_end_the_rounds(model, caplog):
     assert dt["rounds"]["temperatures"].values.tolist() == [20]
 
 
+def test_a_target_has_as_many_particles_as_it_needs(model):
+    options = dict(
+        chains=2, simulate=bdmc.FromPrior(1), real_data=False, path="prior", max_time=1e-6,
+        random_seed=1, progressbar=False,
+    )  # fmt: skip
+    found = {gap: pm.sample_bdmc(model, target_gap=gap, **options) for gap in (1.0, 0.1, 0.01)}
+    particles = {gap: dt.attrs["particles"] for gap, dt in found.items()}
+    squared = float(found[0.1]["forward"]["thermodynamic_length"][0]) ** 2
+    assert particles == {1.0: 4, 0.1: np.ceil(squared / (100 * 0.1)), 0.01: 32}
+    assert 4 < particles[0.1] < 32
+    assert found[0.1]["forward"].sizes["beta"] - 1 == 100
+    whole = pm.sample_bdmc(model, **options | dict(max_time=None))
+    assert whole.attrs["particles"] == 32
+
+
 def test_a_gap_below_zero_does_not_make_up_for_its_error():
     """With four chains it often is; the twin, their sum alone, would have stopped earlier."""
     twin_stops = 0
