@@ -15,7 +15,7 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
 )
 
-__all__ = ["MOST_ELEMENTS", "add_peaks"]
+__all__ = ["add_peaks"]
 
 MOST_ELEMENTS = 20
 """Of θ: with more, importance sampling no longer tells what a peak holds."""
