@@ -149,7 +149,8 @@ def main() -> None:
         f"simulate=FromPrior({DATASETS})`, {CHAINS} runs a direction on {DATASETS} data sets,\n"
         f"two cores, `max_time={MAX_TIME:g}`: with default options else, and with chains of one\n"
         f"particle from the prior. Medians over {len(SEEDS)} seeds, of which so many came to one\n"
-        "nat; seconds without compilation, with the pilots.",
+        "nat; seconds without compilation, with pilots and scouts. These take most of the\n"
+        "default's time; where they lead to a fit it ends far below one nat.",
         table(
             ["model", "path", "T", "bound, nats", "came to it", "seconds", "CPU s",
              "chains: T", "nats", "came to it", "seconds", "CPU s", "CPU, chains / default"],
