@@ -115,8 +115,16 @@ def test_only_a_peak_that_a_reference_misses_is_added():
     def with_peak(thetas):
         return np.logaddexp(posterior(thetas), narrow.logpdf(thetas).sum(axis=1))
 
+    def funnel(thetas):  # r misses much of it, but no peak
+        widths = np.exp(thetas[:, :1] / 2)
+        rest = stats.norm.logpdf(thetas[:, 1:], 0, widths).sum(axis=1)
+        return stats.norm.logpdf(thetas[:, 0], 0, 1.5) + rest
+
     one, two = [0], [0, 0.03]
-    cases = [(2, posterior, one), (2, with_peak, two), (5, with_peak, two), (21, with_peak, one)]
+    cases = [
+        (2, posterior, one), (6, funnel, one), (2, with_peak, two), (5, with_peak, two),
+        (21, with_peak, one),
+    ]  # fmt: skip
     for n, density, locations in cases:
         shape = Metric(np.ones(n), np.zeros((0, n)), np.zeros(0))
         found = peaks.add_peaks(make_reference(np.zeros(n), shape), density, rng)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
-from pymc_bdmc.estimators import Estimate, jarzynski_forward
+from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import (
     Reference,
@@ -24,10 +25,10 @@ DRAWS = 1000
 """By which is judged what a peak holds."""
 MOST_STEPS = 20
 """Of a climb."""
-STANDARD_ERRORS = 4.0
-"""By which log ML must rise with a peak."""
+RARE = 3.0
+"""Nats by which log r must lie below the log posterior where it misses the posterior."""
 NOTABLE = 0.1
-"""Nats by which it must rise besides."""
+"""Share of the posterior that it must miss near a peak."""
 FLAT = 0.01
 """Slope in nats at which a climb ends, in units of the reference."""
 SLOPE, CURVATURE = 1e-5, 0.1
@@ -41,7 +42,8 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
     """The reference with another component at every narrow peak that it misses.
 
     Some draws climb to where log p + ℓ is largest. Where that exceeds log r by more than it did at
-    any draw, importance sampling tells whether more of log ML is seen with a component there.
+    any draw, importance sampling with a component there tells how much of the posterior lies where
+    there was next to nothing of r.
 
     Parameters
     ----------
@@ -60,8 +62,8 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
     if reference.locations.shape[1] > MOST_ELEMENTS:
         return reference
     parts, scale = [reference], reference.scales[0]
-    thetas, g = _weighted(reference, log_density, rng)
-    for start in thetas[:CLIMBS]:
+    starts, g = _weighted(reference, log_density, rng)
+    for start in starts[:CLIMBS]:
         top = _climb(log_density, start, scale)
         if not log_density(top[None]) - log_reference(reference, top[None]) > g.max():
             continue
@@ -70,8 +72,8 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
             continue
         peak = make_reference(top, metric, reference.degrees_of_freedom)
         mixture = mix_references([*parts, peak])
-        _, g_mixture = _weighted(mixture, log_density, rng)
-        if _is_better(jarzynski_forward(g_mixture), jarzynski_forward(g)):
+        thetas, g_mixture = _weighted(mixture, log_density, rng)
+        if _missed(reference, mixture, thetas, g_mixture) > NOTABLE:
             reference, g = mixture, g_mixture
             parts.append(peak)
     return reference
@@ -85,11 +87,14 @@ def _weighted(
     return thetas, log_density(thetas) - log_reference(reference, thetas)
 
 
-def _is_better(one: Estimate, other: Estimate) -> bool:
-    """Whether an estimate holds, and the other does not or is too low."""
-    error = np.hypot(one.error, other.error)
-    rise = one.value - other.value
-    return one.valid and (not other.valid or rise > max(STANDARD_ERRORS * error, NOTABLE))
+def _missed(reference: Reference, mixture: Reference, thetas: np.ndarray, g: np.ndarray) -> float:
+    """Share of the posterior where r is rare, by draws from the mixture; 0 if they do not tell."""
+    log_ml = jarzynski_forward(g)
+    if not log_ml.valid:
+        return 0.0
+    log_posterior = g + log_reference(mixture, thetas) - log_ml.value
+    rare = log_posterior - log_reference(reference, thetas) > RARE
+    return float(softmax(g)[rare].sum())
 
 
 def _climb(log_density: LogDensity, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
