@@ -132,6 +132,20 @@ def test_only_a_peak_that_a_reference_misses_is_added():
         np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
 
+def test_a_climb_can_be_stopped():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=0.0)
+    density = TemperedDensity(model)
+    engine, seed = CompiledEngine(density), np.random.SeedSequence(1)
+    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    stop = np.zeros(1, dtype=np.uint8)
+    with engine.pool(1, stop):
+        assert len(engine.with_peaks(fit, density.data, seed).locations) == 1
+        stop[0] = 1
+        with pytest.raises(KeyboardInterrupt):
+            engine.with_peaks(fit, density.data, seed)
+
+
 def test_a_scout_in_the_tail_of_a_covered_mode_is_led_back(monkeypatch):
     """The posterior's tails are heavier than those of the fit; the twin is not led anywhere."""
     with pm.Model() as model:

@@ -24,6 +24,7 @@ from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTun
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
@@ -193,10 +194,18 @@ class CompiledEngine:
     def with_peaks(
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
-        """As `add_peaks`, on some data."""
+        """As `add_peaks`, on some data.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the engine was stopped.
+        """
         target = self.target(data)
 
         def log_density(thetas: np.ndarray) -> np.ndarray:
+            if self._stop[0]:
+                raise KeyboardInterrupt(NOTHING_FINISHED)
             terms = np.empty((len(thetas), 2))
             terms_of(target, thetas, terms)
             values = terms.sum(axis=1)
