@@ -142,7 +142,7 @@ def test_a_reverse_kernel_in_the_forward_order_is_exposed():
 
 
 @pytest.mark.parametrize("step", [
-    each if each in ("hmc", "metropolis") else pytest.param(each, marks=pytest.mark.slow)
+    each if each == "hmc" else pytest.param(each, marks=pytest.mark.slow)
     for each in KERNELS
 ])  # fmt: skip
 def test_faults_of_the_kernels_are_exposed(step):

@@ -177,7 +177,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", [
-    name if name in ("weights not started over", "unconditional resampling")
+    name if name == "unconditional resampling"
     else pytest.param(name, marks=pytest.mark.slow)
     for name in TWINS
 ])  # fmt: skip

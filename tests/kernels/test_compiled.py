@@ -200,7 +200,13 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("twin", TWINS)
+SLOW = {"far end not asked", "preferred direction", "subtree without a weight"}
+"""Their kernels have another twin, and take ten seconds to compile."""
+
+
+@pytest.mark.parametrize("twin", [
+    pytest.param(twin, marks=pytest.mark.slow) if twin in SLOW else twin for twin in TWINS
+])  # fmt: skip
 def test_broken_continuous_kernels_are_exposed(twin):
     name, mutation = TWINS[twin]
     p_values, _ = continuous_p_values(compile_kernels(mutation), name)
