@@ -52,7 +52,7 @@ def test_unidentified_binomial(step):
         pytest.param(pm.HamiltonianMC, 3000, marks=pytest.mark.slow),
         ("hmc", 8000),
         ("nuts", 2000),
-        pytest.param(pm.Metropolis, 4000, marks=pytest.mark.slow),
+        pytest.param(pm.Metropolis, 8000, marks=pytest.mark.slow),
         pytest.param(pm.Slice, 1000, marks=pytest.mark.slow),
     ],
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, tuning
@@ -331,6 +332,32 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
     row = bdmc.evidence(dt).query("recommended").iloc[0]
     exact = stats.norm.logpdf(3, 0, np.sqrt(1.01))  # the cut takes 15 deviations away
     assert abs(row["value"] - exact) < 4 * row["error"] < 0.1
+
+
+def test_scouts_that_fall_short_do_not_speak_against_a_fit(monkeypatch):
+    """A frequency, whose mode runs from the prior seldom meet; α = 6e-5. The twin believes them."""
+    rng, x = np.random.default_rng(1), np.linspace(0, 20, 120)
+    y = np.sin(2.3 * x) + rng.normal(0, 0.3, 120)
+    with pm.Model() as model:
+        wave = pm.math.sin(pm.Uniform("frequency", 0, 10) * x)
+        pm.Normal("y", pm.Normal("amplitude", 0, 2) * wave, pm.HalfNormal("noise"), observed=y)
+    # The amplitude is integrated out; the frequency and the noise are summed over their mode.
+    frequency, noise = np.linspace(2.2, 2.4, 801), np.linspace(0.15, 0.6, 300)[:, None]
+    waves = np.sin(np.outer(frequency, x))
+    precision = 1 / 4 + (waves**2).sum(axis=1) / noise**2
+    log_likelihoods = (
+        (waves @ y / noise**2) ** 2 / 2 / precision - np.log(4 * precision) / 2
+        - 60 * np.log(2 * np.pi * noise**2) - y @ y / 2 / noise**2
+    )  # fmt: skip
+    cell = 0.2 / 800 * 0.45 / 299 / 10
+    log_ml = logsumexp(log_likelihoods + stats.halfnorm.logpdf(noise)) + np.log(cell)
+    dt = pm.sample_bdmc(model, **QUICK)
+    assert dt.attrs["path"] == "fitted"
+    assert distance(dt, log_ml) < SIGMAS
+    monkeypatch.setattr(tuning, "MAX_SPREAD", np.inf)
+    twin = pm.sample_bdmc(model, **QUICK)
+    assert twin.attrs["path"] == "prior"
+    assert not bdmc.evidence(twin)["valid"].any()
 
 
 def test_log_ml_from_the_prior_and_from_a_fit_must_agree(monkeypatch):

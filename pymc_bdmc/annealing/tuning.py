@@ -51,6 +51,8 @@ MAX_SURPLUS = 5.0
 """Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
 MAX_DISAGREEMENT = 2.0
 """Nats beyond 4 errors between what scouts and the pilot of the fit make of log ML."""
+MAX_SPREAD = 2.0
+"""Nats between scouts up to which they are believed where they say less than the fit."""
 NOTABLE_WEIGHT = 1e-3
 """Share of all weight that a scout's particle must have to be heard."""
 
@@ -256,13 +258,16 @@ def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
 def _disagreement(tuning: Tuning, scouts: Sequence[Run]) -> float:
     """Distance of log Ẑ of the scouts from ∫ E_β[g] dβ of the pilot from r, less 4 errors; nats.
 
-    A log p that is not normalised shifts the latter only.
+    A log p that is not normalised shifts the latter only. Scouts that differ among themselves and
+    say less speak against nothing: some did not come to where the posterior lies.
     """
     found = np.array([run.log_weight for run in scouts])
     error = found.std(ddof=1) / np.sqrt(len(found))
     mass = log_prior_mass(np.array([run.prior_draws for run in scouts]))
     value = logsumexp(found) - np.log(len(found)) + mass.estimate
     expected = np.trapezoid(tuning.mean_log_likelihood, tuning.path_betas)
+    if value < expected and np.ptp(found) > MAX_SPREAD:
+        return 0.0
     return float(abs(value - expected) - 4 * np.hypot(error, mass.error))
 
 
