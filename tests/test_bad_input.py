@@ -61,6 +61,31 @@ def negative_scale():
     return model
 
 
+def too_few_data():
+    with pm.Model() as model:
+        pm.Normal("y", np.ones((5, 3)) @ pm.Normal("slope", shape=3), observed=np.zeros(4))
+    return model
+
+
+def groups_from_one():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("effect", shape=2)[np.array([1, 2])], observed=np.zeros(2))
+    return model
+
+
+def potential_beyond_the_end():
+    with pm.Model() as model:
+        pm.Potential("pull", -(pm.Normal("x", shape=2)[np.array([0, 2])] ** 2).sum())
+    return model
+
+
+def parent_beyond_the_end():
+    with pm.Model() as model:
+        mean = pm.Normal("mean", shape=2)
+        pm.Normal("y", pm.Normal("x", mean[np.array([2])]), observed=[0.0])
+    return model
+
+
 def masked_vectors():
     data = np.ma.masked_invalid([[1.0, np.nan, 0.5]])
     with warnings.catch_warnings(), pm.Model() as model:
@@ -155,11 +180,17 @@ PRIORS = [
 
 BAD = [
     *((one(build), {"simulate": "prior"}, ValueError, message) for build, message in PRIORS),
-    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in some prior draws"),
+    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in .*or a constant is NaN"),
     (unobserved, {}, ValueError, "it has no observed variables"),
     (nothing_free, {}, ValueError, "it has no free variables"),
     (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
     (minibatch, {}, ValueError, "y: minibatches"),
+    (too_few_data, {}, ValueError, r"^y: it cannot be evaluated .* shapes \[\(4,\), \(5,\)\]"),
+    (too_few_data, {"simulate": None}, ValueError, "^y: it cannot be evaluated"),
+    (groups_from_one, {}, ValueError, r"^y: .*\(index 2 is out of bounds.*indices start at 0"),
+    (groups_from_one, {"simulate": None}, ValueError, "^y: .*index 2 is out of bounds"),
+    (potential_beyond_the_end, {"simulate": None}, ValueError, "^pull: .*index 2 is out of bounds"),
+    (parent_beyond_the_end, {}, ValueError, "^x: it cannot be drawn .*index 2 is out of bounds"),
     (masked_vectors, {}, ValueError, "^y: missing values of a multivariate"),
     (simulator, {"simulate": None}, ValueError, "sim: pm.Simulator has no likelihood"),
     (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),

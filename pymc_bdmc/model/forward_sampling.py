@@ -53,8 +53,8 @@ def _undefined(name: str) -> str:
     """What to say of a variable whose draws are NaN."""
     return (
         f"{name}: it is NaN in some prior draws, because a parameter of its distribution leaves "
-        "its domain there (the logarithm of a negative number, say). Give that parameter a prior "
-        "that stays inside."
+        "its domain there (the logarithm of a negative number, say), or a constant is NaN. Give "
+        "that parameter a prior that stays inside, or mend the constant."
     )
 
 
@@ -198,19 +198,19 @@ class ForwardSampler:
             yield
         except NotImplementedError as error:
             raise ValueError(
-                f"{self._culprit(NotImplementedError)}: its distribution has a log density but no "
+                f"{self.culprit(NotImplementedError)}: its distribution has a log density but no "
                 f"random draws. Pass random=... to pm.CustomDist{otherwise}"
             ) from error
-        except ValueError as error:
+        except (IndexError, ValueError) as error:
             raise ValueError(
-                f"{self._culprit(ValueError)}: it cannot be drawn "
+                f"{self.culprit(type(error))}: it cannot be drawn "
                 f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
                 f"prior that stays inside{otherwise}"
             ) from error
 
-    def _culprit(self, error: type[Exception]) -> str:
-        """The first variable whose draws fail; so do those that depend on it."""
-        for rv in self._model.basic_RVs:
+    def culprit(self, error: type[Exception]) -> str:
+        """The first variable or Potential whose draws fail; so do those that depend on it."""
+        for rv in self._model.basic_RVs + self._model.potentials:
             try:
                 pm.draw(rv, 100, mode=INTERPRETED)
             except Exception as found:  # another one may stop a variable further down

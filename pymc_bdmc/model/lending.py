@@ -84,6 +84,7 @@ class Loan:
             self.density = TemperedDensity(
                 model, resolve_backend_compile_kwargs(backend, compile_kwargs)
             )
+            self.density.check()
 
     def give_back(self) -> None:
         """Let the next call have the density, as it was lent; not after an error."""

@@ -143,7 +143,7 @@ class TemperedDensity:
 
     def __getstate__(self) -> dict:
         """Without what is compiled, which another process compiles for itself."""
-        compiled = ("jitted", "terms", "_compiled_terms", "_constrain")
+        compiled = ("jitted", "terms", "_compiled_terms", "_compiled_factors", "_constrain")
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
     def reset(self) -> None:
@@ -251,14 +251,39 @@ class TemperedDensity:
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
             f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values "
-            "where the model's arithmetic fails: bound the parameters or use a stabler form."
+            "where the model's arithmetic fails: look for NaN among its constants, bound the "
+            "parameters or use a stabler form."
         )
 
+    @cached_property
+    def _compiled_factors(self) -> Callable[[Point], list[np.ndarray]]:
+        return self.model.compile_logp(sum=False, mode=INTERPRETED)
+
     def factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
-        """Name and elementwise log density of all variables and Potentials, without compiling."""
+        """Name and elementwise log density of all variables and Potentials, interpreted."""
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
-        values = self.model.compile_logp(sum=False, mode=INTERPRETED)(dict(point))
+        with np.errstate(all="ignore"):
+            values = self._compiled_factors(dict(point))
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
+
+    def check(self) -> None:
+        """Evaluate all at a prior draw: compiled code would read beyond the end of an array.
+
+        Raises
+        ------
+        ValueError
+            If a variable or Potential cannot be evaluated; names it.
+        """
+        self.prior.seed(np.random.default_rng(0))
+        point = self.prior.draw()[0]
+        try:
+            self.factors(point)
+        except (IndexError, ValueError) as error:
+            raise ValueError(
+                f"{self.prior.culprit(type(error))}: it cannot be evaluated "
+                f"({str(error).splitlines()[0]}). The shapes of its data and parameters must fit "
+                "together, and indices start at 0."
+            ) from error
 
     def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
         """The error to raise after so many draws in vain, with some of them."""
