@@ -72,25 +72,13 @@ def correlated_normal_log_ml() -> float:
     return -10 * np.log(2 * BOX)
 
 
-def spike_and_slab() -> pm.Model:
-    """Five dimensions; a narrow spike holds 90 % of the posterior, the prior the rest."""
-    system = SpikeAndSlab()
-    excess = system.spike_std**-2 - 1
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 1, shape=system.dimension)
-        spike = -0.5 * excess * pm.math.sum(x**2) - system.dimension * np.log(system.spike_std)
-        weight = system.spike_weight
-        pm.Potential("likelihood", pm.math.logaddexp(np.log1p(-weight), np.log(weight) + spike))
-    return model
-
-
 SHAPES: dict[str, Callable[[], pm.Model]] = {
     "shells, d = 2": partial(shells, 2),
     "shells, d = 10": partial(shells, 10),
     "eggbox": eggbox,
     "correlated normal, d = 10": correlated_normal,
     "funnel": funnel,
-    "spike and slab, d = 5": spike_and_slab,
+    "spike and slab, d = 5": SpikeAndSlab().model,
 }
 LOG_ML: dict[str, Callable[[], float]] = {
     "shells, d = 2": partial(shells_log_ml, 2),

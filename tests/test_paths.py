@@ -81,20 +81,9 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
     assert distance(twin, log_ml) > SIGMAS
 
 
-def narrow_peak():
-    """Nine tenths of the posterior are a peak of width 0.02 on the prior; log ML = 0."""
-    system = SpikeAndSlab(dimension=3)
-    excess, log_width = system.spike_std**-2 - 1, np.log(system.spike_std)
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=system.dimension)
-        peak = -0.5 * excess * pm.math.sum(x**2) - system.dimension * log_width
-        pm.Potential("peak", pm.math.logaddexp(np.log(0.1), np.log(0.9) + peak))
-    return model
-
-
 def test_a_narrow_peak_is_climbed(monkeypatch):
-    """α = 6e-5. The twin does not climb, sees the prior alone and is sure of it."""
-    model = narrow_peak()
+    """α = 6e-5. The twin does not climb, sees the slab alone and is sure of it."""
+    model = SpikeAndSlab(dimension=3).model()
     dt = pm.sample_bdmc(model, **QUICK)
     assert dt.attrs["path"] == "fitted"
     assert "has a narrow peak" in dt.attrs["path_reason"]

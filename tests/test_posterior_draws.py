@@ -9,6 +9,7 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing.tuning import Preparation
 from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.testsystems import SpikeAndSlab
 from tests.models import SIGMAS, eight_schools
 
 SMALL = dict(
@@ -137,23 +138,10 @@ def two_modes():
     return model
 
 
-def spike(width):
-    """The posterior has 0.9 of its mass in a spike on the prior."""
-    with pm.Model() as model:
-        x = pm.Normal("x", shape=3)
-        ratio = pm.logp(pm.Normal.dist(0, width), x).sum() - pm.logp(pm.Normal.dist(), x).sum()
-        pm.Potential("spike", pm.math.logaddexp(np.log(0.1), np.log(0.9) + ratio))
-    return model
-
-
-def from_spike(width, rng):
-    widths = np.where(rng.random(400) < 0.9, width, 1.0)
-    return widths[:, None] * rng.normal(size=(400, 3))
-
-
 RNG = np.random.default_rng(5)
 MODE = RNG.normal(5, 0.5, 400)
 BOTH_MODES = MODE * RNG.choice([-1, 1], 400)
+NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -161,15 +149,14 @@ BOTH_MODES = MODE * RNG.choice([-1, 1], 400)
     [
         (two_modes(), MODE, None, "the mean of x is"),
         (two_modes(), BOTH_MODES, None, ""),
-        (spike(0.003), from_spike(0.003, RNG), 1, "the mean of log weight is"),
-        (spike(0.3), from_spike(0.3, RNG), 1, ""),
+        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "the mean of log weight is"),
+        (BROAD.model(), BROAD.draw_posterior(400, RNG).T, 1, ""),
     ],
     ids=["one mode", "both modes", "spike", "broad spike"],
 )
 def test_what_draws_or_forward_runs_miss_is_told(model, draws, particles, missed):
     """A mode that the draws lack, and a transition that forward runs do not make."""
-    options = SMALL | dict(path="prior", particles=particles)
-    dt = pm.sample_bdmc(model, posterior=drawn(x=draws), **options)
+    dt = pm.sample_bdmc(model, posterior=drawn(x=draws), particles=particles, **SMALL)
     told = [text for text in bdmc.diagnose(dt) if "miss part of the posterior" in text]
     assert len(told) == bool(missed)
     assert not missed or missed in told[0]

@@ -1,10 +1,14 @@
 """A narrow spike that holds most of the evidence and that forward chains do not find."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pymc_bdmc.testsystems.continuous import ContinuousSystem
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 __all__ = ["SpikeAndSlab"]
 
@@ -50,10 +54,23 @@ class SpikeAndSlab(ContinuousSystem):
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
         """ℓ of states of shape (dimension, n), nats."""
-        excess = self.spike_std**-2 - self.prior_std**-2
-        spike = self.dimension * np.log(self.prior_std / self.spike_std)
-        spike = spike - excess * np.sum(x**2, axis=0) / 2
-        return np.logaddexp(np.log1p(-self.spike_weight), np.log(self.spike_weight) + spike)
+        spike = self._log_spike(np.sum(x**2, axis=0))
+        return np.logaddexp(np.log1p(-self.spike_weight), spike)
+
+    def model(self) -> "pm.Model":
+        """PyMC model: x ~ N(0, σ_p²), and ℓ a Potential."""
+        import pymc as pm
+
+        with pm.Model() as model:
+            x = pm.Normal("x", 0, self.prior_std, shape=self.dimension)
+            spike = self._log_spike(pm.math.sum(x**2))
+            pm.Potential("likelihood", pm.math.logaddexp(np.log1p(-self.spike_weight), spike))
+        return model
+
+    def _log_spike(self, squared):
+        """Log of a N(x; 0, s²)/N(x; 0, σ_p²) for the squared norm of x."""
+        excess, width = self.spike_std**-2 - self.prior_std**-2, self.spike_std / self.prior_std
+        return np.log(self.spike_weight) - self.dimension * np.log(width) - excess * squared / 2
 
     def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n exact posterior states."""
