@@ -154,24 +154,23 @@ def _no_mean(dt: xr.DataTree, group: str) -> str:
 
 
 def _bad_average(dt: xr.DataTree, group: str) -> str:
-    reason, share, _ = _worst_average(dt, group)
-    return f"the averaged weights cannot be trusted ({reason})" if share < 0.5 else ""
+    reason, share = _worst_average(dt, group)
+    return reason if share < 0.5 else ""
 
 
 def _few_runs(dt: xr.DataTree, group: str) -> str:
-    reason, share, n = _worst_average(dt, group)
-    even = reason and share >= 0.5
-    return f"{n} runs are too few to trust their averaged weights ({reason})" if even else ""
+    reason, share = _worst_average(dt, group)
+    return reason if share >= 0.5 else ""
 
 
-def _worst_average(dt: xr.DataTree, group: str) -> tuple[str, float, int]:
-    """Why an average fails its check, the share of runs that it rests on, and their number."""
+def _worst_average(dt: xr.DataTree, group: str) -> tuple[str, float]:
+    """Why an average fails its check, if it does, and the share of runs that it rests on."""
     if _bar_is_valid(dt, group):
-        return "", 1.0, 0  # both directions together have a good estimate
+        return "", 1.0  # both directions together have a good estimate
     checks = [(check_average(row), len(row)) for row in _rows(dt, group)]
-    failed = [(check.size / n, check.reason, n) for check, n in checks if not check.valid]
-    share, reason, n = min(failed, default=(1.0, "", 0))
-    return reason, share, n
+    failed = [(check.size / n, check.reason) for check, n in checks if not check.valid]
+    share, reason = min(failed, default=(1.0, ""))
+    return reason, share
 
 
 def _bar_is_valid(dt: xr.DataTree, group: str) -> bool:
@@ -313,7 +312,8 @@ def _more_effort(dt: xr.DataTree) -> str:
 
 
 def _more_runs(dt: xr.DataTree) -> str:
-    return f"take chains={max(16, 2 * dt[directions(dt)[0]].sizes['chain'])}."
+    n = max(16, 2 * dt[directions(dt)[0]].sizes["chain"])
+    return f"too few runs to trust their averaged weights: take chains={n}."
 
 
 def _better_moves(dt: xr.DataTree) -> str:
@@ -389,7 +389,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     ),
     (_too_short, lambda dt: "use a longer burn_in."),
     (_no_mean, _lighter_tails),
-    (_bad_average, _more_effort),
+    (_bad_average, lambda dt: f"the averaged weights cannot be trusted: {_more_effort(dt)}"),
     (_few_runs, _more_runs),
     (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
     (
