@@ -369,8 +369,8 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     best = methods[methods["recommended"]]
     sure = bounds.loc[(data, 0)]
     ends = " and ".join(
-        f"{word} {sure[side]:.5g}"
-        for side, word in (("lower", "at least"), ("upper", "at most"))
+        f"{word} {outwards(100 * sure[side]) / 100:.2f}"
+        for side, word, outwards in (("lower", "at least", np.floor), ("upper", "at most", np.ceil))
         if np.isfinite(sure[side])
     )
     certain = f"; it is certified to be {ends}" if ends else ""
@@ -380,8 +380,9 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
         return
     row = best.iloc[0]
     lower, upper = row["value"] - 1.96 * row["error"], row["value"] + 1.96 * row["error"]
+    decimals = max(0, 1 - int(np.floor(np.log10(max(row["error"], 1e-9)))))  # two of the error
     sentence = (
-        f"Log ML is {row['value']:.5g} ± {row['error']:.2g}, between {lower:.5g} and {upper:.5g} "
-        f"with 95 % ({row.name}){certain}."
+        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.2g}, between {lower:.{decimals}f} "
+        f"and {upper:.{decimals}f} with 95 % ({row.name}){certain}."
     )
     yield _Finding("log ML", None, sentence, "", row["value"], row["error"], lower, upper)

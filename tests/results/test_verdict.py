@@ -43,7 +43,19 @@ def test_a_good_posterior_is_called_so():
     assert "FromPrior(datasets=19)" in bdmc.verdict(dt).text.splitlines()[-1]
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert abs(value + 20) < 4 * error
-    assert f"{low:.5g} and {high:.5g}" in found.text
+    assert f"{low:.3f} and {high:.3f}" in found.text
+
+
+def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
+    dt = runs()
+    dt["real"]["log_weight"][:] -= 123456.0
+    found = bdmc.verdict(dt)
+    value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
+    assert 0.01 < error < 0.1
+    assert f"Log ML is {value:.3f} ± {error:.2g}, between {low:.3f} and {high:.3f}" in found.text
+    said = float(found.text.split("certified to be at least ")[1].split()[0].rstrip("."))
+    bound = bdmc.certified(dt).loc[("real", 0), "lower"]
+    assert bound - 0.01 < said < bound
 
 
 def test_a_wide_gap_is_bad_and_one_between_is_open():
