@@ -145,7 +145,7 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     neglected = max(hidden, abs(fourth_r - fourth_f) / 720)
     chains = min(forward.size, reverse.size)
     valid = chains >= MIN_CHAINS[method] and neglected <= MAX_NEGLECTED * error
-    reason = f"neglected terms about {neglected:.2g} nats, {chains} chains"
+    reason = f"neglected terms about {neglected:.2g} nats, {_told(chains, method)}"
     return Estimate(float(value), float(error), method, bool(valid), reason)
 
 
@@ -169,10 +169,15 @@ def _one_sided(log_weights: np.ndarray, sign: float, method: str) -> Estimate:
     )
     reason = (
         f"neglected terms about {neglected:.2g} nats, variance {variance:.2g} nats², skewness "
-        f"{skewness:.2f}, {chains} chains"
+        f"{skewness:.2f}, {_told(chains, method)}"
     )
     error = float(np.hypot(noise, neglected))
     return Estimate(float(mean + sign * variance), error, method, bool(valid), reason)
+
+
+def _told(chains: int, method: str) -> str:
+    least = MIN_CHAINS[method]
+    return f"{chains} chains" + (f" where {least} are needed" if chains < least else "")
 
 
 def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:

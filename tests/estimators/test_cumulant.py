@@ -156,3 +156,12 @@ def test_one_chain(name):
     estimate = ESTIMATORS[name]([1.0], [2.0])
     assert np.isnan(estimate.value)
     assert "one chain" in estimate.reason
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_too_few_chains_are_given_as_the_reason(name):
+    work, rng = GaussianWork(stds=(0.1,)), np.random.default_rng(4)
+    few, many = (ESTIMATORS[name](work.forward(n, rng), work.reverse(n, rng)) for n in (16, 64))
+    assert not few.valid
+    assert "16 chains where" in few.reason
+    assert "where" not in many.reason
