@@ -20,12 +20,7 @@ from pymc_bdmc.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.streams import Entropy, Purpose, stream
 from pymc_bdmc.types import MAX_RHAT, Direction, Run, Tuning
 
-__all__ = [
-    "IDEAL_GAP",
-    "MOST_TEMPERATURES",
-    "DataSets",
-    "Preparation",
-]
+__all__ = ["IDEAL_GAP", "MOST_TEMPERATURES", "DataSets", "Preparation"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -39,9 +34,11 @@ MOST_TEMPERATURES = 2000
 FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
 """However short the path: kernels mix less than perfectly, the more so the further they go."""
 FEWEST_PARTICLES = 4
-"""Where a gap is asked for and no N: with one alone a far draw ruins a mean of logarithms."""
+"""Where a gap is asked for and no N: at the same cost four close it as far as one does, and leave
+behind a far draw, which would ruin the mean of logarithms (docs/particles.md)."""
 STEPS_A_ROW = 10
-"""On a path of the data, whose length a pilot does not know."""
+"""On a path of the data, whose length a pilot does not know. On a regression of 20 coefficients and
+100 rows runs are then 0.3 nats short of log ML, with three steps a row 1.6."""
 
 SCOUTS = 4
 """Forward runs from the prior on each data set, by which the path is chosen."""
@@ -52,7 +49,8 @@ MAX_SURPLUS = 5.0
 MAX_DISAGREEMENT = 2.0
 """Nats beyond 4 errors between what scouts and the pilot of the fit make of log ML."""
 MAX_SPREAD = 2.0
-"""Nats between scouts up to which they are believed where they say less than the fit."""
+"""Nats between scouts up to which they are believed where they say less than the fit: beyond, the
+best of them weighs seven times the worst, and others may have missed what it came upon."""
 NOTABLE_WEIGHT = 1e-3
 """Share of all weight that a scout's particle must have to be heard."""
 
@@ -169,20 +167,22 @@ class Preparation:
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
         """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
         most = self._engine.default_particles
-        if self._in_turn:
+        if self._rows:
             return most
         needed = np.ceil(squared_length(tunings) / (_fewest_temperatures(path) * gap))
         return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
         """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
-        fewest = _fewest_temperatures(path)
-        needed = STEPS_A_ROW * self._in_turn or np.ceil(squared_length(tunings) / (particles * gap))
-        return int(np.clip(needed, fewest, MOST_TEMPERATURES))
+        if self._rows:
+            needed = STEPS_A_ROW * self._rows
+        else:
+            needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
+        return int(np.clip(needed, _fewest_temperatures(path), MOST_TEMPERATURES))
 
     @property
-    def _in_turn(self) -> int:
-        """Number of observations on a path of the data, of whose slopes a pilot sees too few."""
+    def _rows(self) -> int:
+        """Number of observations on a path of the data, else 0; there a pilot knows no Λ."""
         return self._engine.jitted.rows if isinstance(self._engine, CompiledEngine) else 0
 
     def _pilots(
@@ -203,15 +203,10 @@ class Preparation:
     def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
         particles = self._engine.default_particles
         n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, PriorPath())
-        schedule = (
-            linear(n)
-            if self._in_turn
-            else adaptive(tuning.path_betas, tuning.mean_log_likelihood, n)
-        )
+        grid = tuning.path_betas, tuning.mean_log_likelihood
+        betas = (linear(n) if self._rows else adaptive(*grid, n)).betas
         seed = stream(self._entropy, Purpose.FIT, dataset, chain)
-        return AnnealTask(
-            Direction.FORWARD, data, schedule.betas, tuning, seed, particles=particles
-        )
+        return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
 
     def _surplus(
         self, dataset: int, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
