@@ -97,7 +97,7 @@ def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np
     """Draws of θ, one a row."""
     dof = reference.degrees_of_freedom
     components, width = reference.locations.shape
-    component = rng.integers(components, size=n) if components > 1 else np.zeros(n, int)
+    component = rng.integers(components, size=n)
     z = rng.standard_normal((n, width))
     for k, (directions, excess) in enumerate(
         zip(reference.directions, reference.excesses, strict=True)
