@@ -86,7 +86,8 @@ def sample_bdmc(
         BREAD does, pass ``"prior"``; their step methods have no other.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
-        length, from the pilot. A `Schedule` brings its own temperatures.
+        length, from the pilot, which knows none on the path of the data: there they are even. A
+        `Schedule` brings its own temperatures.
     step : {"hmc", "autostep", "nuts", "metropolis"}, step method class, sequence of them, or None
         The kernel. A name: compiled moves of the continuous variables, with Metropolis moves of
         the discrete ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC
