@@ -5,6 +5,8 @@ import re
 from itertools import count
 from types import SimpleNamespace
 
+import pytest
+
 from pymc_bdmc.annealing.compiled import loops
 from pymc_bdmc.kernels import (
     autostep,
@@ -29,6 +31,11 @@ LOOPS = (resampling, loops)
 """The others are then those of the package."""
 
 _numbers = count()
+
+
+def slow_but(*quick, of):
+    """Parameters of a test: the quick ones, and slow ones that take as long to compile."""
+    return [each if each in quick else pytest.param(each, marks=pytest.mark.slow) for each in of]
 
 
 def compile_kernels(*mutations: tuple[str, str], modules=MODULES) -> SimpleNamespace:

@@ -38,7 +38,7 @@ from tests.annealing.test_identities import (
     reverse_score,
 )
 from tests.models import eight_schools
-from tests.mutants import compile_kernels
+from tests.mutants import compile_kernels, slow_but
 
 FORWARD, REVERSE = Direction
 N = 100_000
@@ -141,10 +141,7 @@ def test_a_reverse_kernel_in_the_forward_order_is_exposed():
     assert crooks_scores(SYSTEM, forward, twin).max() > STANDARD_ERRORS
 
 
-@pytest.mark.parametrize("step", [
-    each if each == "hmc" else pytest.param(each, marks=pytest.mark.slow)
-    for each in KERNELS
-])  # fmt: skip
+@pytest.mark.parametrize("step", slow_but("hmc", of=KERNELS))
 def test_faults_of_the_kernels_are_exposed(step):
     """Momenta drawn with the metric in the place of its inverse; a lenient random walk."""
     twin = compile_kernels(

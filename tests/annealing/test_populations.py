@@ -29,7 +29,7 @@ from tests.annealing.test_identities import (
     reverse_score,
 )
 from tests.models import SIGMAS, hard_constraint, random_trials
-from tests.mutants import LOOPS, compile_kernels
+from tests.mutants import LOOPS, compile_kernels, slow_but
 
 FORWARD, REVERSE = Direction
 RUNS = 100_000
@@ -176,11 +176,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", [
-    name if name == "unconditional resampling"
-    else pytest.param(name, marks=pytest.mark.slow)
-    for name in TWINS
-])  # fmt: skip
+@pytest.mark.parametrize("name", slow_but("unconditional resampling", of=TWINS))
 def test_twins_are_exposed(name):
     system = enumerable()
     forward = log_weights(system, FORWARD, 2)

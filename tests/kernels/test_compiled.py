@@ -27,7 +27,7 @@ from pymc_bdmc.kernels import (
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, Target
-from tests.mutants import compile_kernels
+from tests.mutants import compile_kernels, slow_but
 
 ALPHA = 1e-3
 BETAS = (0.05, 0.4, 1.0)
@@ -204,9 +204,7 @@ SLOW = {"far end not asked", "preferred direction", "subtree without a weight"}
 """Their kernels have another twin, and take ten seconds to compile."""
 
 
-@pytest.mark.parametrize("twin", [
-    pytest.param(twin, marks=pytest.mark.slow) if twin in SLOW else twin for twin in TWINS
-])  # fmt: skip
+@pytest.mark.parametrize("twin", slow_but(*TWINS.keys() - SLOW, of=TWINS))
 def test_broken_continuous_kernels_are_exposed(twin):
     name, mutation = TWINS[twin]
     p_values, _ = continuous_p_values(compile_kernels(mutation), name)
