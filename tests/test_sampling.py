@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import re
 import signal
+import sys
 from functools import partial
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_workers_by_every_start_method_give_the_result_of_one_process(
     method, monkeypatch, one_core
 ):
     if method not in multiprocessing.get_all_start_methods():
-        pytest.skip("not on this platform")
+        pytest.skip(f"{sys.platform} has no {method}")
     context, used = multiprocessing.get_context(method), []
 
     def chosen():

@@ -144,7 +144,7 @@ class Sleep:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_end_with_a_killed_parent(tmp_path, method):
     """They hold its standard output open: it ends when the last of them is gone."""
@@ -187,7 +187,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no os.killpg")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups")
 @pytest.mark.parametrize("moment", ["import", "unpickle"])
 def test_ctrl_c_while_workers_start(tmp_path, moment):
     """A terminal sends it to all processes: those that only start die of it, or do not."""

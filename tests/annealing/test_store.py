@@ -123,7 +123,7 @@ def readable(dt):
         str(bdmc.verdict(dt))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 @pytest.mark.parametrize(
     ("name", "n_kills"),
     [
