@@ -375,7 +375,7 @@ def test_impossible_data_are_named(step, monkeypatch):
         monkeypatch.setattr(f"pymc_bdmc.{module}.MAX_PRIOR_DRAWS", 600)
     with pm.Model() as model:
         pm.Poisson("y", pm.Gamma("mu", 2, 1), observed=[3, -1])
-    with pytest.raises(ValueError, match=r"prior draws, by y\[1\] = -1\. Check the data"):
+    with pytest.raises(ValueError, match=r"by y\[1\] = -1\. Check the data and the constants"):
         pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
 
 

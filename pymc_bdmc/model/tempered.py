@@ -303,7 +303,8 @@ class TemperedDensity:
         blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["one variable or another"]
         return ValueError(
             f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
-            "Check the data, or use a prior that makes them possible more often."
+            "Check the data and the constants of their distributions, or use a prior that makes "
+            "them possible more often."
         )
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
