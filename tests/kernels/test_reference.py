@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import approx_fprime
 
-from pymc_bdmc.kernels.metric import Metric, estimate_metric
+from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import (
     draw_reference,
     log_reference,
@@ -83,13 +83,3 @@ def test_terms_of_a_state_in_the_place_of_prior_and_likelihood(reference):
     np.testing.assert_allclose(state.log_prior_gradient, slope, rtol=1e-5)
     total = state.log_prior_gradient + state.log_likelihood_gradient
     np.testing.assert_allclose(total, gradients[0] + gradients[1], rtol=1e-12)
-
-
-@pytest.mark.parametrize("n", [20, 2000])
-def test_the_metric_of_a_normal_posterior_is_found(n):
-    """As soon as the samples span the space: from their gradients the shape is exact."""
-    thetas = np.random.default_rng(3).multivariate_normal(LOCATION, SHAPE, size=n)
-    metric = estimate_metric(thetas, (LOCATION - thetas) @ np.linalg.inv(SHAPE))
-    found = np.eye(3) + metric.directions.T * metric.excess @ metric.directions
-    found = np.diag(metric.scale) @ found @ np.diag(metric.scale)
-    assert np.abs(np.log(np.linalg.eigvals(np.linalg.solve(SHAPE, found)).real)).max() < 0.5
