@@ -1,7 +1,7 @@
-"""A tenth estimator
-=================
+"""An estimator of your own
+========================
 
-Add an estimator of your own to the evidence testbed, and see where it stands.
+Add one to the evidence testbed, and see where it stands.
 
 Bennett's acceptance ratio between draws from the prior and a chain from the posterior: no path at
 all. It is raced against annealing on 50 observations from ten clusters.
