@@ -79,7 +79,7 @@ def sample_bdmc(
     path : {"prior", "fitted", "data"} or Path, optional
         Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
         at a distribution near the posterior that the pilot finds; the way is far shorter, but a
-        mode that the pilot missed stays missed. `ReferencePath`: at one of your own. ``"data"``,
+        mode that this misses stays missed. `ReferencePath`: at one of your own. ``"data"``,
         `DataPath`: at the prior, and one observation comes after the other. Default: the fitted
         one where it is shorter and misses nothing that pilots and a few runs from the prior saw,
         else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers as

@@ -128,10 +128,10 @@ class FittedPath(Path):
     """From a reference r near the posterior: f_β(θ) = r(θ)^(1−β) (p(θ) p(y|θ))^β.
 
     A pilot on the path from the prior fits r to the data, a multivariate t distribution on the
-    unconstrained scale, before any weighted run and without θ*. So all identities hold. Up to 20
-    elements of θ, narrow peaks to which the density climbs from there get components of their own.
-    The path is shorter by far where the posterior has one mode; a mode that neither the pilot nor
-    a climb came upon stays missed.
+    unconstrained scale, before any weighted run and without θ*. So all identities hold. With up to
+    20 elements of θ, some draws from r climb, and a narrow peak that one comes upon gets a
+    component of its own. The path is shorter by far where the posterior has one mode; a mode that
+    neither the pilot nor a climb came upon stays missed.
 
     Parameters
     ----------

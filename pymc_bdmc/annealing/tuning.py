@@ -111,8 +111,8 @@ class Preparation:
     def choose(self, data: DataSets, path: Path | None) -> tuple[Tunings, Path, str]:
         """The path that is asked for, or else the better one; its tunings; and why it was taken.
 
-        The fitted path is the better one where it is shorter by far and sees all that pilots and
-        scouts from the prior saw. All data sets go the same way.
+        The fitted path is the better one where it is shorter by far, or knows a narrow peak, and
+        sees all that pilots and scouts from the prior saw. All data sets go the same way.
 
         Raises
         ------
