@@ -47,9 +47,9 @@ def close(model: pm.Model, target: float, **options) -> xr.DataTree:
 
 
 def closing(model: pm.Model, **options) -> tuple[str, list[str], float, bool]:
-    """Path, cells, CPU seconds, and whether every seed came to one nat; medians over seeds."""
+    """Paths, cells, CPU seconds, and whether every seed came to one nat; medians over seeds."""
     close(model, 1e6, chains=2, simulate=FromPrior(1), **options)  # compiles
-    found, reached = [], []
+    found, reached, paths = [], [], []
     for seed in SEEDS:
         started = time.process_time()
         dt = close(model, 1.0, random_seed=seed, **options)
@@ -58,10 +58,11 @@ def closing(model: pm.Model, **options) -> tuple[str, list[str], float, bool]:
             [last["temperatures"], last["jeffreys_bound"], dt.attrs["sampling_time"], spent]
         )
         reached.append(bool(dt["rounds"]["meets_target"].any()))
+        paths.append(dt.attrs["path"])
     n_temperatures, bound, seconds, spent = np.median(np.array(found, float), axis=0)
     cells = [f"{n_temperatures:.0f}", f"{bound:.2g}", f"{sum(reached)}", f"{seconds:.1f}",
              f"{spent:.1f}"]  # fmt: skip
-    return dt.attrs["path"], cells, spent, all(reached)
+    return ", ".join(dict.fromkeys(paths)), cells, spent, all(reached)
 
 
 def to_one_nat(name: str) -> list:
