@@ -35,7 +35,9 @@ def model_system(
         For the pilot that tunes the kernels, and for the streams of step methods.
     """
     check_model(model)
-    engine = make_engine(TemperedDensity(model), betas, step)
+    density = TemperedDensity(model)
+    density.check()
+    engine = make_engine(density, betas, step)
     if isinstance(engine, CompiledEngine):
         return CompiledSystem(engine, rng)
     return StepSystem(engine, rng)

@@ -10,6 +10,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.tempering import sampler, systems
 from tests.models import SIGMAS, beta_bernoulli, conjugate_regression, hard_constraint
+from tests.test_bad_input import groups_from_one
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +233,8 @@ def test_stuck_chains_are_not_valid(tempered):
 def test_refuses(rbm, tempered):
     with pytest.raises(ValueError, match="step: only a PyMC model"):
         bdmc.temper(rbm, step="nuts")
+    with pytest.raises(ValueError, match=r"^y: it cannot be evaluated"):
+        bdmc.temper(groups_from_one())
     with pytest.raises(ValueError, match=r"^system: 'ising' cannot"):
         bdmc.temper("ising")
     with pytest.raises(ValueError, match="draws"):
