@@ -27,7 +27,9 @@ DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
 """Signature of every compiled density: what calls one is compiled once for all models."""
 
 
-def njit(*, cache: bool = False, title: str | None = None, **options) -> Callable:
+def njit(
+    *, cache: bool = False, allocates: bool = True, title: str | None = None, **options
+) -> Callable:
     """`numba.njit`, whose cache on disk is never stale and never an obstacle.
 
     Numba itself looks at the file of the function only, and keeps what was compiled into it from
@@ -39,6 +41,9 @@ def njit(*, cache: bool = False, title: str | None = None, **options) -> Callabl
         Whether to keep compiled code on disk, where numba would (see ``NUMBA_CACHE_DIR``), until
         one of its sources changes. If no such place is writable, that is logged, and every process
         compiles anew.
+    allocates : bool, default True
+        Whether it makes arrays or returns any. If not, numba need not count the references to those
+        that it is given: that takes as long as the arithmetic of a small model.
     title : str, optional
         Of a function that takes seconds to compile: what is then logged, so that nobody wonders.
     **options
@@ -55,7 +60,7 @@ def njit(*, cache: bool = False, title: str | None = None, **options) -> Callabl
     """
 
     def decorate(function):
-        dispatcher = numba.njit(**options)(function)
+        dispatcher = numba.njit(_nrt=allocates, **options)(function)
         if cache:
             try:
                 dispatcher._cache = _Cache(function, title)  # what `enable_caching` of numba's does

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import cloudpickle
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from pymc_bdmc.interrupts import nothing_to_keep
 
@@ -263,7 +263,8 @@ class ThreadPool:
         self._unfinished = 0
 
     def __enter__(self) -> "ThreadPool":
-        self._limits = threadpool_limits(1)
+        self._libraries = ThreadpoolController()  # to look for them takes milliseconds
+        self._limits = self._libraries.limit(limits=1)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_) -> None:
@@ -296,7 +297,7 @@ class ThreadPool:
                 yield i, result
 
     def _work(self, tasks: Sequence[Task], waiting: deque, done: queue.SimpleQueue) -> None:
-        threadpool_limits(1, user_api="openmp")  # which counts for each thread on its own
+        self._libraries.limit(limits=1, user_api="openmp")  # which counts for each thread on its own
         while not self._stop[0]:
             try:
                 i = waiting.popleft()

@@ -34,7 +34,7 @@ MAX_ERROR = 1.0
 """Largest change of the energy in a pair of steps, nats."""
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def autostep(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`.
 
@@ -65,7 +65,7 @@ def autostep(target, beta, parameters, state, work, rng):
     return Move(acceptance * n_joined / n_pairs, diverging, gradients)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def join(target, beta, metric, step_size, energy, work):
     """Replace the proposal and its momentum by what a pair of steps joins them to, if anything.
 
@@ -102,7 +102,7 @@ def join(target, beta, metric, step_size, energy, work):
     return False, True, energy, gradients
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def step_twice(target, beta, metric, step_size, start, start_momentum, end, momentum, velocity):
     """Write where two steps lead to ``end`` and ``momentum``; return the energy, and gradients."""
     copy(start, end)

@@ -15,7 +15,7 @@ from pymc_bdmc.types import Move
 __all__ = ["discrete_scan"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def discrete_scan(target, beta, parameters, state, work, backwards, rng):
     """Propose to every element in turn, or ``backwards``; return a `Move` with the mean."""
     categories, widths = target.categories, parameters.widths

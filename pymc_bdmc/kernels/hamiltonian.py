@@ -8,7 +8,7 @@ __all__ = ["MAX_ENERGY_ERROR", "dot", "drift", "kick"]
 MAX_ENERGY_ERROR = 1000.0
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def kick(momentum, state, beta, metric, step_size):
     """Change the momentum by the gradient of log f_β."""
     for i in range(momentum.size):
@@ -16,7 +16,7 @@ def kick(momentum, state, beta, metric, step_size):
         momentum[i] += step_size * metric.scale[i] * gradient
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def drift(state, momentum, velocity, metric, step_size):
     """Move along the velocity, which is that of the momentum from now on."""
     velocity_of(metric, momentum, velocity)
@@ -24,7 +24,7 @@ def drift(state, momentum, velocity, metric, step_size):
         state.theta[i] += step_size * metric.scale[i] * velocity[i]
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def dot(a, b):
     """Inner product."""
     total = 0.0

@@ -24,7 +24,7 @@ INNER = 2 - 2 * OUTER
 the same cost a far larger energy error. Blanes, Casas and Sanz-Serna (2014), Section 4."""
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def draw_trajectory(typical_step_size, rng):
     """Number of steps, which is even, and their size."""
     longest = typical_step_size * (0.8 + 0.4 * rng.random())

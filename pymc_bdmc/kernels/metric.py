@@ -34,7 +34,7 @@ class Metric(NamedTuple):
     """Shape (k,), above −1; 0 is no direction at all."""
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def velocity_of(metric, momentum, velocity):
     """Write (I + Σ_k excess_k u_k u_kᵀ) p to ``velocity``."""
     for i in range(momentum.size):
@@ -43,7 +43,7 @@ def velocity_of(metric, momentum, velocity):
         _add_along(metric.directions[k], metric.excess[k], velocity)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def draw_momentum(metric, momentum, rng):
     """Draw a momentum, whose covariance is the inverse of the metric; return its kinetic energy."""
     energy = 0.0
@@ -56,9 +56,11 @@ def draw_momentum(metric, momentum, rng):
     return energy
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, allocates=False)
 def _add_along(direction, factor, vector):
     """Stretch a vector along a direction; orthogonal directions may follow one another."""
+    if factor == 0.0:
+        return
     along = 0.0
     for i in range(vector.size):
         along += direction[i] * vector[i]

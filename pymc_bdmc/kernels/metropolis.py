@@ -11,7 +11,7 @@ from pymc_bdmc.types import Move
 __all__ = ["metropolis"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def metropolis(target, beta, parameters, state, work, rng):
     """Propose one step of the walk; return a `Move`."""
     metric, proposal = parameters.metric, work.proposal

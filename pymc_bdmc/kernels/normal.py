@@ -26,7 +26,7 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 _WIDTHS, _DENSITIES, _INSIDE = _ziggurat()
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def standard_normal(rng):
     """One draw by the ziggurat method. Marsaglia and Tsang (2000), from one uniform mostly."""
     while True:

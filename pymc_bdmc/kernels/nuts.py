@@ -16,7 +16,7 @@ from pymc_bdmc.types import Move
 __all__ = ["nuts"]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def nuts(target, beta, parameters, state, work, rng):
     """Move the continuous elements to a state of one trajectory; return a `Move`."""
     metric = parameters.metric
@@ -84,13 +84,13 @@ def nuts(target, beta, parameters, state, work, rng):
     return Move(acceptance / n_leaves, False, n_leaves)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def turns(total, left, right):
     """Whether the ends of a trajectory approach each other. Betancourt (2017), App. A.4.2."""
     return dot(total, left) <= 0.0 or dot(total, right) <= 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _ones(n):
     """Number of binary ones."""
     count = 0

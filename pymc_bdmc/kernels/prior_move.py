@@ -27,7 +27,7 @@ def no_draw():
     return Draw(False, np.empty(0))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def prior_move(target, beta, draw, state, work, rng):
     """Move to the ``draw`` of θ, or stay."""
     proposal = work.proposal
@@ -36,6 +36,6 @@ def prior_move(target, beta, draw, state, work, rng):
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
     # Where a draw is not finite it is beyond the transforms.
-    broken = not is_legal(proposal) and np.all(np.isfinite(draw))
+    broken = not is_legal(proposal) and np.isfinite(np.sum(draw))
     if broken or (accepted and tempered(proposal, beta) > -np.inf):
         copy(proposal, state)

@@ -139,7 +139,7 @@ def refer(reference, state):
     state.terms[0] = log_reference
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _component(reference, k, theta, gradient):
     """Write ∇ log r_k; return log r_k with its weight."""
     location, scale, excess = reference.locations[k], reference.scales[k], reference.excesses[k]

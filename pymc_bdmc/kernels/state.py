@@ -21,7 +21,9 @@ __all__ = [
     "evaluate_terms",
     "is_legal",
     "make_state",
+    "make_states",
     "make_workspace",
+    "state_at",
     "tempered",
 ]
 
@@ -86,6 +88,28 @@ def make_state(size, n_continuous):
 
 
 @njit(nogil=True, cache=True)
+def make_states(n, size, n_continuous):
+    """Uninitialised states, one a row of every array."""
+    return State(
+        np.empty((n, size)),
+        np.empty((n, 2)),
+        np.zeros((n, n_continuous)),
+        np.zeros((n, n_continuous)),
+    )
+
+
+@njit(nogil=True, inline="always")
+def state_at(states, i):
+    """One of several states, which shares their memory."""
+    return State(
+        states.theta[i],
+        states.terms[i],
+        states.log_prior_gradient[i],
+        states.log_likelihood_gradient[i],
+    )
+
+
+@njit(nogil=True, cache=True)
 def make_workspace(size, n):
     """Memory for θ with ``size`` elements of which ``n`` are continuous."""
     return Workspace(
@@ -101,7 +125,7 @@ def make_workspace(size, n):
     )
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def copy_vector(source, target):
     """Overwrite one vector by another.
 
@@ -111,7 +135,7 @@ def copy_vector(source, target):
         target[i] = source[i]
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def copy(source, target):
     """Overwrite one state by another."""
     copy_vector(source.theta, target.theta)
@@ -120,19 +144,19 @@ def copy(source, target):
     copy_vector(source.log_likelihood_gradient, target.log_likelihood_gradient)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def evaluate(target, state):
     """Fill in what depends on θ."""
     _evaluate(target.with_gradient, target, state)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def evaluate_terms(target, state):
     """Fill in what depends on θ, but for the gradients, which then mean nothing."""
     _evaluate(target.without_gradient, target, state)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def _evaluate(density, target, state):
     log_prior, ell = density(
         state.theta, target.data, state.log_prior_gradient, state.log_likelihood_gradient
@@ -143,13 +167,13 @@ def _evaluate(density, target, state):
         refer(target.reference, state)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def is_legal(state):
     """Whether neither term is NaN or +∞."""
     return state.terms[0] + state.terms[1] < np.inf
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def tempered(state, beta):
     """Log f_β, with 0·(−∞) = 0; NaN counts as −∞."""
     value = state.terms[0]

@@ -19,7 +19,15 @@ from pymc_bdmc.kernels.metropolis import metropolis
 from pymc_bdmc.kernels.nuts import nuts
 from pymc_bdmc.kernels.prior_move import Draw, prior_move
 from pymc_bdmc.kernels.reference import Reference
-from pymc_bdmc.kernels.state import Parameters, State, Target, Workspace, evaluate, is_legal
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    State,
+    Target,
+    Workspace,
+    evaluate,
+    is_legal,
+    state_at,
+)
 from pymc_bdmc.types import Move
 
 __all__ = ["SIGNATURE", "TRANSITIONS", "CompiledKernel"]
@@ -63,7 +71,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
 
 @njit(nogil=True, inline="always")
 def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transition` to the ``states`` from ``first`` on.
+    """Apply `transition` to the ``states`` from row ``first`` on.
 
     All in one call, since the arguments take as long to pass as a small model takes to evaluate.
 
@@ -74,9 +82,10 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
     """
     discrete = continuous = 0.0
     divergences = gradients = 0
-    for i in range(first, len(states)):
+    for i in range(first, len(states.theta)):
+        state = state_at(states, i)
         found = transition(
-            move, gradient, target, parameters, beta, draw, states[i], work, reverse, rng
+            move, gradient, target, parameters, beta, draw, state, work, reverse, rng
         )
         discrete += found.acceptance[0]
         continuous += found.acceptance[1]
@@ -85,7 +94,7 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
     return Move((discrete, continuous), divergences, gradients)
 
 
-@njit(nogil=True, cache=True, title="NUTS")
+@njit(nogil=True, cache=True, allocates=False, title="NUTS")
 def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
     """`transitions` by `nuts`."""
     return transitions(
@@ -93,13 +102,13 @@ def nuts_transitions(target, parameters, beta, draw, states, first, work, revers
     )
 
 
-@njit(nogil=True, cache=True, title="HMC")
+@njit(nogil=True, cache=True, allocates=False, title="HMC")
 def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
     """`transitions` by `hmc`."""
     return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
 
 
-@njit(nogil=True, cache=True, title="AutoStep HMC")
+@njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
 def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
     """`transitions` by `autostep`."""
     return transitions(
@@ -107,7 +116,7 @@ def autostep_transitions(target, parameters, beta, draw, states, first, work, re
     )
 
 
-@njit(nogil=True, cache=True, title="Metropolis")
+@njit(nogil=True, cache=True, allocates=False, title="Metropolis")
 def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
     """`transitions` by `metropolis`."""
     return transitions(
@@ -124,6 +133,7 @@ def _signature():
     vector, matrix, cube = (types.Array(types.float64, n, "C") for n in (1, 2, 3))
     density = types.FunctionType(DENSITY)
     state = tuple_of(State, vector, vector, vector, vector)
+    states = tuple_of(State, matrix, matrix, matrix, matrix)
     work = tuple_of(
         Workspace, state, vector, vector, types.UniTuple(state, 2), matrix, matrix, state, matrix,
         cube,
@@ -137,7 +147,7 @@ def _signature():
         parameters,
         types.float64,
         tuple_of(Draw, types.boolean, vector),
-        types.List(state),
+        states,
         types.int64,
         work,
         types.boolean,

@@ -22,6 +22,7 @@ from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewrit
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar import Switch
+from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.compiling import DENSITY, load_numba, njit
@@ -200,7 +201,9 @@ class JittedDensity:
             flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
         if self.rows:
             flat |= {now: data[end], then: data[end + 1]}
-        return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
+        outputs = graph_replace(outputs, flat, strict=False)
+        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # that are not allocated
+        return _Graph([theta, data], [*scalars, *outputs[2:]])
 
     def _compile(self, gradient: bool):
         load_numba()
@@ -303,7 +306,7 @@ def _as_cfunc(jitted, gradient: bool):
             for i in range(first.size):  # numba takes seconds to compile assignments of slices
                 log_prior_gradient[i] = first[i]
                 log_likelihood_gradient[i] = second[i]
-            return log_prior.item(), ell.item()
+            return log_prior, ell
 
     else:
 
@@ -312,7 +315,7 @@ def _as_cfunc(jitted, gradient: bool):
                 log_prior, ell = jitted(theta, data)
             except Exception:
                 return np.nan, np.nan
-            return log_prior.item(), ell.item()
+            return log_prior, ell
 
     return numba.cfunc(DENSITY)(function)
 

@@ -10,7 +10,7 @@ from pymc_bdmc.annealing.compiled import engine as compiled
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
-from pymc_bdmc.kernels.state import Parameters, evaluate, make_state, make_workspace
+from pymc_bdmc.kernels.state import Parameters, evaluate, make_states, make_workspace, state_at
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Move
 
@@ -94,11 +94,12 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
 @numba.njit
 def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
     """One compiled transition from a state that knows nothing of the one before."""
-    state = make_state(theta.size, parameters.metric.scale.size)
+    states = make_states(1, theta.size, parameters.metric.scale.size)
+    state = state_at(states, 0)
     work = make_workspace(theta.size, parameters.metric.scale.size)
     state.theta[:] = theta
     evaluate(target, state)
-    move = kernel.transitions(target, parameters, beta, draw, [state], 0, work, reverse, rng)
+    move = kernel.transitions(target, parameters, beta, draw, states, 0, work, reverse, rng)
     return state.theta, move
 
 

@@ -29,6 +29,7 @@ from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
+from pymc_bdmc.kernels.transition import SIGNATURE
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -40,6 +41,9 @@ FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
 """Every so many transitions a chain may move to a fresh prior draw; at most so many times, and less
 often where draws cannot be had at once."""
+
+# At every call numba would infer it anew from every field, and take longer than many a call.
+Target._numba_type_ = SIGNATURE.args[0]  # type: ignore[attr-defined]
 
 
 class CompiledEngine:

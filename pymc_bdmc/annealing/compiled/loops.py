@@ -17,7 +17,9 @@ from pymc_bdmc.kernels.state import (
     evaluate_terms,
     is_legal,
     make_state,
+    make_states,
     make_workspace,
+    state_at,
 )
 
 __all__ = [
@@ -204,12 +206,12 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     gradient_evaluations, status, arrival : int
     """
     last, gradients = plan.betas.size - 1, 0
-    state, nothing, row = make_state(theta.size, memory.scale.size), no_draw(), len(kept)
+    states, nothing, row = make_states(1, theta.size, memory.scale.size), no_draw(), len(kept)
+    state = state_at(states, 0)
     copy_vector(theta, state.theta)
     face(target, plan, last)
     evaluate(target, state)
-    states, total = [state], plan.burn_in + last
-    arrival, status = last, FINISHED
+    total, arrival, status = plan.burn_in + last, last, FINISHED
     for k in range(total + 1):
         if k > 0:
             t = min(total + 1 - k, last)
@@ -253,15 +255,16 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
     """
     n, size = thetas.shape
     first = 1 if plan.reverse else 0
-    members = [make_state(size, memory.scale.size) for _ in range(n)]
-    spare = [make_state(size, memory.scale.size) for _ in range(n if n > 1 else 0)]
+    members = make_states(n, size, memory.scale.size)
+    spare = make_states(n if n > 1 else 0, size, memory.scale.size)
     ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
     face(target, plan, 0)
     for i in range(n):
-        copy_vector(thetas[i], members[i].theta)
-        evaluate(target, members[i])
-        ells[i] = members[i].terms[1]
-        if not is_legal(members[i]):
+        member = state_at(members, i)
+        copy_vector(thetas[i], member.theta)
+        evaluate(target, member)
+        ells[i] = member.terms[1]
+        if not is_legal(member):
             copy_vector(thetas[i], thetas[0])
             return n, gradients, NOT_A_NUMBER, 0
     record.path[0] = mean_of(weights, ells)
@@ -274,11 +277,12 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         if record.resampled[t]:
             ancestors = resample(weights, plan.reverse, rng)
             if plan.reverse and np.sum(ancestors == 0) > 1:
-                copy_vector(kept[row], members[0].theta)
-                evaluate(target, members[0])
+                member = state_at(members, 0)
+                copy_vector(kept[row], member.theta)
+                evaluate(target, member)
                 gradients += 1
             for i in range(first, n):
-                copy(members[ancestors[i]], spare[i])
+                copy(state_at(members, ancestors[i]), state_at(spare, i))
             members, spare = spare, members
             ells, roots = ells[ancestors], roots[ancestors]
             weights[:] = 1.0 / n
@@ -298,18 +302,19 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         if plan.in_turn:
             face(target, plan, t)
             for i in range(first, n):
-                evaluate(target, members[i])
+                evaluate(target, state_at(members, i))
             gradients += n - first
         for i in range(first, n):
-            ells[i] = members[i].terms[1]
-            if not is_legal(members[i]):
-                copy_vector(members[i].theta, thetas[0])
+            member = state_at(members, i)
+            ells[i] = member.terms[1]
+            if not is_legal(member):
+                copy_vector(member.theta, thetas[0])
                 return n, gradients, NOT_A_NUMBER, t
         if stop[0]:
             return n, gradients, STOPPED, t
         record.path[t] = mean_of(weights, ells)
     for i in range(first, n):
-        copy_vector(members[i].theta, thetas[i])
+        copy_vector(members.theta[i], thetas[i])
     return count(roots, weights), gradients, FINISHED, plan.betas.size - 1
 
 
@@ -340,10 +345,10 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
     n_iterations, n_members = trace.ells.shape
     metric, widths = parameters.metric, parameters.widths
     part = 1 if metric.scale.size else 0  # the step size decides about the continuous elements
-    members = [make_state(population.shape[1], metric.scale.size) for _ in range(n_members)]
+    members = make_states(n_members, population.shape[1], metric.scale.size)
     for j in range(n_members):
-        copy_vector(population[j], members[j].theta)
-        evaluate(target, members[j])
+        copy_vector(population[j], members.theta[j])
+        evaluate(target, state_at(members, j))
     work = make_workspace(population.shape[1], metric.scale.size)
     nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
     largest = np.log(kernel.largest_step_size)
@@ -354,7 +359,7 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
         gradients += move.gradient_evaluations
         acceptance = move.acceptance[part] / n_members
         for j in range(n_members):
-            state = members[j]
+            state = state_at(members, j)
             trace.ells[k, j] = state.terms[1]
             copy_vector(state.theta, trace.thetas[k, j])
             copy_vector(state.log_prior_gradient, trace.gradients[0, k, j])
@@ -367,7 +372,7 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
             late_acceptance += acceptance
             n_late += 1
     for j in range(n_members):
-        copy_vector(members[j].theta, population[j])
+        copy_vector(members.theta[j], population[j])
     return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
 
 
@@ -377,8 +382,8 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
 
     Rows at β = 0 stay where they are. Log p and ℓ are written to ``terms``, of shape (rows, 2).
     """
-    state = make_state(thetas.shape[1], table.scales.shape[1])
-    states, nothing = [state], no_draw()
+    states, nothing = make_states(1, thetas.shape[1], table.scales.shape[1]), no_draw()
+    state = state_at(states, 0)
     work = make_workspace(thetas.shape[1], table.scales.shape[1])
     for j in range(betas.size):
         copy_vector(thetas[j], state.theta)

@@ -31,6 +31,8 @@ NOTABLE = 0.1
 """Share of the posterior that it must miss near a peak."""
 FLAT = 0.01
 """Slope in nats at which a climb ends, in units of the reference."""
+NEAR = 0.1
+"""Distance of tops that count as one, in units of the reference."""
 SLOPE, CURVATURE = 1e-5, 0.1
 """Steps of finite differences, in units of the reference and of the peak."""
 
@@ -63,8 +65,12 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
         return reference
     parts, scale = [reference], reference.scales[0]
     starts, g = _weighted(reference, log_density, rng)
+    tops: list[np.ndarray] = []
     for start in starts[:CLIMBS]:
         top = _climb(log_density, start, scale)
+        if any((abs(top - other) < NEAR * scale).all() for other in tops):
+            continue
+        tops.append(top)
         if not log_density(top[None]) - log_reference(reference, top[None]) > g.max():
             continue
         metric = _shape(log_density, top, scale)
