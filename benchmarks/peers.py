@@ -150,10 +150,10 @@ def report(scores: dict) -> None:
     publish(
         "What was measured",
         "Made by `python benchmarks/peers.py --docs`. CPU seconds of the whole process, on one\n"
-        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets; — where\n"
-        "nothing was measured.",
+        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets, which are\n"
+        "more where two methods are close; — where nothing was measured.",
         "RMSE² × CPU seconds, in nats² s: what an error of 1 nat would cost.",
-        matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n < SEEDS)),
+        matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n != SEEDS)),
         "Of two equal methods with six seeds each, one seems better by more than 4 times in one\n"
         "case of nine. " + standing(scores, names),
         "Root mean square error and, after the comma, the median of the stated errors, in nats.",

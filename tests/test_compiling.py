@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 import pymc_bdmc
@@ -149,6 +150,21 @@ def test_ctrl_c_waits_for_what_numba_loads_once(monkeypatch):
         compiling.load_numba()
     assert loaded
     assert stop[0]
+
+
+def test_what_does_not_allocate_is_held_to_it():
+    def first(x):
+        return x[1:][0]
+
+    def copied(x):
+        return x.copy()[0]
+
+    does_not = compiling.njit(allocates=False)
+    x = np.arange(3.0)
+    assert does_not(first)(x) == 1
+    assert compiling.njit()(copied)(x) == 0
+    with pytest.raises(numba.core.errors.NumbaError, match="NRT required"):
+        does_not(copied)(x)
 
 
 def test_all_compiled_functions_use_it():
