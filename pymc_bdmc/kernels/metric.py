@@ -77,13 +77,14 @@ def estimate_metric(
     """The metric from samples of a density and the gradients of its logarithm.
 
     It minimises the Fisher divergence from the transformed density to a standard normal one:
-    the geometric mean of the covariance of θ and the inverse covariance of the gradients, or of
-    their diagonals in high dimension. For a normal density the former is exact as soon as the
-    samples span the space. Without gradients it is the covariance of θ, as far as it is clear.
-    Seyboldt, Carlson and Carpenter (2026), arXiv:2603.18845.
+    the geometric mean of the covariance of θ and the inverse covariance of the gradients. For a
+    normal density it is exact as soon as the samples span the space. Without gradients it is the
+    covariance of θ, as far as it is clear. Seyboldt, Carlson and Carpenter (2026),
+    arXiv:2603.18845.
 
-    In high dimension moves go by the gradients alone: what the diagonals leave correlated has to be
-    crossed in steps that the stiffest directions bear, and it is these that ℓ depends on.
+    With more than `MAX_DENSE` elements it is diagonal. Then moves go by the gradients alone: what
+    the diagonals leave correlated has to be crossed in steps that the stiffest directions bear, and
+    it is these that ℓ depends on.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def estimate_metric(
     weights : ndarray of shape (N,), optional
         Of the samples.
     for_moves : bool, default True
-        Rather than to describe the density.
+        Whether kernels move by it; if not, it describes the density.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights
