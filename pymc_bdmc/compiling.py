@@ -16,7 +16,7 @@ from numba.core.registry import cpu_target
 
 from pymc_bdmc.interrupts import unbroken
 
-__all__ = ["DENSITY", "CalledByAddress", "is_missing", "load_numba", "njit"]
+__all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", "njit"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -117,6 +117,14 @@ class CalledByAddress(types.WrapperAddressProtocol):
         if found.signature.return_type != self._signature.return_type:
             raise TypeError(f"{self._function}: returns {found.signature.return_type}.")
         return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+
+
+def declare(cls: Any, kind: Any) -> None:
+    """Tell numba the type of all objects of a class.
+
+    Otherwise it infers that from every field at every call, and takes longer than many a call.
+    """
+    cls._numba_type_ = kind
 
 
 def is_missing(dispatcher: Any, argument_types: tuple) -> bool:

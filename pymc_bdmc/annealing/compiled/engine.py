@@ -24,6 +24,7 @@ from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTun
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
+from pymc_bdmc.compiling import declare
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
@@ -42,8 +43,7 @@ FRESH, FRESH_ONE_BY_ONE = 512, 32
 """Every so many transitions a chain may move to a fresh prior draw; at most so many times, and less
 often where draws cannot be had at once."""
 
-# At every call numba would infer it anew from every field, and take longer than many a call.
-Target._numba_type_ = SIGNATURE.args[0]  # type: ignore[attr-defined]
+declare(Target, SIGNATURE.args[0])
 
 
 class CompiledEngine:
