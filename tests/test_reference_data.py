@@ -35,9 +35,7 @@ def test_machine_trained_on_mnist(reference_data):
     rbm = bdmc.rbm.RBM.load(reference_data / "rbm" / "mnistvh_CD25.npz")
     samples = rbm.draw_posterior(100, np.random.default_rng(1), burn_in=4000)
     base = rbm.with_base_rate(samples.visible)
-    dt = bdmc.lattice.anneal(
-        base, temperatures=2000, burn_in=4000, random_seed=1, progressbar=False
-    )
+    dt = bdmc.rbm.anneal(base, temperatures=2000, burn_in=4000, random_seed=1, progressbar=False)
     annealed = bdmc.evidence(dt, "bar").iloc[0]
     tempered = bdmc.evidence(
         bdmc.temper(base, chains=100, temperatures=100, draws=2000, random_seed=1)
