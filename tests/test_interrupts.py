@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from _thread import interrupt_main
 from contextlib import nullcontext, suppress
 
@@ -172,6 +173,8 @@ def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
         runs.append(True)
         if len(runs) == 2:
             press()
+        while len(runs) > 1 and not engine._stop[0]:  # runs may be quicker than the signal
+            time.sleep(0.001)
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", counted)
