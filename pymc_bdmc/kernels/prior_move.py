@@ -28,6 +28,15 @@ def no_draw():
 
 
 @njit(nogil=True, cache=True, allocates=False)
+def is_finite(vector):
+    """Whether all elements are."""
+    finite = True
+    for i in range(vector.size):
+        finite &= np.isfinite(vector[i])
+    return finite
+
+
+@njit(nogil=True, cache=True, allocates=False)
 def prior_move(target, beta, draw, state, work, rng):
     """Move to the ``draw`` of θ, or stay."""
     proposal = work.proposal
@@ -36,6 +45,6 @@ def prior_move(target, beta, draw, state, work, rng):
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
     # Where a draw is not finite it is beyond the transforms.
-    broken = not is_legal(proposal) and np.isfinite(np.sum(draw))
+    broken = not is_legal(proposal) and is_finite(draw)
     if broken or (accepted and tempered(proposal, beta) > -np.inf):
         copy(proposal, state)
