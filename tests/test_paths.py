@@ -122,6 +122,23 @@ def test_only_a_peak_that_a_reference_misses_is_added():
         np.testing.assert_allclose(found.locations, expected, atol=1e-3)
 
 
+def test_two_peaks_get_a_component_each(monkeypatch):
+    """Two climbs to either. In the twin all tops are one."""
+
+    def density(thetas):
+        parts = [stats.norm.logpdf(thetas, at, 0.01) for at in (-1, 1)]
+        return np.logaddexp.reduce([stats.norm.logpdf(thetas), *parts]).sum(axis=1)
+
+    tops = np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    for near, expected in ((peaks.NEAR, [0, 1, -1]), (np.inf, [0, 1])):
+        monkeypatch.setattr(peaks, "NEAR", near)
+        climbed = iter(tops)
+        monkeypatch.setattr(peaks, "_climb", lambda *_, climbed=climbed: next(climbed))
+        found = peaks.add_peaks(fit, density, np.random.default_rng(1))
+        np.testing.assert_array_equal(found.locations[:, 0], expected)
+
+
 def test_a_climb_can_be_stopped():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=0.0)

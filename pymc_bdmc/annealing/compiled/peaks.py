@@ -33,7 +33,7 @@ LEAST_SHARE = 0.1
 FLAT = 0.01
 """Slope in nats at which a climb ends, in units of the reference."""
 NEAR = 0.05
-"""Distance of tops that count as one, in units of the reference."""
+"""Distance of tops that count as one, in units of the reference: a climb may end `FLAT` beside."""
 SLOPE, CURVATURE = 1e-5, 0.1
 """Steps of finite differences, in units of the reference and of the peak."""
 
