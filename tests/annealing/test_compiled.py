@@ -23,7 +23,12 @@ from pymc_bdmc.annealing.compiled.loops import PathParameters, Table
 from pymc_bdmc.annealing.path import next_beta
 from pymc_bdmc.kernels import KERNELS, transition
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import log_reference, make_reference, no_reference
+from pymc_bdmc.kernels.reference import (
+    log_reference,
+    make_reference,
+    mix_references,
+    no_reference,
+)
 from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -313,6 +318,28 @@ def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(FloatingPointError, match=r"log p of y is NaN.*x=1"):
         engine.log_likelihoods(np.array([[3.0], [1.0]]), density.data, reference)
+
+
+def test_targets_are_of_the_type_that_numba_is_told():
+    """It does not look at them, and would misread other numbers. Twin: of whole ones."""
+
+    def is_as_told(target):
+        told = transition.SIGNATURE.args[0].types
+        return all(numba.typeof(field) == of for field, of in zip(target, told, strict=True))
+
+    with pm.Model() as model:
+        pm.Poisson("y", pm.math.exp(pm.Normal("x", shape=2)), observed=[1, 2])
+    path = bdmc.ReferencePath({"x": [1, 2]}, {"x": [1, 1]})
+    shape = Metric(np.ones(2), np.eye(2)[:1], np.ones(1))
+    parts = [make_reference(np.ones(2), shape), make_reference(np.zeros(2), shape)]
+    engine = CompiledEngine(TemperedDensity(model))
+    for reference in (None, path.reference(None, engine), mix_references(parts)):
+        target = engine.target(engine.density.data, reference)
+        assert is_as_told(target)
+        assert not is_as_told(target._replace(data=target.data.astype(int)))
+    for engine in (CompiledEngine(TemperedDensity(mixed_model())),
+                   CompiledEngine(TemperedDensity(model), in_turn=True)):  # fmt: skip
+        assert is_as_told(engine.target(engine.density.data))
 
 
 @pytest.mark.parametrize("seed", range(3))
