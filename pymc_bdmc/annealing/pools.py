@@ -297,9 +297,8 @@ class ThreadPool:
                 yield i, result
 
     def _work(self, tasks: Sequence[Task], waiting: deque, done: queue.SimpleQueue) -> None:
-        self._libraries.limit(
-            limits=1, user_api="openmp"
-        )  # which counts for each thread on its own
+        # OpenMP counts for each thread on its own.
+        self._libraries.limit(limits=1, user_api="openmp")
         while not self._stop[0]:
             try:
                 i = waiting.popleft()
