@@ -26,7 +26,7 @@ __all__ = ["sample_bdmc"]
 def sample_bdmc(
     model: pm.Model | None = None,
     *,
-    chains: int = 16,
+    chains: int | None = None,
     particles: int | None = None,
     temperatures: int | ArrayLike | None = None,
     path: Literal["prior", "fitted", "data"] | Path | None = None,
@@ -60,8 +60,9 @@ def sample_bdmc(
     ----------
     model : pymc.Model, optional
         Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
-    chains : int, default 16
-        Independent runs per direction and data set, at least 2.
+    chains : int, optional
+        Independent runs per direction and data set, at least 2. Default: 16 on the real data; on
+        each of D simulated data sets 60/D, but 2 to 16, so 3 on each of 20.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left

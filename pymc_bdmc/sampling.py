@@ -18,13 +18,12 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.paths import DataPath, Path, make_path
+from pymc_bdmc.annealing.paths import DataPath, Path, PriorPath, make_path
 from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.annealing.store import Store, StoredPool
 from pymc_bdmc.annealing.tuning import (
     IDEAL_GAP,
     MOST_TEMPERATURES,
-    DataSets,
     Preparation,
 )
 from pymc_bdmc.arguments import (
@@ -74,6 +73,11 @@ _log = logging.getLogger("pymc.bdmc")
 _MAX_TEMPERATURES = 1_000_000
 """Largest T of a round, unless the caller says otherwise."""
 
+_CHAINS = 16
+"""Runs on the real data, unless the caller says otherwise."""
+_SIMULATED_RUNS, _FEWEST_RUNS = 60, 2
+"""Runs a direction on all simulated data sets together, and on each of them."""
+
 _BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
 """As measured: a chain's task and result, and what is kept along β."""
 
@@ -90,7 +94,7 @@ _GIVEN = {"inputs", "outputs", "updates", "givens", "on_unused_input"}
 def sample(
     model: pm.Model | None,
     *,
-    chains: int,
+    chains: int | None,
     particles: int | None,
     temperatures: int | ArrayLike | None,
     path: Literal["prior", "fitted", "data"] | Path | None,
@@ -117,7 +121,10 @@ def sample(
     model = pm.modelcontext(model)
     check_model(model)
     check_flags(real_data=real_data, progressbar=progressbar)
-    check_counts(chains=chains, particles=1 if particles is None else particles)
+    check_counts(
+        chains=_CHAINS if chains is None else chains,
+        particles=1 if particles is None else particles,
+    )
     n_cores = number_of_cores(cores, executor)
     simulation, wanted = make_simulation(simulate), make_path(path)
     check_idata(posterior=posterior)
@@ -130,14 +137,16 @@ def sample(
     is_open = temperatures is None and isinstance(schedule, str)
     n_temperatures = 1 if is_open else sum(rung.n_temperatures for rung in rungs)
     datasets = simulation.datasets if simulation else 0
-    n_simulated = 2 * datasets
-    n_sides = real_data + (posterior is not None) + n_simulated
-    if not n_sides:
+    n_real = real_data + (posterior is not None)
+    if not n_real + datasets:
         raise ValueError("real_data: with simulate=None there is nothing left to run.")
+    # Given the cost of all runs, many data sets of few runs certify more than a few of many.
+    few = chains or int(np.clip(_SIMULATED_RUNS // max(datasets, 1), _FEWEST_RUNS, _CHAINS))
+    chains = chains or _CHAINS
 
     def tables(chains: int, temperatures: int, datasets: int) -> float:
-        a_side = _BYTES_A_CHAIN * chains + _BYTES_A_TEMPERATURE * temperatures
-        return (n_sides - n_simulated + 2 * datasets) * a_side
+        runs = n_real * chains + 2 * datasets * few
+        return _BYTES_A_CHAIN * runs + _BYTES_A_TEMPERATURE * temperatures * (n_real + 2 * datasets)
 
     check_memory(tables, chains=chains, temperatures=n_temperatures, datasets=datasets)
     _check_rounds(target_gap, max_temperatures, max_time, simulation, rungs, is_open)
@@ -174,21 +183,51 @@ def sample(
 
     compiled = time.perf_counter()
     with interruptible() as stop:
-        with engine.pool(min(n_cores, chains * n_sides), stop, executor) as workers:
+        n_runs = n_real * chains + 2 * datasets * few
+        with engine.pool(min(n_cores, n_runs), stop, executor) as workers:
             pool = StoredPool(workers, kept, stop) if kept else workers
             prepare = Preparation(pool, engine, entropy, progressbar)
+            taken, reason = wanted or PriorPath(), "as asked for"
+
+            def simulate_sets(first: int) -> list[Simulated]:
+                if simulation is None:
+                    return []
+                fit = partial(_fit, model, density, prepare, taken, entropy, posterior)
+                make = partial(simulation.simulate, density, entropy, fit, first)
+                return kept.remember(f"simulated-{first}", make) if kept else make()
+
             with nothing_to_keep():
-                fit = partial(_fit, model, density, prepare, entropy, posterior)
-                simulated = []
-                if simulation:
-                    simulate_all = partial(simulation.simulate, density, entropy, fit)
-                    simulated = kept.remember("simulated", simulate_all) if kept else simulate_all()
-            data: DataSets = {
-                **({0: density.data} if real_data else {}),
-                **{d: source.data for d, source in enumerate(simulated, start=1)},
-            }
-            tunings, taken, reason = prepare.choose(data, wanted)
-            _log.info(f"Path: {taken.name}, {reason}")
+                # One data set decides on the path, so that all go the same way.
+                simulated = [] if real_data else simulate_sets(0)
+                decides = {0: density.data} if real_data else {1: simulated[0].data}
+                taken, reason = prepare.choose(decides, wanted)
+                _log.info(f"Path: {taken.name}, {reason}")
+                if real_data:
+                    simulated = simulate_sets(0)
+
+            def sides_of(simulated: Sequence[Simulated], first: int) -> list[Side]:
+                """Sides of all sandwiches; the simulated sets are numbered from ``first``."""
+                numbered = dict(enumerate(simulated, start=first))
+                data = {d: source.data for d, source in numbered.items()}
+                tunings = prepare.tunings(({0: density.data} if real_data else {}) | data, taken)
+                sides = [Side("real", 0, density.data, tunings[0], chains)] if real_data else []
+                if draws:
+                    starts = [Simulated(point, density.data, "heuristic") for point in draws]
+                    sides.append(Side("real_reverse", 0, density.data, tunings[0], chains, starts))
+                for d, source in numbered.items():
+                    sides.append(Side("forward", d, source.data, tunings[d], few))
+                    sides.append(Side("reverse", d, source.data, tunings[d], few, [source]))
+                    for i, burn_in in enumerate(source.shorter, start=1):
+                        less = [replace(source, burn_in=burn_in)]
+                        sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
+                return sides
+
+            def renew() -> list[Side]:
+                return sides_of(simulate_sets(datasets), first=datasets + 1)
+
+            with nothing_to_keep():
+                sides = sides_of(simulated, first=1)
+            tunings = {side.dataset: side.tuning for side in sides}
             if particles is None and is_open and target_gap:
                 particles = prepare.enough_particles(tunings, target_gap, taken)
             particles = particles or most_particles
@@ -196,32 +235,23 @@ def sample(
                 gap = target_gap or IDEAL_GAP
                 n = prepare.enough_temperatures(tunings, particles, gap, taken)
                 rungs = _schedules(schedule, min(n, max_temperatures or n))
-            sides = [Side("real", 0, density.data, tunings[0])] if real_data else []
-            if draws:
-                starts = [Simulated(point, density.data, "heuristic") for point in draws]
-                sides.append(Side("real_reverse", 0, density.data, tunings[0], starts))
-            for d, source in enumerate(simulated, start=1):
-                sides.append(Side("forward", d, source.data, tunings[d]))
-                sides.append(Side("reverse", d, source.data, tunings[d], [source]))
-                for i, burn_in in enumerate(source.shorter, start=1):
-                    less = [replace(source, burn_in=burn_in)]
-                    sides.append(Side("burn_in", d, source.data, tunings[d], less, i))
             plan = Plan(
-                chains, particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES,
-                max_time, progressbar,
+                particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time,
+                progressbar,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
             lengths = [rung.n_temperatures for rung in rungs]
             seconds = sum(side.seconds(plan, n) for side in sides for n in lengths)
             mebibytes = (tables(chains, sum(lengths), datasets) + states(chains, particles)) / 2**20
             _log.info(
-                f"Ahead: {chains * len(sides)} runs, T = {', '.join(map(str, lengths))}, "
-                f"N = {particles}: by the pilot about {seconds:.2g} s of one core; at least "
-                f"{mebibytes:.2g} MiB"
+                f"Ahead: {n_runs} runs, "
+                f"T = {', '.join(map(str, lengths))}, N = {particles}: by the pilot about "
+                f"{seconds:.2g} s of one core; at least {mebibytes:.2g} MiB"
             )
 
             def result(rounds: Sequence[Round]) -> xr.DataTree:
                 last = rounds[-1]
+                simulated = [each.sources[0] for each in last.sides if each.group == "reverse"]
                 attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
                     "step": engine.description,
                     "path": taken.name,
@@ -237,8 +267,9 @@ def sample(
                 }
                 with engine.lock:  # it holds the data of one run or another
                     return _to_datatree(
-                        model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
-                    )
+                        model, density, rounds, simulated, draws,
+                        prepare.scouted(0), target_gap, entropy, attrs,
+                    )  # fmt: skip
 
             def report(so_far: Callable[[], Sequence[Round]]) -> None:
                 if kept and kept.view.is_due and (rounds := so_far())[-1].is_readable:
@@ -249,7 +280,10 @@ def sample(
                     except KeyboardInterrupt:  # as in PyMC
                         stop[0] = 1
 
-            rounds = anneal_in_rounds(pool, sides, rungs, is_adaptive, plan, report)
+            may_renew = simulation and simulation.renews
+            rounds = anneal_in_rounds(
+                pool, sides, rungs, is_adaptive, plan, report, renew if may_renew else None
+            )
 
         dt = result(rounds)
         if kept:
@@ -355,13 +389,14 @@ def _fit(
     model: pm.Model,
     density: TemperedDensity,
     prepare: Preparation,
+    path: Path,
     entropy: Entropy,
     posterior: xr.DataTree | None,
 ) -> xr.DataTree:
-    """The caller's posterior draws; without them, draws from last particles of scouts."""
+    """Return the caller's posterior draws; without them, draws from last particles of scouts."""
     if posterior is not None:
         return posterior
-    scouts = prepare.scouts({0: density.data})[0]
+    scouts = prepare.scouts({0: density.data}, path)
     states = _last_states(
         model, density, [(run.ends, run.weights) for run in scouts],
         [run.log_weight for run in scouts], [run.population.ancestors for run in scouts],
@@ -392,7 +427,7 @@ def _last_states(
 
 
 def _to_datatree(
-    model, density, sides, rounds, simulated, draws, target_gap, entropy, attrs
+    model, density, rounds, simulated, draws, scouted, target_gap, entropy, attrs
 ) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
@@ -400,7 +435,7 @@ def _to_datatree(
     for group, annealed in last.runs.items():
         if group not in GROUPS:
             continue
-        tunings = [side.tuning for side in sides if side.group == group]
+        tunings = [side.tuning for side in last.sides if side.group == group]
         drawn = [tuning.prior_log_likelihood for tuning in tunings]
         groups[group] = annealing_dataset(annealed, betas).assign(
             **({} if attrs["path"] == DataPath.name else _along_the_path(tunings, betas)),
@@ -426,6 +461,11 @@ def _to_datatree(
         groups["simulated"] = simulated_dataset(density, model, simulated)
     if "burn_in" in last.runs:
         groups["burn_in"] = burn_in_dataset(last.log_weights, simulated)
+    if scouted:
+        dims, paths = ("path", "chain"), list(scouted)
+        groups["scouts"] = xr.Dataset(
+            {"log_weight": (dims, np.array(list(scouted.values())))}, {"path": paths}
+        )
     groups["rounds"] = _rounds_dataset(rounds, target_gap)
     dt = xr.DataTree.from_dict(groups)
     dt.attrs.update(attrs)
@@ -462,6 +502,8 @@ def _rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Dat
     dataset = xr.Dataset({name: ("round", np.array(values)) for name, values in columns.items()})
     for group in [each for each in rounds[0].runs if each in GROUPS]:
         weights = np.array([each.log_weights(group) for each in rounds])
-        by_round = xr.Variable(("round", "dataset", "chain"), weights)
-        dataset[f"{group}_log_weight"] = by_round[:, 0] if group in SIDES["real"] else by_round
+        if group in SIDES["real"]:  # which may have other numbers of runs than simulated data
+            dataset[f"{group}_log_weight"] = ("round", "real_chain"), weights[:, 0]
+        else:
+            dataset[f"{group}_log_weight"] = ("round", "dataset", "chain"), weights
     return dataset

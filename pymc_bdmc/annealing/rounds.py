@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, cast
 
 import numpy as np
@@ -31,7 +32,6 @@ BLOCKS = 30
 class Plan:
     """What the rounds have in common; see `sample_bdmc`."""
 
-    chains: int
     particles: int
     entropy: Entropy
     target_gap: float | None
@@ -49,6 +49,8 @@ class Side:
     """0 is the real data; the simulated sets count from 1."""
     data: Mapping[str, np.ndarray]
     tuning: Tuning
+    chains: int
+    """Number of runs."""
     sources: Sequence[Simulated] = ()
     """Where reverse chains start, in turn."""
     variant: int = 0
@@ -57,7 +59,7 @@ class Side:
     def seconds(self, plan: Plan, n_temperatures: int) -> float:
         """Of a processor, for all runs of a round, as its pilot found them."""
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
-        n_moves = plan.chains * (burn_in + n_temperatures * plan.particles)
+        n_moves = self.chains * (burn_in + n_temperatures * plan.particles)
         return n_moves * self.tuning.seconds_a_move
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
@@ -84,13 +86,15 @@ class Round:
     """What one round of annealing found."""
 
     schedule: Schedule
+    sides: Sequence[Side]
     runs: dict[str, list[Annealing]]
     """By group, one a data set."""
     ends: dict[int, tuple[Point, np.ndarray]]
     """Last states on the real data, and their weights, by run."""
     seconds: float
     confirms: bool = False
-    """Whether it repeats the round that met the target, with chains that nothing looked at."""
+    """Whether it repeats the round that met the target, with runs that nothing looked at, and on
+    new simulated data where there can be any."""
     interrupted: bool = False
 
     @property
@@ -120,6 +124,7 @@ class Round:
 
 
 Report = Callable[[Callable[[], list[Round]]], None]
+Renewal = Callable[[], Sequence[Side]]
 
 
 def anneal_in_rounds(
@@ -129,6 +134,7 @@ def anneal_in_rounds(
     is_adaptive: bool,
     plan: Plan,
     report: Report | None = None,
+    renew: Renewal | None = None,
 ) -> list[Round]:
     """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
 
@@ -147,6 +153,9 @@ def anneal_in_rounds(
         Everything else.
     report : callable, optional
         Called at every finished run; what it is called with returns what Ctrl-C would then.
+    renew : callable, optional
+        Returns the sides of the round that confirms a target, on new simulated data. Default: the
+        sides of the other rounds, in which only the runs are new.
 
     Returns
     -------
@@ -167,6 +176,11 @@ def anneal_in_rounds(
         confirms = bool(rounds) and schedule is rounds[-1].schedule
         if is_adaptive and not confirms:
             schedule = _adapt(paths, schedule.n_temperatures)
+        if confirms and renew:
+            try:
+                sides = renew()
+            except KeyboardInterrupt:
+                return _cut_short(rounds)
         found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
         if found.interrupted:
             return _cut_short(rounds) or [found]
@@ -184,9 +198,9 @@ def _until_the_gap_is_small(
 ) -> Iterator[Schedule]:
     """Schedules with T doubled from round to round, as long as the gap of the last is too wide.
 
-    The gap that meets the target may owe it to noise, so that round is repeated with new chains,
-    and what they find is the result, whatever it is. A limit is no such choice: the round that
-    reaches it is the result itself.
+    The gap that meets the target may owe it to noise, or to the θ* of its data sets. So that round
+    is repeated with new runs on new data, and what they find is the result, whatever it is. A limit
+    is no such choice: the round that reaches it is the result itself.
     """
     started, target_gap = time.perf_counter(), cast(float, plan.target_gap)
     while True:
@@ -242,12 +256,18 @@ class Tasks(Sequence[AnnealTask]):
     betas: np.ndarray
     round: int
 
+    @cached_property
+    def _places(self) -> np.ndarray:
+        counts = np.array([side.chains for side in self.sides])
+        return np.argwhere(np.arange(counts.max())[:, None] < counts)
+
     def __len__(self) -> int:
-        return self.plan.chains * len(self.sides)
+        return len(self._places)
 
     def place(self, k: int) -> tuple[int, int]:
         """Chain and side of a task."""
-        return divmod(range(len(self))[k], len(self.sides))
+        chain, i = self._places[k]
+        return int(chain), int(i)
 
     def __getitem__(self, k):
         chain, i = self.place(k)
@@ -266,7 +286,7 @@ def _anneal(
     """Run all chains of the next round; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
-    recorders = [Recorder(plan.chains, betas) for side in sides]
+    recorders = [Recorder(side.chains, betas) for side in sides]
     tasks = Tasks(sides, plan, betas, len(rounds))
 
     def found() -> Round:
@@ -277,10 +297,11 @@ def _anneal(
         ends = dict(recorders[0].ends)
         seconds = time.perf_counter() - started + pool.spent
         n_finished = sum(recorder.n_finished for recorder in recorders)
-        return Round(schedule, by_group, ends, seconds, confirms, n_finished < len(tasks))
+        return Round(schedule, sides, by_group, ends, seconds, confirms, n_finished < len(tasks))
 
-    n_sides: Counter[str] = Counter(side.group for side in sides)
-    totals = {group: n * plan.chains for group, n in n_sides.items()}
+    totals: Counter[str] = Counter()
+    for side in sides:
+        totals[side.group] += side.chains
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, run in pool.run(tasks):
             chain, i = tasks.place(k)

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
-from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.interrupts import NOTHING_FINISHED
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.progress import ChainProgress
@@ -41,22 +41,17 @@ STEPS_A_ROW = 10
 100 rows runs are then 0.3 nats short of log ML, with three steps a row 1.6."""
 
 SCOUTS = 4
-"""Forward runs from the prior on each data set, by which the path is chosen."""
+"""Forward runs on either path, by which it is chosen."""
 WORTHWHILE = 0.5
 """Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
 MAX_SURPLUS = 5.0
 """Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
-MAX_DISAGREEMENT = 2.0
-"""Nats beyond 4 errors between what scouts and the pilot of the fit make of log ML."""
-MAX_SPREAD = 2.0
-"""Nats between scouts up to which they are believed where they say less than the fit: beyond, the
-best of them weighs seven times the worst, and others may have missed what it came upon."""
 NOTABLE_WEIGHT = 1e-3
 """Share of all weight that a scout's particle must have to be heard."""
 
 
 class Preparation:
-    """What is found out about each data set before the weighted runs, once.
+    """What is found out before the weighted runs: the path, and the tuning on each data set.
 
     Parameters
     ----------
@@ -70,99 +65,127 @@ class Preparation:
     def __init__(self, pool: Pool, engine: Engine, entropy: Entropy, progressbar: bool):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self._progressbar = progressbar
-        self._tunings: dict[int, Tuning] = {}
-        self._scouts: dict[int, list[Run]] = {}
+        self._tunings: dict[tuple[str, int], Tuning] = {}
+        self._scouts: dict[tuple[str, int], list[Run]] = {}
 
-    def tunings(self, data: DataSets) -> Tunings:
-        """Of the kernel on the path from the prior.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
-        new = {d: data[d] for d in data if d not in self._tunings}
-        self._tunings |= self._pilots(new, {})
-        return {d: self._tunings[d] for d in data}
-
-    def scouts(self, data: DataSets) -> Mapping[int, Sequence[Run]]:
-        """A few forward runs from the prior on each data set.
+    def tunings(self, data: DataSets, path: Path) -> Tunings:
+        """Tunings of the kernel along a path, one for each data set, from pilots on it.
 
         Raises
         ------
         KeyboardInterrupt
             If the pool was stopped.
         """
-        tunings = self.tunings(data)
-        keys = [(d, chain) for d in data if d not in self._scouts for chain in range(SCOUTS)]
-        tasks = [self._scout(d, data[d], tunings[d], chain) for d, chain in keys]
-        if tasks:
-            _log.info("Scouts: a few runs from the prior, to see where the posterior lies")
-        found: dict[tuple[int, int], Run] = {}
-        with ChainProgress({"scouts": len(tasks)}, self._progressbar and bool(tasks)) as progress:
-            for i, run in self._pool.run(tasks):
-                found[keys[i]] = run
-                progress.finished("scouts", run.log_weight)
-        if len(found) < len(tasks):
-            raise KeyboardInterrupt(NOTHING_FINISHED)
-        self._scouts |= {d: [found[d, chain] for chain in range(SCOUTS)] for d, _ in keys}
-        return {d: self._scouts[d] for d in data}
+        new = {d: data[d] for d in data if (path.name, d) not in self._tunings}
+        if new:
+            references = {} if isinstance(path, PriorPath) else self._references(new, path)
+            found = self._pilots(new, references)
+            self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
+        return {d: self._tunings[path.name, d] for d in data}
 
-    def choose(self, data: DataSets, path: Path | None) -> tuple[Tunings, Path, str]:
-        """The path that is asked for, or else the better one; its tunings; and why it was taken.
-
-        The fitted path is the better one where it is shorter by far, or knows a narrow peak, and
-        sees all that pilots and scouts from the prior saw. All data sets go the same way.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
-        tunings = self.tunings(data)
-        if path is None and (reason := _against_a_fit(self._engine, tunings)):
-            return tunings, PriorPath(), reason
-        if isinstance(path, PriorPath):
-            return tunings, path, "as asked for"
-        wanted, engine = path or FittedPath(), cast(CompiledEngine, self._engine)
+    def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
+        """Where the path starts on each data set, by pilots from the prior."""
+        engine = cast(CompiledEngine, self._engine)
         references = {
-            d: wanted.reference(cast(PathTuning, tuning), engine) for d, tuning in tunings.items()
+            d: path.reference(cast(PathTuning, tuning), engine)
+            for d, tuning in self.tunings(data, PriorPath()).items()
         }
-        if isinstance(wanted, FittedPath):
+        if isinstance(path, FittedPath):
             for d, fit in references.items():
-                seed = stream(self._entropy, Purpose.FIT, d, SCOUTS + 1)
+                seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
                 references[d] = engine.with_peaks(cast(Reference, fit), data[d], seed)
+        return references
+
+    def scouts(self, data: DataSets, path: Path) -> list[Run]:
+        """Return a few forward runs along a path on one data set.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        ((dataset, tuning),) = self.tunings(data, path).items()
+        if (path.name, dataset) not in self._scouts:
+            tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
+            _log.info(f"Scouts: {SCOUTS} runs on path {path.name!r}, to see where they arrive")
+            found: dict[int, Run] = {}
+            with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
+                for i, run in self._pool.run(tasks):
+                    found[i] = run
+                    progress.finished("scouts", run.log_weight)
+            if len(found) < SCOUTS:
+                raise KeyboardInterrupt(NOTHING_FINISHED)
+            self._scouts[path.name, dataset] = [found[chain] for chain in range(SCOUTS)]
+        return self._scouts[path.name, dataset]
+
+    def scouted(self, dataset: int) -> dict[str, np.ndarray]:
+        """Return log Ẑ of the scouts on a data set by path, log P(ℓ > −∞) included; nats."""
+        found = {}
+        for (name, d), runs in self._scouts.items():
+            if d == dataset:
+                mass = log_prior_mass(np.array([run.prior_draws for run in runs])).estimate
+                found[name] = np.array([run.log_weight for run in runs]) + mass
+        return found
+
+    def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
+        """Choose a path on one data set; return it, and why it was taken.
+
+        A path that is asked for is taken. Else scouts go along the paths from the prior and from a
+        fit. Averages of either are unbiased for the same Z, so where one is certain to lie above
+        the other, the lower one misses part of the posterior and is out (`refutes`). If neither is
+        out, the fitted path is taken where it is shorter by far and its pilots and scouts saw all
+        that those from the prior saw.
+
+        Parameters
+        ----------
+        data : mapping of int to mapping of str to ndarray
+            One data set, by its number.
+        path : Path or None
+            The path that is asked for, if any.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        if path is not None:
+            return path, "as asked for"
+        prior, fitted = PriorPath(), FittedPath()
+        if reason := no_reference_for(self._engine):
+            return prior, reason
+        (from_prior,) = self.tunings(data, prior).values()
         try:
-            found = self._pilots(data, references)
+            (from_fit,) = self.tunings(data, fitted).values()
         except FloatingPointError:
-            if path:
-                raise
-            return tunings, PriorPath(), "log p is no number at some draws from a fit"
-        if path:
-            return found, path, "as asked for"
-        if any(tuning.accepted_draws > 1 for tuning in found.values()):
-            return tunings, PriorPath(), "part of what a fit covers is ruled out"
-        before, after = squared_length(tunings), squared_length(found)
-        reason = (
-            f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit; the gap is "
-            "proportional to it"
-        )
-        peaked = {d for d, r in references.items() if r is not None and len(r.locations) > 1}
-        if peaked:
-            reason = "the posterior has a narrow peak, which runs from the prior would miss"
-        elif after > WORTHWHILE * before:
-            return tunings, PriorPath(), reason
-        scouts = self.scouts(data)
-        for d, tuning in found.items():
-            surplus = self._surplus(d, data[d], cast(PathTuning, tuning), scouts[d])
-            if surplus > MAX_SURPLUS:
-                against = f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
-                return tunings, PriorPath(), against
-            apart = _disagreement(tuning, scouts[d])
-            if d not in peaked and apart > MAX_DISAGREEMENT:
-                against = f"log ML from the prior and from a fit are {apart:.2g} nats apart"
-                return tunings, PriorPath(), against
-        return found, wanted, reason
+            return prior, "log p is no number at some draws from a fit"
+        if from_fit.accepted_draws > 1:
+            return prior, "part of what a fit covers is ruled out"
+        before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
+        lengths = f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit"
+        rhat, peaks = cast(PathTuning, from_prior).rhat, _n_peaks(from_fit)
+        if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
+            return prior, f"{lengths}: hardly shorter"
+        scouts = {way.name: self.scouts(data, way) for way in (prior, fitted)}
+        reached = self.scouted(next(iter(data)))
+        means = {name: log_mean_exp(found) for name, found in reached.items()}
+        for way, other in ((prior, fitted), (fitted, prior)):
+            if refutes(reached[way.name], reached[other.name]):
+                return way, (
+                    f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those "
+                    f"on path {other.name!r} to {means[other.name]:.4g}: they miss part of the "
+                    "posterior"
+                )
+        if peaks:
+            return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
+        if rhat > MAX_RHAT:
+            return prior, (
+                f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
+                "fit may miss some"
+            )
+        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts[prior.name])
+        if surplus > MAX_SURPLUS:
+            return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+        return fitted, f"{lengths}; the gap is proportional to it"
 
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
         """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
@@ -200,23 +223,23 @@ class Preparation:
             raise KeyboardInterrupt(NOTHING_FINISHED)
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
-    def _scout(self, dataset: int, data: Mapping, tuning: Tuning, chain: int) -> AnnealTask:
+    def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:
+        ((dataset, observed),) = data.items()
         particles = self._engine.default_particles
-        n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, PriorPath())
+        n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, path)
         grid = tuning.path_betas, tuning.mean_log_likelihood
         betas = (linear(n) if self._rows else adaptive(*grid, n)).betas
-        seed = stream(self._entropy, Purpose.FIT, dataset, chain)
-        return AnnealTask(Direction.FORWARD, data, betas, tuning, seed, particles=particles)
+        place = chain + SCOUTS * (not isinstance(path, PriorPath))
+        seed = stream(self._entropy, Purpose.FIT, dataset, place)
+        return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
 
-    def _surplus(
-        self, dataset: int, data: Mapping, tuning: PathTuning, scouts: Sequence[Run]
-    ) -> float:
-        """How far log p + ℓ − log r near the scouts' ends exceeds what the pilot from r saw.
+    def _surplus(self, data: DataSets, tuning: PathTuning, scouts: Sequence[Run]) -> float:
+        """Return how far log p + ℓ − log r of scouts from the prior exceeds what a fit's pilot saw.
 
         Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
         state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
         """
-        engine = cast(CompiledEngine, self._engine)
+        engine, ((dataset, observed),) = cast(CompiledEngine, self._engine), data.items()
         shares = np.exp(log_softmax([run.log_weight for run in scouts]))
         weights = np.concatenate(
             [share * run.weights for share, run in zip(shares, scouts, strict=True)]
@@ -226,11 +249,11 @@ class Preparation:
         if not heard.any():  # no scout came to where the data are possible
             return np.inf
         seen = np.max(tuning.last_log_likelihood)
-        found = engine.log_likelihoods(thetas[heard], data, tuning.reference)
+        found = engine.log_likelihoods(thetas[heard], observed, tuning.reference)
         beyond = found > seen + MAX_SURPLUS
         if beyond.any():
-            seed = stream(self._entropy, Purpose.FIT, dataset, SCOUTS)
-            found[beyond] = engine.settled(thetas[heard][beyond], data, tuning, seed)
+            seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
+            found[beyond] = engine.settled(thetas[heard][beyond], observed, tuning, seed)
         return float(np.max(found) - seen)
 
 
@@ -238,32 +261,10 @@ def _fewest_temperatures(path: Path) -> int:
     return FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
 
 
-def _against_a_fit(engine: Engine, tunings: Tunings) -> str:
-    """Why not to fit a reference; empty where nothing speaks against it."""
-    if reason := no_reference_for(engine):
-        return reason
-    rhat = max(cast(PathTuning, tuning).rhat for tuning in tunings.values())
-    if rhat > MAX_RHAT:
-        return (
-            f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, or it mixes slowly"
-        )
-    return ""
-
-
-def _disagreement(tuning: Tuning, scouts: Sequence[Run]) -> float:
-    """Distance of log Ẑ of the scouts from ∫ E_β[g] dβ of the pilot from r, less 4 errors; nats.
-
-    A log p that is not normalised shifts the latter only. Scouts that differ among themselves and
-    say less speak against nothing: some did not come to where the posterior lies.
-    """
-    found = np.array([run.log_weight for run in scouts])
-    error = found.std(ddof=1) / np.sqrt(len(found))
-    mass = log_prior_mass(np.array([run.prior_draws for run in scouts]))
-    value = logsumexp(found) - np.log(len(found)) + mass.estimate
-    expected = np.trapezoid(tuning.mean_log_likelihood, tuning.path_betas)
-    if value < expected and np.ptp(found) > MAX_SPREAD:
-        return 0.0
-    return float(abs(value - expected) - 4 * np.hypot(error, mass.error))
+def _n_peaks(tuning: Tuning) -> int:
+    """Return the number of narrow peaks that a reference has besides its fit."""
+    reference = cast(PathTuning, tuning).reference
+    return 0 if reference is None else len(reference.locations) - 1
 
 
 def squared_length(tunings: Tunings) -> float:

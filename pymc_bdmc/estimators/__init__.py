@@ -12,6 +12,7 @@ from pymc_bdmc.estimators.certified import (
     certified_lower,
     certified_probability,
     certified_upper,
+    refutes,
     round_confidence,
 )
 from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
@@ -119,6 +120,7 @@ __all__ = [
     "quantile_distance",
     "rank_among",
     "rao_blackwellized",
+    "refutes",
     "reverse_divergence",
     "round_confidence",
     "run_distance",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
+from scipy.special import betaincinv, stdtrit
 
 from pymc_bdmc.estimators.checks import checked_weights
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
@@ -16,6 +16,7 @@ __all__ = [
     "certified_lower",
     "certified_probability",
     "certified_upper",
+    "refutes",
     "round_confidence",
 ]
 
@@ -188,6 +189,57 @@ def certified_bounds(
     lower = certified_lower(forward, 1 - lower_share * delta, kind=kinds[0]).lower
     upper = certified_upper(reverse, 1 - (1 - lower_share) * delta, kind=kinds[1]).upper
     return CertifiedBounds(lower, upper, confidence, " / ".join(kinds))
+
+
+def refutes(
+    higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95, *, ways: int = 2
+) -> bool:
+    """Tell whether runs of one way to Z show that another way has missed part of it.
+
+    Averages of forward weights are unbiased for the same Z, whatever the path, the kernel or the
+    schedule, and seldom much too high: P(Ẑ > aZ) ≤ 1/a. So where two ways differ by more than
+    chance, the lower one has missed something. It is refuted if the certified lower bound of the
+    higher way (order statistics) exceeds its estimate plus t standard errors. Two standard errors
+    of both alone would refute a sound way of heavy-tailed weights far too often.
+
+    Parameters
+    ----------
+    higher, lower : array_like of shape (K,), (L,)
+        Log weights of independent forward runs of either way, nats.
+    confidence : float
+        1 − δ. The certified bound and Student's t are each taken at 1 − δ/m.
+    ways : int, default 2
+        m, the number of ways that are compared with one another.
+
+    Returns
+    -------
+    bool
+        Whether ``lower`` is refuted.
+
+    Raises
+    ------
+    ValueError
+        As `certified_lower` does.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import refutes
+    >>> refutes([5.0, 4.9, 5.1, 5.0], [-1.0, -0.8, -1.2, -1.1])
+    True
+    >>> refutes([0.3, 0.1, -0.2, 0.0], [-0.2, 0.1, 0.0, -0.1])
+    False
+    """
+    share = 1 - _checked_delta(confidence) / ways
+    weights = checked_weights(lower, "lower")
+    if not np.isfinite(weights).any():
+        return bool(np.isfinite(checked_weights(higher, "higher")).any())
+    scaled = np.exp(weights - weights.max())
+    reach = np.inf
+    if weights.size > 1:
+        error = scaled.std(ddof=1) / scaled.mean() / np.sqrt(weights.size)
+        reach = float(stdtrit(weights.size - 1, share)) * error
+    bound = certified_lower(higher, share, kind="order statistics").lower
+    return bool(bound > log_mean_exp(weights) + reach)
 
 
 def certified_probability(

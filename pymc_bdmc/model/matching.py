@@ -89,10 +89,12 @@ class Matched(Simulation):
         check_memory(lambda draws: 8 * size * draws, draws=self.draws)
 
     def simulate(
-        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
     ) -> list[Simulated]:
         """The nearest of the draws, once a data set."""
-        return [self._nearest(density, entropy, place) for place in range(self.datasets)]
+        return [
+            self._nearest(density, entropy, place) for place in range(first, first + self.datasets)
+        ]
 
     def _nearest(self, density: TemperedDensity, entropy: Entropy, place: int) -> Simulated:
         pairs = joint_draws(density, entropy, place, self.draws)

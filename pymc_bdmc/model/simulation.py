@@ -35,6 +35,9 @@ __all__ = [
 
 _log = logging.getLogger("pymc.bdmc")
 
+DATASETS = 20
+"""As few as can certify a total variation well below 0.25: 1 − 0.05^(1/20) is 0.14."""
+
 Status = Literal["exact", "burned-in", "heuristic"]
 
 Fit = Callable[[], xr.DataTree]
@@ -83,6 +86,8 @@ class Simulation(ABC):
         What a result calls it.
     datasets : int
         How many there are.
+    renews : bool
+        Whether it can simulate further data sets.
 
     Examples
     --------
@@ -93,6 +98,7 @@ class Simulation(ABC):
     """
 
     name: ClassVar[str]
+    renews: ClassVar[bool] = True
     datasets: int
 
     @abstractmethod
@@ -106,7 +112,9 @@ class Simulation(ABC):
         """
 
     @abstractmethod
-    def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
         """Every simulated data set with its θ*.
 
         Parameters
@@ -117,6 +125,8 @@ class Simulation(ABC):
             Of the whole call; every data set has a stream of its own.
         fit : callable
             Returns a fit to the real data; called only where one is needed.
+        first : int, default 0
+            Place of the first data set: other places have other random streams.
         """
 
 
@@ -126,9 +136,10 @@ class FromPrior(Simulation):
 
     Parameters
     ----------
-    datasets : int, default 1
-        Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
-        are conditional on it.
+    datasets : int, default 20
+        Number D of simulated data sets. With 20 the total variation between the sampler's posterior
+        and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors
+        of the gap are conditional on it and next to nothing is certified.
 
     References
     ----------
@@ -146,7 +157,7 @@ class FromPrior(Simulation):
     ('exact', 2)
     """
 
-    datasets: int = 1
+    datasets: int = DATASETS
     name = "prior"
 
     def __post_init__(self):
@@ -157,12 +168,12 @@ class FromPrior(Simulation):
         check_drawable(density)
 
     def simulate(
-        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
     ) -> list[Simulated]:
         """Draws from the joint distribution."""
         return [
             Simulated(*pair, "exact")
-            for place in range(self.datasets)
+            for place in range(first, first + self.datasets)
             for pair in joint_draws(density, entropy, place)
         ]
 
@@ -190,9 +201,10 @@ class FromHyperparameters(Simulation):
         heuristic. Of several, increasing, the last is that of the result, and reverse chains after
         each of them, on the same data with the same tuning, show whether it is long enough: see
         `burn_in_effect` and `plot_burn_in`.
-    datasets : int, default 1
-        Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
-        are conditional on it.
+    datasets : int, default 20
+        Number D of simulated data sets. With 20 the total variation between the sampler's posterior
+        and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors
+        of the gap are conditional on it and next to nothing is certified.
 
     References
     ----------
@@ -213,7 +225,7 @@ class FromHyperparameters(Simulation):
     at: Literal["draw", "mean"] = "draw"
     idata: xr.DataTree | None = None
     burn_in: int | Sequence[int] = 100
-    datasets: int = 1
+    datasets: int = DATASETS
     name = "hyperparameters"
 
     def __post_init__(self):
@@ -252,20 +264,23 @@ class FromHyperparameters(Simulation):
             posterior_draws("idata", self.idata, names, model)
         check_drawable(density)
 
-    def simulate(self, density: TemperedDensity, entropy: Entropy, fit: Fit) -> list[Simulated]:
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
         """Draws from the model given the hyperparameters."""
         names = self._names(density.model)
         if not names:
-            return FromPrior(self.datasets).simulate(density, entropy)
+            return FromPrior(self.datasets).simulate(density, entropy, first=first)
         fitted = fit() if self.idata is None else self.idata
         draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
-        values = self._values(draws, np.random.default_rng(stream(entropy, Purpose.FIT, 1)))
+        seed = stream(entropy, Purpose.FIT, 1, 0, first)
+        values = self._values(draws, np.random.default_rng(seed))
         *shorter, burn_in = self._burn_ins
         status: Status = "burned-in" if burn_in else "heuristic"
         return [
             Simulated(*pair, status, burn_in, names, tuple(shorter))
-            for place, held in enumerate(values)
+            for place, held in enumerate(values, start=first)
             for pair in joint_draws(
                 density, entropy, place, held=dict(zip(names, held, strict=True))
             )
@@ -318,6 +333,7 @@ class Given(Simulation):
     data: Mapping[str, ArrayLike]
     exact: bool = False
     name = "given"
+    renews = False
     datasets = 1
 
     def __post_init__(self):
@@ -332,7 +348,11 @@ class Given(Simulation):
         self.simulate(density)
 
     def simulate(
-        self, density: TemperedDensity, entropy: Entropy | None = None, fit: Fit | None = None
+        self,
+        density: TemperedDensity,
+        entropy: Entropy | None = None,
+        fit: Fit | None = None,
+        first: int = 0,
     ) -> list[Simulated]:
         """The pair as it stands."""
         model = density.model

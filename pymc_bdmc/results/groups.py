@@ -149,6 +149,8 @@ def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
     if "rounds" in dt.children and name in dt["rounds"]:
         rounds = dt["rounds"].dataset
         weights = rounds[name].assign_coords(temperatures=rounds["temperatures"])
+        if "real_chain" in weights.dims:
+            weights = weights.rename(real_chain="chain")
         last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
         return weights.isel(round=last)
     weights = variable(dt, group, "log_weight")
