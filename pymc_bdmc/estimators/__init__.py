@@ -67,6 +67,12 @@ from pymc_bdmc.estimators.tempering import (
     sequential_likelihood,
 )
 from pymc_bdmc.estimators.thermodynamic import integrate_path, thermodynamic_integration
+from pymc_bdmc.estimators.total_variation import (
+    TotalVariation,
+    datasets_needed,
+    total_variation,
+    upper_confidence_bound,
+)
 
 __all__ = [
     "AverageCheck",
@@ -82,6 +88,7 @@ __all__ = [
     "Shortfall",
     "TailCheck",
     "TemperatureFlow",
+    "TotalVariation",
     "WeightedAverage",
     "WorkDistribution",
     "bar",
@@ -99,6 +106,7 @@ __all__ = [
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
+    "datasets_needed",
     "distances_to_others",
     "draw_places",
     "effective_sample_size",
@@ -130,7 +138,9 @@ __all__ = [
     "spread_and_tails",
     "temperature_flow",
     "thermodynamic_integration",
+    "total_variation",
     "total_variation_bound",
+    "upper_confidence_bound",
     "weighted_average",
     "work_distribution",
 ]

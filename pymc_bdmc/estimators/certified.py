@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, stdtrit
 
-from pymc_bdmc.estimators.checks import checked_weights
+from pymc_bdmc.estimators.checks import checked_delta, checked_weights
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
 __all__ = [
@@ -98,7 +98,7 @@ def certified_lower(
     >>> round(certified_lower([0.0] * 64, 0.95, kind="order statistics", ranks=[1]).lower, 3)
     -0.047
     """
-    lower = _markov(checked_weights(forward, "forward"), _checked_delta(confidence), kind, ranks)
+    lower = _markov(checked_weights(forward, "forward"), checked_delta(confidence), kind, ranks)
     return CertifiedBounds(lower, np.inf, confidence, kind)
 
 
@@ -141,7 +141,7 @@ def certified_upper(
     >>> round(certified_upper([0.0] * 64, 0.95).upper, 3)
     2.996
     """
-    upper = -_markov(-checked_weights(reverse, "reverse"), _checked_delta(confidence), kind, ranks)
+    upper = -_markov(-checked_weights(reverse, "reverse"), checked_delta(confidence), kind, ranks)
     return CertifiedBounds(-np.inf, upper, confidence, kind)
 
 
@@ -185,7 +185,7 @@ def certified_bounds(
     if not 0 < lower_share < 1:
         raise ValueError(f"lower_share must lie between 0 and 1, not {lower_share}.")
     kinds = (kind, kind) if isinstance(kind, str) else tuple(kind)
-    delta = _checked_delta(confidence)
+    delta = checked_delta(confidence)
     lower = certified_lower(forward, 1 - lower_share * delta, kind=kinds[0]).lower
     upper = certified_upper(reverse, 1 - (1 - lower_share) * delta, kind=kinds[1]).upper
     return CertifiedBounds(lower, upper, confidence, " / ".join(kinds))
@@ -279,7 +279,7 @@ def certified_probability(
     """
     if not 1 <= acceptances <= trials:
         raise ValueError(f"{acceptances} acceptances in {trials} trials are not possible.")
-    tail = _checked_delta(confidence) / 2
+    tail = checked_delta(confidence) / 2
     lower = np.log(betaincinv(acceptances, trials - acceptances + 1, tail))
     upper = 0.0
     if trials > acceptances:
@@ -312,7 +312,7 @@ def round_confidence(confidence: float, number: int) -> float:
     """
     if number < 1:
         raise ValueError(f"Rounds count from 1, not {number}.")
-    return 1 - _checked_delta(confidence) * 0.5**number
+    return 1 - checked_delta(confidence) * 0.5**number
 
 
 def _markov(log_values: np.ndarray, delta: float, kind: str, ranks) -> float:
@@ -333,9 +333,3 @@ def _markov(log_values: np.ndarray, delta: float, kind: str, ranks) -> float:
     # P(Bin(K, p) ≥ m) is the beta distribution function with parameters m and K − m + 1 at p.
     log_a = -np.log(betaincinv(k - ranks + 1, ranks, delta / ranks.size))
     return float(np.max(np.sort(log_values)[ranks - 1] - log_a))
-
-
-def _checked_delta(confidence: float) -> float:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
-    return 1 - confidence

@@ -10,6 +10,7 @@ __all__ = [
     "ROUNDING",
     "AverageCheck",
     "check_average",
+    "checked_delta",
     "checked_pair",
     "checked_weights",
     "effective_sample_size",
@@ -180,3 +181,17 @@ def skewness_of_mean(log_weights: np.ndarray) -> float:
     deviation -= deviation.mean()
     variance = np.sum(deviation**2)
     return float(abs(np.sum(deviation**3)) / variance**1.5) if variance > 0 else 0.0
+
+
+def checked_delta(confidence: float) -> float:
+    """Turn a confidence into δ = 1 − confidence, and refuse one that is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators.checks import checked_delta
+    >>> checked_delta(0.75)
+    0.25
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    return 1 - confidence
