@@ -229,7 +229,7 @@ def refutes(
     >>> refutes([0.3, 0.1, -0.2, 0.0], [-0.2, 0.1, 0.0, -0.1])
     False
     """
-    share = 1 - _checked_delta(confidence) / ways
+    share = 1 - checked_delta(confidence) / ways
     weights = checked_weights(lower, "lower")
     if not np.isfinite(weights).any():
         return bool(np.isfinite(checked_weights(higher, "higher")).any())
