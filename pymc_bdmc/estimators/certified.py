@@ -230,9 +230,9 @@ def refutes(
     False
     """
     share = 1 - checked_delta(confidence) / ways
-    weights = checked_weights(lower, "lower")
+    weights = checked_weights(lower, "forward")
     if not np.isfinite(weights).any():
-        return bool(np.isfinite(checked_weights(higher, "higher")).any())
+        return bool(np.isfinite(checked_weights(higher, "forward")).any())
     scaled = np.exp(weights - weights.max())
     reach = np.inf
     if weights.size > 1:

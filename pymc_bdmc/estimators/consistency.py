@@ -261,7 +261,7 @@ def shortfall_difference(
 
     Parameters
     ----------
-    real : array_like of shape (n_rounds, K)
+    real : array_like of shape (n_rounds, L)
         Forward log weights, nats, the longest runs last; NaN marks a run that was not finished.
     simulated : array_like of shape (n_datasets, n_rounds, K)
     rng : numpy.random.Generator
@@ -283,22 +283,34 @@ def shortfall_difference(
     >>> bool(abs(found.value) < 3 * found.error)
     True
     """
-    sets = np.concatenate([np.asarray(real, dtype=float)[None], np.asarray(simulated, dtype=float)])
-    sets = sets[:, [round, -1]]
-    resampled = np.array([_shortfalls(_resampled(sets, rng)) for _ in range(RESAMPLINGS)])
-    of_real, of_simulated = _shortfalls(sets)
+    real, simulated = (np.asarray(each, dtype=float) for each in (real, simulated))
+    k, rounds = simulated.shape[-1], [round, -1]
+    # A best estimate of few runs lies lower, so the real runs are taken in sets of as many.
+    sets = max(1, real.shape[-1] // k)
+    runs, simulated = real[rounds, : sets * k], simulated[:, rounds]
+
+    def of_real(chosen: np.ndarray) -> float:
+        return _shortfall(runs[:, chosen].reshape(2, sets, -1).swapaxes(0, 1))
+
+    def resampled() -> float:
+        n = len(simulated)
+        others = simulated[rng.integers(n, size=n) if n > 1 else [0]][:, :, rng.integers(k, size=k)]
+        chosen = np.asarray(rng.integers(sets * k, size=sets * k))
+        return of_real(chosen) - _shortfall(others)
+
+    found = of_real(np.arange(sets * k)), _shortfall(simulated)
     with np.errstate(invalid="ignore"):
-        error = float(np.std(resampled[:, 0] - resampled[:, 1]))
-    return Shortfall(of_real - of_simulated, error, of_real, of_simulated)
+        error = float(np.std([resampled() for _ in range(RESAMPLINGS)]))
+    return Shortfall(found[0] - found[1], error, *found)
 
 
-def _shortfalls(sets: np.ndarray) -> tuple[float, float]:
-    """Of the first set, and the mean of the others."""
+def _shortfall(sets: np.ndarray) -> float:
+    """Mean over data sets of how far the mean log weight lies below the best estimate."""
     shifted = shifted_runs(sets)[:, 0]
     finished = ~np.isnan(shifted)
     with np.errstate(invalid="ignore"):  # NaN of a single run, which has no best estimate
         means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
-    return float(means[0]), float(means[1:].mean())
+    return float(means.mean())
 
 
 def spread_and_tails(data: ArrayLike) -> np.ndarray:

@@ -141,6 +141,7 @@ def anneal(
         "system": repr(system),
         "step": f"{kernel}, {sites} sites, {updates} updates",
         "upper_bound": _STATUS[start],
+        "independent_starts": 1,
         "burn_in": burn_in if start == "swendsen-wang" else 0,
         "critical_beta": system.critical_beta,
     }

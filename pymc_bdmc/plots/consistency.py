@@ -113,12 +113,12 @@ def _named(array: xr.DataArray) -> xr.Dataset:
 
 def _boxes(dt: xr.DataTree) -> xr.DataArray:
     """Outlines of the boxes of all T as one line by data, with NaN where the pen is lifted."""
-    temperatures, sets, _ = forward_ladder(dt)
-    shifted = shifted_runs(sets).swapaxes(0, 1)  # by T
+    temperatures, real, simulated, _ = forward_ladder(dt)
     lines = []
-    for side, part in ((-1, np.s_[:1]), (1, np.s_[1:])):
+    for side, sets in ((-1, real[None]), (1, simulated)):
+        shifted = shifted_runs(sets).swapaxes(0, 1)  # by T
         pen = [
-            _box(np.log10(t) + 0.6 * side * WIDTH, runs[part])
+            _box(np.log10(t) + 0.6 * side * WIDTH, runs)
             for t, runs in zip(temperatures, shifted, strict=True)
         ]
         lines.append(np.concatenate(pen, axis=1))

@@ -89,6 +89,7 @@ def anneal(
         "system": f"RBM {rbm.a.size}x{rbm.b.size}",
         "step": rbm.description,
         "upper_bound": status,
+        "independent_starts": 1,
         "burn_in": burn_in if status == "burned-in" else 0,
     }
     return anneal_blocks(

@@ -1,18 +1,29 @@
-"""Bounds on log ML that hold with a stated probability."""
+"""Numbers that hold with a stated probability: bounds on log ML, and total variation."""
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import (
+    TotalVariation,
     certified_bounds,
     certified_lower,
     certified_probability,
     round_confidence,
+    total_variation,
 )
-from pymc_bdmc.results.groups import SIDES, by_data_set, data_sets, start_of_reverse
+from pymc_bdmc.results.groups import (
+    SIDES,
+    by_data_set,
+    data_sets,
+    start_of_reverse,
+    variable,
+)
 
-__all__ = ["certified"]
+__all__ = ["certified", "certified_total_variation"]
+
+MOST_PAIRS = 60
+"""Groups into which runs with starts of their own are divided, at most."""
 
 
 def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
@@ -89,6 +100,68 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     )
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset"])
     return table
+
+
+def certified_total_variation(
+    dt: xr.DataTree, confidence: float = 0.95, look: int | None = None
+) -> TotalVariation | None:
+    """Return how far posterior draws of such runs are from the posterior on simulated data.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+    confidence : float, default 0.95
+        1 − δ of the upper end.
+    look : int, optional
+        Number of this look, from 1, where each look had more data sets than the one before; it
+        spends δ/2^look. Default: the only look, which spends δ.
+
+    Returns
+    -------
+    TotalVariation or None
+        None without simulated data, and where reverse runs have a heuristic start. See
+        `pymc_bdmc.estimators.total_variation` for what is proved.
+
+    Raises
+    ------
+    ValueError
+        If the confidence does not lie between 0 and 1, or the look is less than 1.
+
+    Notes
+    -----
+    The reverse runs of a lattice or a machine start from independent samples, and there are no
+    data: so disjoint groups of runs stand in for data sets.
+
+    A round that met a ``target_gap`` was chosen by its gap. Its confirmation has new data sets, so
+    it spends no more than δ. Where there is none, as after Ctrl-C, round r spends δ/2^(r+1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> from pymc_bdmc.results.certified import certified_total_variation
+    >>> runs = xr.Dataset(dict(log_weight=(("dataset", "chain"), np.zeros((20, 2)))))
+    >>> dt = xr.DataTree.from_dict(dict(forward=runs, reverse=runs))
+    >>> dt.attrs["upper_bound"] = "exact"
+    >>> certified_total_variation(dt).upper
+    0.1395
+    """
+    if "forward" not in dt.children:
+        return None
+    if start_of_reverse(dt, "simulated") not in ("exact", "burned-in"):
+        return None
+    if look is not None:
+        confidence = round_confidence(confidence, look)
+    rounds = dt.attrs.get("rounds", 0)
+    if rounds and not bool(variable(dt, "rounds", "confirms").values[-1]):
+        confidence = round_confidence(confidence, rounds + 1)
+    forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
+    if dt.attrs.get("independent_starts"):
+        n = min(MOST_PAIRS, forward.size)
+        pairs = [each.ravel()[: each.size // n * n].reshape(n, -1) for each in (forward, reverse)]
+        return total_variation(pairs[0], pairs[1], confidence, islands=1)
+    return total_variation(forward, reverse, confidence)
 
 
 def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:

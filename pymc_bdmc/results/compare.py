@@ -9,10 +9,10 @@ from scipy.special import softmax
 
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import check_annealed, directions
+from pymc_bdmc.results.groups import check_annealed, directions, is_system
 from pymc_bdmc.results.summary import summary
 
-__all__ = ["check_comparable", "compare", "cost", "is_system"]
+__all__ = ["check_comparable", "compare", "cost"]
 
 CONFIDENCE = 0.95
 
@@ -153,11 +153,6 @@ def _row(dt: xr.DataTree) -> dict:
     found = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
     row |= {"log_ml": found["value"], "error": found["error"], "valid": bool(found["valid"])}
     return row | {"reason": f"{found.name}: {found['reason']}"}
-
-
-def is_system(dt: xr.DataTree) -> bool:
-    """Whether it is a system without data, of which the log ML itself is sandwiched."""
-    return "observed_data" not in dt.children and "system" in dt.attrs
 
 
 def check_comparable(results: Mapping[str, xr.DataTree]) -> None:

@@ -35,7 +35,7 @@ FEWEST_SETS = 19
 """Simulated data sets with which the rank test can flag anything."""
 
 FEWEST_RUNS = 8
-"""Of each data set; fewer may all be good by chance, and then so is their spread."""
+"""On either kind of data; fewer may all be good by chance, and then so is their spread."""
 
 MARGIN = 0.25
 """Nats by which runs on real data may fall short more than those on simulated data."""
@@ -75,7 +75,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
             By how many more nats the mean log weight lies below the best estimate on the real
             data: so much more the divergence may be. The reference is the shortfall on simulated
             data. Flagged if its interval lies above 0.25 nats, valid if that is no wider to either
-            side and there are 8 runs of each data set.
+            side and there are 8 runs on either kind of data.
         ``log ML``, ``path length``, ``spread of y``, ``tails of y``
             Deviation of the real data from the mean of all data sets, in standard deviations, with
             the rank as the p-value: of log ML; of the thermodynamic length; of the
@@ -124,20 +124,22 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     True
     """
     check_annealed(dt, "consistency")
-    temperatures, sets, finished = forward_ladder(dt)
-    n, rng = len(sets), np.random.default_rng(0)
+    temperatures, real, simulated, finished = forward_ladder(dt)
+    n, rng = 1 + len(simulated), np.random.default_rng(0)
+    # All data sets are treated alike: by as many runs.
+    alike = real[:, : simulated.shape[-1]]
     test = "p: runs permuted, given both data sets" if n == 2 else f"p: rank among {n} data sets"
     places = range(-len(temperatures), 0)
-    distances = [run_distance(sets[0], sets[1:], rng, place) for place in places]
-    shortfalls = [shortfall_difference(sets[0], sets[1:], rng, place) for place in places]
+    distances = [run_distance(alike, simulated, rng, place) for place in places]
+    shortfalls = [shortfall_difference(real, simulated, rng, place) for place in places]
     rows: dict[tuple[str, int], dict] = {}
     for t, distance in zip(temperatures, distances, strict=True):
         kind = f"distance of shifted log weights; {test}"
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
-        rows["shortfall", t] = _shortfall(dt, shortfall, sets)
+        rows["shortfall", t] = _shortfall(dt, shortfall, real, simulated)
     if n > 2:
-        features = features_of(dt, sets, finished)
+        features = features_of(dt, np.concatenate([alike[None], simulated]), finished)
         for name, row in _ranks(features, test).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
@@ -146,15 +148,16 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     return table
 
 
-def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray]:
+def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
     """Forward log weights of every round, on the real data first and then on simulated ones.
 
     Returns
     -------
     temperatures : list of int
         T of each round.
-    log_weights : ndarray of shape (1 + n_datasets, n_rounds, K)
+    real : ndarray of shape (n_rounds, L)
         Nats; NaN marks a run that was not finished.
+    simulated : ndarray of shape (n_datasets, n_rounds, K)
     finished : ndarray of int
         Simulated data sets that are there: those with finished runs in every round.
 
@@ -169,16 +172,13 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray]:
                 f"dt: it has no group {group!r}, and runs on real data are compared with runs on "
                 f"simulated data; call sample_bdmc with {remedy}."
             )
-    real, simulated = ladder(dt, "real"), ladder(dt, "forward")
-    sets = [real.transpose("round", "chain").values]
-    sets += list(simulated.transpose("dataset", "round", "chain").values)
-    padded = np.full((len(sets), *max(each.shape for each in sets)), np.nan)
-    for row, each in zip(padded, sets, strict=True):
-        row[:, : each.shape[-1]] = each
-    there = ~np.isnan(padded).all(axis=-1).any(axis=-1)
-    if not (there[0] and there[1:].any()):
+    runs = ladder(dt, "real").transpose("round", "chain")
+    simulated = ladder(dt, "forward").transpose("dataset", "round", "chain").values
+    there = ~np.isnan(simulated).all(axis=-1).any(axis=-1)
+    if np.isnan(runs.values).all(axis=-1).any() or not there.any():
         raise ValueError("dt: no run was finished on the real data, or none on simulated data.")
-    return real["temperatures"].values.tolist(), padded[there], np.flatnonzero(there[1:])
+    temperatures = runs["temperatures"].values.tolist()
+    return temperatures, runs.values, simulated[there], np.flatnonzero(there)
 
 
 def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
@@ -186,11 +186,11 @@ def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
     return float(error * stdtrit(n - 1, (1 + confidence) / 2)) if n > 1 else np.inf
 
 
-def _shortfall(dt: xr.DataTree, found: Shortfall, sets: np.ndarray) -> dict:
+def _shortfall(dt: xr.DataTree, found: Shortfall, real: np.ndarray, simulated: np.ndarray) -> dict:
     tail = min(
         (mean_of_logs(dt, group) for group in ("real", "forward")), key=lambda tail: tail.resolved
     )
-    runs = (~np.isnan(sets[:, -1])).sum(axis=-1).min()
+    runs = min(int(np.sum(~np.isnan(each[..., -1, :]))) for each in (real, simulated))
     reach = half_interval(found.error, runs)
     valid = tail.resolved and runs >= FEWEST_RUNS and reach <= MARGIN
     kind = f"mean shortfall on real data, {found.real:.3g}, less that on simulated data"
@@ -220,7 +220,7 @@ def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict
     longest = [row[~np.isnan(row)] for row in sets[:, -1]]
     log_ml = [
         log_mean_exp(row) + log_prior_mass(draws).estimate
-        for row, draws in zip(longest, by_set("prior_draws"), strict=True)
+        for row, draws in zip(longest, _alike(by_set("prior_draws")), strict=True)
     ]
     with np.errstate(divide="ignore"):
         features = {
@@ -239,6 +239,11 @@ def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict
             ).T
             features |= {f"spread of {name}": spread, f"tails of {name}": tails}
     return features
+
+
+def _alike(draws: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the prior draws of as many runs of the first data set as of the others."""
+    return [draws[0][: len(draws[1])], *draws[1:]]
 
 
 def _ranks(features: dict[str, np.ndarray], test: str) -> dict[str, dict]:

@@ -10,11 +10,12 @@ from pymc_bdmc.estimators import (
     cumulant_forward,
     jarzynski_forward,
     log_prior_mass,
+    refutes,
 )
 from pymc_bdmc.results.groups import data_sets, is_tempered, start_of_reverse
 from pymc_bdmc.results.tempered import tempered_estimates
 
-__all__ = ["annealed_estimates", "evidence"]
+__all__ = ["annealed_estimates", "evidence", "refuting_path"]
 
 _NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
 
@@ -115,19 +116,41 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
+        other = refuting_path(dt, forward + mass.estimate) if data == "real" else ""
         for name, estimate in found.estimates.items():
-            recommended = name == found.recommended
+            recommended = name == found.recommended and not other
             reason = found.reason if recommended else estimate.reason
+            if other:
+                reason = f"runs on path {other!r} come to a higher log ML, for certain; {reason}"
             if status != "exact" and name in _NEED_REVERSE:
                 reason += f"; reverse chains from a {status} start"
             rows[data, dataset, name] = {
                 "value": estimate.value + mass.estimate,
                 "error": float(np.hypot(estimate.error, mass.error)),
-                "valid": estimate.valid,
+                "valid": estimate.valid and not other,
                 "recommended": recommended,
                 "reason": reason,
             }
     return rows
+
+
+def refuting_path(dt: xr.DataTree, forward: np.ndarray) -> str:
+    """Return the name of the path whose scouts refute the runs on the real data, if any.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`. Where it chose the path itself, the group ``scouts`` has the log weights
+        of a few runs on either path.
+    forward : ndarray of shape (K,)
+        Log weights of the runs on the real data, log P(ℓ > −∞) included; nats.
+    """
+    if "scouts" not in dt.children:
+        return ""
+    scouts = dt["scouts"]["log_weight"]
+    others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
+    found = [path for path in others if refutes(scouts.sel(path=path).values, forward)]
+    return found[0] if found else ""
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:

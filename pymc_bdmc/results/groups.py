@@ -17,6 +17,7 @@ __all__ = [
     "check_result",
     "data_sets",
     "directions",
+    "is_system",
     "is_tempered",
     "ladder",
     "log_ml_weights",
@@ -37,6 +38,11 @@ _LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or save
 def is_tempered(dt: xr.DataTree) -> bool:
     """Whether this is a result of `temper`."""
     return "tempering" in getattr(dt, "children", ())
+
+
+def is_system(dt: xr.DataTree) -> bool:
+    """Whether it is a system without data, of which the log ML itself is sandwiched."""
+    return "observed_data" not in dt.children and "system" in dt.attrs
 
 
 def check_result(dt: xr.DataTree) -> None:

@@ -8,12 +8,13 @@ import xarray as xr
 
 from pymc_bdmc.estimators import (
     TailCheck,
+    TotalVariation,
     clustered_mean,
     clustered_median,
     jeffreys_bound,
     log_prior_mass,
 )
-from pymc_bdmc.results.certified import certified
+from pymc_bdmc.results.certified import certified, certified_total_variation
 from pymc_bdmc.results.diagnose import diagnose
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import (
@@ -132,8 +133,12 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
         start = HEURISTIC if data == "real" else f"{attribute(dt, 'upper_bound')} start"
         rows["upper bound"] = _bound(reverse + upper, error, RESOLVED, start)
         rows["jeffreys bound"] = _gap(forward, reverse, tail, start)
+    if data == "simulated" and (found := certified_total_variation(dt)):
+        rows["total variation"] = _total_variation(found, start)
     if data == "simulated" and "thermodynamic_length" in dt[forward_group]:
         rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, dt.attrs.get("particles", 1))
+    if len(forward) > 1:  # the log ML of several data sets has no use, but for its bounds
+        return {(data, quantity): row for quantity, row in rows.items()}
     rows["evidence"] = _evidence(dt, data, "forward average")
     if both:
         more = f", {start}, error given it"
@@ -141,6 +146,19 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
         if data == "real":  # of simulated data nobody asks for it
             rows["evidence, both"] = _evidence(dt, data, "bar", f", {start}")
     return {(data, quantity): row for quantity, row in rows.items()}
+
+
+def _total_variation(found: TotalVariation, start: str) -> dict:
+    """Row of the mean of the terms by data set; its certified upper end stands in ``kind``."""
+    datasets = f"{found.datasets} data set" + ("s" if found.datasets > 1 else "")
+    return {
+        "value": found.value,
+        "error": clustered_mean(found.terms[:, None])[1],
+        **_quartiles(found.terms),
+        "valid": True,
+        "kind": f"a probability: at most {found.upper:.2g} with {found.confidence:.4g} confidence, "
+        f"{datasets}, {start}",
+    }
 
 
 def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
