@@ -1,7 +1,7 @@
 """Before the weighted runs: pilots and scouts on every data set, and the path they speak for."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -69,32 +69,55 @@ class Preparation:
         self._scouts: dict[tuple[str, int], list[Run]] = {}
 
     def tunings(self, data: DataSets, path: Path) -> Tunings:
-        """Tunings of the kernel along a path, one for each data set, from pilots on it.
+        """Return tunings of the kernel along a path, one for each data set.
+
+        From the prior every data set has a pilot. So it has from a fit, which a pilot from the
+        prior finds; a second pilot, from the fit, tunes the kernel on the first data set, and the
+        others take over what it found (`PathTuning.adapted_to`).
 
         Raises
         ------
         KeyboardInterrupt
             If the pool was stopped.
         """
-        new = {d: data[d] for d in data if (path.name, d) not in self._tunings}
-        if new:
+        for new in self._missing(data, path):
             references = {} if isinstance(path, PriorPath) else self._references(new, path)
-            found = self._pilots(new, references)
+            known = self._tunings.get((path.name, next(iter(data))))
+            if known and isinstance(path, FittedPath) and not _n_peaks(known):
+                found: Tunings = {
+                    d: cast(PathTuning, known).adapted_to(cast(Reference, fit))
+                    for d, fit in references.items()
+                }
+            else:
+                found = self._pilots(new, references)
             self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
         return {d: self._tunings[path.name, d] for d in data}
 
+    def _missing(self, data: DataSets, path: Path) -> Iterator[DataSets]:
+        """Yield the first data set, and then all others, as far as they have no tuning yet."""
+        first = next(iter(data))
+        for wanted in ([first], [d for d in data if d != first]):
+            new = {d: data[d] for d in wanted if (path.name, d) not in self._tunings}
+            if new:
+                yield new
+
     def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
-        """Where the path starts on each data set, by pilots from the prior."""
+        """Return where the path starts on each data set, by pilots from the prior."""
         engine = cast(CompiledEngine, self._engine)
         references = {
             d: path.reference(cast(PathTuning, tuning), engine)
             for d, tuning in self.tunings(data, PriorPath()).items()
         }
-        if isinstance(path, FittedPath):
+        if isinstance(path, FittedPath) and self._seeks_peaks(path):
             for d, fit in references.items():
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
                 references[d] = engine.with_peaks(cast(Reference, fit), data[d], seed)
         return references
+
+    def _seeks_peaks(self, path: Path) -> bool:
+        """Tell whether to look for narrow peaks: not where the first data set has none."""
+        known = [tuning for (name, _), tuning in self._tunings.items() if name == path.name]
+        return not known or _n_peaks(known[0]) > 0
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
         """Return a few forward runs along a path on one data set.

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -110,6 +110,24 @@ class PathTuning:
         rows, fractions = self.places(betas)
         above = np.minimum(rows + 1, len(self.betas) - 1)
         return ((1 - fractions) * values[rows].T + fractions * values[above].T).T.copy()
+
+    def adapted_to(self, reference: Reference) -> "PathTuning":
+        """The tuning for the path from a reference that is fitted to other, similar data.
+
+        Step sizes and the spacing of β stay; the metric is the shape of the reference at every
+        temperature, since all densities on this path are about as wide as it is.
+        """
+        n_stages = len(self.betas)
+
+        def repeated(shape: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(shape, (n_stages, *shape.shape)).copy()
+
+        table = self.table._replace(
+            scales=repeated(reference.scales[0]),
+            directions=repeated(reference.directions[0]),
+            excesses=repeated(reference.excesses[0]),
+        )
+        return replace(self, table=table, reference=reference, gradient_evaluations=0)
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Step size by temperature; NaN at β = 0 and where no element is continuous."""
