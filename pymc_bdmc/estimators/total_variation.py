@@ -41,7 +41,7 @@ class TotalVariation:
     >>> import numpy as np
     >>> from pymc_bdmc.estimators import TotalVariation
     >>> print(TotalVariation(0.03, 0.17, 0.95, np.full(20, 0.03), 1))
-    total variation about 0.030, at most 0.170 with 95 % confidence (20 data sets, single runs)
+    total variation about 0.030, at most 0.17 with 95 % confidence (20 data sets, single runs)
     """
 
     value: float
@@ -56,10 +56,11 @@ class TotalVariation:
         return self.terms.size
 
     def __str__(self):
+        sets = "1 data set" if self.datasets == 1 else f"{self.datasets} data sets"
         runs = "single runs" if self.islands == 1 else f"{self.islands} runs pooled"
         return (
-            f"total variation about {self.value:.3f}, at most {self.upper:.3f} with "
-            f"{100 * self.confidence:.6g} % confidence ({self.datasets} data sets, {runs})"
+            f"total variation about {self.value:.3f}, at most {self.upper:.4g} with "
+            f"{100 * self.confidence:.6g} % confidence ({sets}, {runs})"
         )
 
 
@@ -113,14 +114,14 @@ def total_variation(
 
     .. math:: TV(F, R) = \int (dR - dF)_+ = E_R[(1 - Z/w)_+] .
 
-    The chosen particle is a function of the run. It has the law q under F and the posterior as its
-    law under R, and a function of two variables brings them no further apart (data processing).
-    So :math:`TV(q, p) \le TV(F, R)`.
+    The chosen particle is a function of the run. Its law is q under F and the posterior p under R.
+    The laws of a function of the run cannot be further apart than those of the run itself (data
+    processing), so :math:`TV(q, p) \le TV(F, R)`.
 
     *Z need not be known.* The function :math:`c \mapsto (1 - c/w)_+` is convex. The mean
     :math:`\hat Z` of forward weights of the same data set has expectation Z and is independent of
     the reverse run, so :math:`E[(1 - \hat Z/w)_+ \mid w] \ge (1 - Z/w)_+` by Jensen's inequality.
-    With the reverse runs themselves in the place of :math:`\hat Z` this would not hold.
+    It would not hold for an estimate of Z from the reverse runs themselves.
 
     *Pooled runs.* Draw run J of m independent forward runs with probability
     :math:`w_J / \sum_i w_i`, and then one of its particles by weight. The m runs are islands of
@@ -129,10 +130,10 @@ def total_variation(
 
     .. math:: \frac{dR_m}{dF_m} = \frac{w_J / (m Z)}{w_J / \sum_i w_i} = \frac{\bar w}{Z} ,
 
-    so all of the above holds with :math:`\bar w = (w_r + \text{sum of } m - 1 \text{ forward
-    weights})/m`, if :math:`\hat Z` is the mean of the *other* forward weights. The term of a data
-    set is the mean of :math:`(1 - \hat Z/\bar w)_+` over its reverse runs and over the K_f cyclic
-    choices of the m − 1 companions.
+    so all of the above holds with :math:`\bar w`, the mean of the weights of a reverse run and of
+    m − 1 forward runs, its companions, if :math:`\hat Z` is the mean of the *other* forward
+    weights. The term of a data set is the mean of :math:`(1 - \hat Z/\bar w)_+` over its reverse
+    runs and over the K_f cyclic choices of the companions.
 
     *More runs.* The claim for m islands holds for draws from K ≥ m pooled runs as well, since
     :math:`TV(F_K, R_K) = E_F[(1 - \bar w_K/Z)_+]` falls with K: the means :math:`\bar w_K` are a
@@ -140,8 +141,8 @@ def total_variation(
 
     *Data sets.* A data set without runs, or any of whose runs failed, counts as 1. So does one
     with a forward weight of +∞ or a reverse weight of −∞, which only overflow can bring about.
-    To leave it out would select the data sets on which the sampler does well. Runs that share a
-    θ* are one data set: none of them can say anything of a mode that this θ* is not in.
+    Leaving it out would select the data sets on which the sampler does well. Runs that share a θ*
+    are one data set: none of them can say anything about a mode that this θ* is not in.
 
     *What it is worth* depends on the starts of the reverse runs. Exact starts: proven. Burned-in
     starts: terms lie between 0 and 1, so a coupling of the start with a posterior draw gives
@@ -155,12 +156,12 @@ def total_variation(
 
     Examples
     --------
-    Twenty data sets with two runs in each direction, of which all are perfect:
+    Twenty data sets with two runs in each direction, and all weights are equal:
 
     >>> import numpy as np
     >>> from pymc_bdmc.estimators import total_variation
     >>> print(total_variation(np.zeros((20, 2)), np.zeros((20, 2))))
-    total variation about 0.000, at most 0.140 with 95 % confidence (20 data sets, 2 runs pooled)
+    total variation about 0.000, at most 0.1395 with 95 % confidence (20 data sets, 2 runs pooled)
     """
     forward, reverse = np.asarray(forward, dtype=float), np.asarray(reverse, dtype=float)
     if forward.ndim != 2 or reverse.ndim != 2 or len(forward) != len(reverse):
@@ -193,15 +194,16 @@ def _terms(forward, reverse, islands):
     log_z = np.logaddexp.reduce(others, axis=2) - np.log(runs - islands + 1)
     log_sum = np.logaddexp(reverse[:, :, None], np.logaddexp.reduce(companions, axis=2)[:, None])
     log_ratio = log_z[:, None] - (log_sum - np.log(islands))
-    terms = -np.expm1(np.minimum(log_ratio, 0.0)).mean(axis=(1, 2))
-    return np.where(failed, 1.0, terms)
+    terms = 1 - np.exp(np.minimum(log_ratio, 0.0))
+    return np.where(failed, 1.0, terms.mean(axis=(1, 2)))
 
 
 def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     r"""Upper confidence bound on the mean of independent terms in [0, 1], by constant bets.
 
     The terms need not be identically distributed: the bound is on the mean v of their means. It
-    holds for any number of terms, with no large-sample argument, and whatever their order.
+    holds for any number of terms, with no large-sample argument, and does not depend on their
+    order.
 
     Parameters
     ----------
@@ -245,7 +247,7 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     >>> upper_confidence_bound([0.0] * 20), upper_confidence_bound([0.0] * 60)
     (0.1395, 0.049)
     """
-    values, counts = np.unique(_checked_terms(terms), return_counts=True)
+    values, counts = np.unique(_checked_terms(terms, "terms"), return_counts=True)
     return _upper_end(values, counts, checked_delta(confidence))
 
 
@@ -282,7 +284,7 @@ def datasets_needed(
     >>> datasets_needed(0.05), datasets_needed(0.25, value=0.05), datasets_needed(0.05, value=0.1)
     (59, 13, None)
     """
-    values, counts = np.unique(_checked_terms(value), return_counts=True)
+    values, counts = np.unique(_checked_terms(value, "value"), return_counts=True)
     delta = checked_delta(confidence)
 
     def does(datasets):
@@ -292,10 +294,10 @@ def datasets_needed(
     return number if number < MOST_DATASETS else None
 
 
-def _checked_terms(terms):
+def _checked_terms(terms, name):
     terms = np.ravel(np.asarray(terms, dtype=float))
     if terms.size == 0 or not ((terms >= 0) & (terms <= 1)).all():
-        raise ValueError(f"terms must be numbers between 0 and 1, at least one, not {terms}.")
+        raise ValueError(f"{name} must be numbers between 0 and 1, at least one, not {terms}.")
     return terms
 
 

@@ -153,6 +153,13 @@ def test_terms_are_the_formula():
     assert total_variation(forward, reverse).islands == 3
 
 
+def test_what_is_printed():
+    result = total_variation(np.zeros((1, 1)), np.zeros((1, 1)))
+    assert str(result) == (
+        "total variation about 0.000, at most 0.95 with 95 % confidence (1 data set, single runs)"
+    )
+
+
 def test_the_scale_of_the_weights_cancels():
     """So does the probability of a restricted support, however large or small."""
     rng = np.random.default_rng(2)
@@ -381,7 +388,7 @@ def test_no_number_of_data_sets_brings_a_mean_below_itself():
         (lambda: upper_confidence_bound([0.5, 1.1]), "between 0 and 1"),
         (lambda: upper_confidence_bound([0.5, np.nan]), "between 0 and 1"),
         (lambda: upper_confidence_bound([0.5], 1.0), "confidence must"),
-        (lambda: datasets_needed(0.1, value=-0.1), "between 0 and 1"),
+        (lambda: datasets_needed(0.1, value=-0.1), "value must be numbers between 0 and 1"),
     ],
 )
 def test_bad_input(call, message):
