@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import binom, t
 
@@ -300,6 +301,26 @@ def test_clean_data_sets_have_the_closed_form(datasets, delta):
 def test_clean_data_sets_by_number():
     uppers = [upper_confidence_bound(np.zeros(n)) for n in (20, 60)]
     assert np.round(uppers, 2).tolist() == [0.14, 0.05]
+
+
+def test_the_bets_are_those_of_the_formula():
+    """The capital against the mean at which the bound stops, by root finding, is just short."""
+
+    def capital(terms, m):
+        def excess(a):
+            kl = a * np.log(a / m) + (1 - a) * np.log((1 - a) / (1 - m))
+            return len(terms) * kl - np.log(1 / DELTA)
+
+        a = brentq(excess, 1e-12, m)
+        stakes = (m - a) / (m * (1 - m)), 1 / (1 - m)
+        return np.mean([np.prod(1 - stake * (terms - m)) for stake in stakes])
+
+    rng = np.random.default_rng(6)
+    for datasets in (10, 20, 60):
+        for terms in (rng.beta(0.1, 0.9, datasets), 1.0 * (np.arange(datasets) < datasets / 10)):
+            upper = upper_confidence_bound(terms)
+            assert upper < 0.6
+            assert capital(terms, upper - 1 / 2000) < 1 / DELTA <= capital(terms, upper)
 
 
 def test_upper_end_knows_no_order_and_grows_with_the_terms():
