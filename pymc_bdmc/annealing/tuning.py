@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from scipy.special import log_softmax
 
-from pymc_bdmc.annealing.compiled.engine import CompiledEngine
+from pymc_bdmc.annealing.compiled.engine import CompiledEngine, RefitTask
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import Pool
@@ -71,9 +71,9 @@ class Preparation:
     def tunings(self, data: DataSets, path: Path) -> Tunings:
         """Return tunings of the kernel along a path, one for each data set.
 
-        From the prior every data set has a pilot. So it has from a fit, which a pilot from the
-        prior finds; a second pilot, from the fit, tunes the kernel on the first data set, and the
-        others take over what it found (`PathTuning.adapted_to`).
+        The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
+        others take over its step sizes, and only the fit is made anew (`PathTuning.adapted_to`). On
+        other paths every data set has pilots of its own.
 
         Raises
         ------
@@ -81,17 +81,37 @@ class Preparation:
             If the pool was stopped.
         """
         for new in self._missing(data, path):
-            references = {} if isinstance(path, PriorPath) else self._references(new, path)
             known = self._tunings.get((path.name, next(iter(data))))
             if known and isinstance(path, FittedPath) and not _n_peaks(known):
-                found: Tunings = {
-                    d: cast(PathTuning, known).adapted_to(cast(Reference, fit))
-                    for d, fit in references.items()
-                }
+                found = self._refits(new, cast(PathTuning, known), path)
             else:
+                references = {} if isinstance(path, PriorPath) else self._references(new, path)
                 found = self._pilots(new, references)
             self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
         return {d: self._tunings[path.name, d] for d in data}
+
+    def _refits(self, data: DataSets, known: PathTuning, path: FittedPath) -> dict[int, Tuning]:
+        """Tune the path from a fit on further data; where a quick fit fails pilots make one."""
+        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
+        tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
+        fits: dict[int, PathTuning] = dict(zip(data, self._all(tasks), strict=True))
+        failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
+        fits |= cast(dict[int, PathTuning], self.tunings(failed, PriorPath()) if failed else {})
+        engine = cast(CompiledEngine, self._engine)
+        return {d: known.adapted_to(path.reference(fit, engine)) for d, fit in fits.items()}
+
+    def _all(self, tasks: Sequence) -> list:
+        """Return the results of all tasks.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        found = dict(self._pool.run(tasks))
+        if len(found) < len(tasks):
+            raise KeyboardInterrupt(NOTHING_FINISHED)
+        return [found[i] for i in range(len(tasks))]
 
     def _missing(self, data: DataSets, path: Path) -> Iterator[DataSets]:
         """Yield the first data set, and then all others, as far as they have no tuning yet."""
@@ -108,16 +128,11 @@ class Preparation:
             d: path.reference(cast(PathTuning, tuning), engine)
             for d, tuning in self.tunings(data, PriorPath()).items()
         }
-        if isinstance(path, FittedPath) and self._seeks_peaks(path):
+        if isinstance(path, FittedPath):
             for d, fit in references.items():
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
                 references[d] = engine.with_peaks(cast(Reference, fit), data[d], seed)
         return references
-
-    def _seeks_peaks(self, path: Path) -> bool:
-        """Tell whether to look for narrow peaks: not where the first data set has none."""
-        known = [tuning for (name, _), tuning in self._tunings.items() if name == path.name]
-        return not known or _n_peaks(known[0]) > 0
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
         """Return a few forward runs along a path on one data set.
@@ -241,9 +256,7 @@ class Preparation:
             PilotTask(data[d], stream(self._entropy, Purpose.PILOT, d, stage, c), references.get(d))
             for d, c in keys
         ]
-        found = {keys[i]: tuning for i, tuning in self._pool.run(tasks)}
-        if len(found) < len(tasks):
-            raise KeyboardInterrupt(NOTHING_FINISHED)
+        found = dict(zip(keys, self._all(tasks), strict=True))
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
     def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,14 @@ from pymc_bdmc.annealing.compiled.loops import (
     terms_of,
 )
 from pymc_bdmc.annealing.compiled.peaks import add_peaks
-from pymc_bdmc.annealing.compiled.pilot import MEMBERS, MOST_ITERATIONS, PathTuning, pilot
+from pymc_bdmc.annealing.compiled.pilot import (
+    MEMBERS,
+    MOST_ITERATIONS,
+    MoveStage,
+    PathTuning,
+    pilot,
+    refit,
+)
 from pymc_bdmc.annealing.path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.annealing.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
@@ -36,7 +43,7 @@ from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Population, Run
 
-__all__ = ["CompiledEngine"]
+__all__ = ["CompiledEngine", "RefitTask"]
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
@@ -131,6 +138,30 @@ class CompiledEngine:
             return None
         thetas, ells = map(np.array, zip(*starts[:PRIOR_DRAWS], strict=True))
 
+        move = self._mover(target, rng)
+        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, task.reference)
+        return (
+            replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
+        )
+
+    def refit(self, task: "RefitTask") -> PathTuning | None:
+        """Fit a reference to other data; None if it was stopped.
+
+        Its R̂ is infinite where the model is impossible at all draws from the known reference.
+        """
+        rng, target = np.random.default_rng(task.seed), self.target(task.data)
+        draws = self._draw(MEMBERS, rng, target._replace(reference=task.known.reference))
+        terms = np.empty((MEMBERS, 2))
+        terms_of(target, draws, terms)
+        possible = draws[np.isfinite(terms.sum(axis=1))]
+        if not len(possible):
+            return replace(task.known, rhat=np.inf)
+        population = np.resize(possible, draws.shape)
+        return refit(task.known, population, self._mover(target, rng), self.jitted.n_continuous)
+
+    def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
+        """How a pilot moves its population on some data."""
+
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self._kernel.compiled
             if self.in_turn:
@@ -142,10 +173,7 @@ class CompiledEngine:
                 trace.gradients[:] = 0.0  # not known
             return None if self._stop[0] else stage
 
-        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, task.reference)
-        return (
-            replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
-        )
+        return move
 
     def _draw(self, n: int, rng: np.random.Generator, target: Target) -> np.ndarray:
         """Draws of θ from the reference or the prior, one a row."""
@@ -403,3 +431,16 @@ class CompiledEngine:
         raise FloatingPointError(
             f"The compiled log p fails at beta={beta:g}, theta={theta}, where log p is a number."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class RefitTask:
+    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: PathTuning
+
+    def run(self, engine: CompiledEngine) -> PathTuning | None:
+        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        return engine.refit(self)

@@ -14,7 +14,7 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.state import Parameters
 from pymc_bdmc.types import MAX_RHAT
 
-__all__ = ["MEMBERS", "MOST_ITERATIONS", "PathTuning", "pilot"]
+__all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "refit"]
 
 MEMBERS = 32
 ITERATIONS = 8
@@ -187,30 +187,24 @@ def pilot(
         while not done:
             metric = estimate_metric(samples[:, :n], _slopes(gradients, beta), weights)
             widths = deviations(samples[:, n:], weights)
-            trace = Trace(
-                np.empty((n_iterations, MEMBERS)),
-                np.empty((n_iterations, *population.shape)),
-                np.empty((2, n_iterations, MEMBERS, n)),
-            )
-            started = time.thread_time()
-            moved = move(beta, Parameters(metric, step_size, widths), population, trace)
+            parameters = Parameters(metric, step_size, widths)
+            moved = _stage(move, beta, parameters, population, n_iterations)
             if moved is None:
                 return None
-            step_size, acceptance, cost = moved
-            seconds = time.thread_time() - started
+            trace, step_size, acceptance, cost, seconds = moved
             n_gradients += cost
             samples_ells, gradients = trace.ells.ravel(), trace.gradients
             samples = trace.thetas.reshape(samples_ells.size, thetas.shape[1])
             weights = np.full(len(samples), 1 / len(samples))
             n_iterations *= 2
             done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > MOST_ITERATIONS
-        stages.append((beta, Parameters(metric, step_size, widths), acceptance))
+        stages.append((beta, parameters._replace(step_size=step_size), acceptance))
         path.add(beta, samples_ells)
-    betas, parameters, accepted = zip(*stages, strict=True)
+    betas, tuned, accepted = zip(*stages, strict=True)
     is_real = n == thetas.shape[1]
     return PathTuning(
         np.array(betas),
-        _table(parameters),
+        _table(tuned),
         np.array(accepted),
         path.betas,
         path.mean_log_likelihood,
@@ -222,6 +216,74 @@ def pilot(
         samples_ells,
         seconds_a_move=seconds / trace.ells.size,
     )
+
+
+def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) -> PathTuning | None:
+    """Fit a reference to other data, from where the posterior lies on those of a known tuning.
+
+    The members start at draws from the known reference and move at β = 1, with the metric and the
+    step size that are known, until they mix; the first moves are left out. That takes a fraction of
+    the gradients of a pilot from the prior, and fails where the posteriors are far apart.
+
+    Parameters
+    ----------
+    known : PathTuning
+        Of the path from a reference on other data.
+    population : ndarray of shape (M, n)
+        Draws from its reference, moved in place.
+    move : callable
+        As in `pilot`.
+    n : int
+        Number of continuous elements, which are all.
+
+    Returns
+    -------
+    PathTuning or None
+        With ``fit`` and ``rhat`` found anew: the latter is above `MAX_RHAT` where the members did
+        not come to mix. None if it was stopped.
+    """
+    parameters, n_gradients, rhat = known.last_parameters, 0, np.inf
+    first, n_iterations = True, 3 * ITERATIONS
+    while n_iterations <= MOST_ITERATIONS:
+        moved = _stage(move, 1.0, parameters, population, n_iterations)
+        if moved is None:
+            return None
+        trace, step_size, _, cost, _ = moved
+        n_gradients += cost
+        fit = _fit(trace.thetas.reshape(-1, n), trace.gradients)
+        if not first and (rhat := _rhat(trace)) <= MAX_RHAT:
+            break
+        half = n_iterations // 2  # the second half is nearer to the posterior
+        samples = trace.thetas[half:].reshape(-1, n)
+        slopes = trace.gradients[:, half:].sum(axis=0).reshape(samples.shape)
+        parameters = Parameters(estimate_metric(samples, slopes), step_size, parameters.widths)
+        n_iterations, first = ITERATIONS if first else 2 * n_iterations, False
+    return replace(known, fit=fit, rhat=rhat, gradient_evaluations=n_gradients)
+
+
+def _stage(
+    move: MoveStage,
+    beta: float,
+    parameters: Parameters,
+    population: np.ndarray,
+    n_iterations: int,
+) -> tuple[Trace, float, float, int, float] | None:
+    """Move a population at one β.
+
+    Returns
+    -------
+    tuple of (Trace, step size, acceptance, gradients, seconds) or None
+        None if it was stopped.
+    """
+    members, size = population.shape
+    trace = Trace(
+        np.empty((n_iterations, members)),
+        np.empty((n_iterations, members, size)),
+        np.empty((2, n_iterations, members, parameters.metric.scale.size)),
+    )
+    started = time.thread_time()
+    moved = move(beta, parameters, population, trace)
+    return None if moved is None else (trace, *moved, time.thread_time() - started)
 
 
 def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric]:
