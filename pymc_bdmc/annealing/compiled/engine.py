@@ -150,7 +150,7 @@ class CompiledEngine:
         Its R̂ is infinite where the model is impossible at all draws from the known reference.
         """
         rng, target = np.random.default_rng(task.seed), self.target(task.data)
-        draws = self._draw(MEMBERS, rng, target._replace(reference=task.known.reference))
+        draws = self._draw(MEMBERS, rng, self.target(task.data, task.known.reference))
         terms = np.empty((MEMBERS, 2))
         terms_of(target, draws, terms)
         possible = draws[np.isfinite(terms.sum(axis=1))]
