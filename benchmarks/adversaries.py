@@ -1,0 +1,544 @@
+"""Models made to break claims: each comes with log ML and the posterior probability of events.
+
+Every function takes data and returns the model together with what is known about it. The data are
+written here or made here from fixed seeds. Nearly all answers are closed forms or sums over grids
+that are exact to more digits than are shown; where an answer is estimated its error stands beside
+it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from models import SD_SCHOOLS, Y_SCHOOLS, eight_schools
+from scipy import stats
+from scipy.special import betaln, digamma, gammaln, logsumexp
+
+__all__ = ["ADVERSARIES", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
+
+
+class Event(NamedTuple):
+    """Something that is true of a state or not, and its posterior probability."""
+
+    holds: Callable[[xr.Dataset], xr.DataArray]
+    """From variables of the model with dimensions of draws in front to booleans of draws."""
+    probability: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """A model and what is known about it.
+
+    Attributes
+    ----------
+    model : Model
+    log_ml : float
+    events : dict
+        `Event` by name.
+    error : float
+        Standard error of ``log_ml``; 0 where it is exact.
+    """
+
+    model: pm.Model
+    log_ml: float
+    events: dict[str, Event]
+    error: float = 0.0
+
+
+def summed(logs: np.ndarray, *steps: float) -> tuple[float, np.ndarray]:
+    """Log of an integral from the log integrand on a grid, and the share of every point."""
+    total = logsumexp(logs)
+    return float(total + np.log(steps).sum()), np.exp(logs - total)
+
+
+def below(name: str, limit: float, probability: float, index: int | None = None) -> dict:
+    """The event that a variable, or one element of it, is less than a limit."""
+
+    def holds(draws: xr.Dataset) -> xr.DataArray:
+        values = draws[name]
+        return (values if index is None else values[..., index]) < limit
+
+    element = "" if index is None else f"[{index}]"
+    return {f"{name}{element} < {limit:g}": Event(holds, float(probability))}
+
+
+def spike_in_slab(y: np.ndarray, share: float = 0.4, width: float = 0.05) -> Adversary:
+    """An instrument measures x with this probability; else it shows noise of the same law.
+
+    So the posterior is a narrow normal on the data, with the share, and the prior.
+    """
+    d, variance = len(y), 1 + width**2
+
+    def logp(y, x):
+        near = -0.5 * ((y - x) ** 2).sum() / width**2 - d * np.log(width)
+        far = -0.5 * (y**2).sum() / variance - 0.5 * d * np.log(variance)
+        both = pt.logaddexp(np.log(share) + near, np.log1p(-share) + far)
+        return both - 0.5 * d * np.log(2 * np.pi)
+
+    def draw(x, rng=None, size=None):
+        noise = rng.normal(size=np.shape(x))
+        return x + width * noise if rng.random() < share else np.sqrt(variance) * noise
+
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=d)
+        pm.CustomDist("y", x, logp=logp, random=draw, signature="(d)->(d)", observed=y)
+
+    # The ball that holds 99 % of the spike.
+    centre, spread = y / variance, width / np.sqrt(variance)
+    square = stats.chi2.ppf(0.99, d)
+    slab = stats.ncx2.cdf(square * spread**2, d, centre @ centre)
+
+    def near(draws):
+        return ((draws["x"] - centre) ** 2).sum(draws["x"].dims[-1]) < square * spread**2
+
+    return Adversary(
+        model,
+        float(stats.norm.logpdf(y, 0, np.sqrt(variance)).sum()),
+        {"x in the spike": Event(near, share * 0.99 + (1 - share) * float(slab))},
+    )
+
+
+def tight_scale(y: np.ndarray) -> Adversary:
+    """The data agree to three digits, and the prior of their scale does not expect it.
+
+    Quadrature over log scale; given it the data are jointly normal.
+    """
+    with pm.Model() as model:
+        scale = pm.HalfCauchy("scale", 2)
+        mean = pm.Normal("mean", 0, 10)
+        pm.Normal("y", mean, scale, observed=y)
+    step, n = 0.001, len(y)
+    logs = np.arange(-14, 12, step)
+    variance = np.exp(2 * logs)
+    total = n * 100 + variance
+    square = ((y - y.mean()) ** 2).sum() / variance + n * y.mean() ** 2 / total
+    log_ml, shares = summed(
+        stats.halfcauchy.logpdf(np.exp(logs), scale=2) + logs
+        - 0.5 * (n * np.log(2 * np.pi) + (n - 1) * 2 * logs + np.log(total) + square),
+        step,
+    )  # fmt: skip
+    limits = np.round(y.std(), 4) * np.array([1, 100])
+    events = [below("scale", limit, shares[logs < np.log(limit)].sum()) for limit in limits]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+LOW = 10.0
+THREE_SHAPE, THREE_SCALE, THREE_CENTRE, THREE_WIDTH = 3.0, 4.0, 20.0, 5.0
+"""v ~ InverseGamma(shape, scale) and μ | v ~ N(centre, (width)² v) for each of three normals."""
+
+
+def three_normals(
+    y: np.ndarray, log_ml: float, error: float, low: float, low_error: float
+) -> Adversary:
+    """A mixture whose labels can be exchanged: a few, many, a few, as with the galaxies.
+
+    By symmetry each of the three means is the lowest with probability 1/3. The other answers are
+    those of `three_normals_by_gibbs`.
+    """
+    with pm.Model() as model:
+        share = pm.Dirichlet("share", np.ones(3))
+        variance = pm.InverseGamma("variance", THREE_SHAPE, THREE_SCALE, shape=3)
+        sd = pm.math.sqrt(variance)
+        mean = pm.Normal("mean", THREE_CENTRE, THREE_WIDTH * sd, shape=3)
+        pm.NormalMixture("y", share, mean, sd, observed=y)
+
+    def rank(draws, index, order):
+        means = draws["mean"]
+        return means[..., index] == order(means, means.dims[-1])
+
+    lowest = {
+        f"mean[{k}] is lowest": Event(partial(rank, index=k, order=xr.DataArray.min), 1 / 3)
+        for k in range(2)
+    }
+    highest = {"mean[0] is highest": Event(partial(rank, index=0, order=xr.DataArray.max), 1 / 3)}
+    few = Event(lambda draws: draws["mean"].min(draws["mean"].dims[-1]) < LOW, low, low_error)
+    return Adversary(model, log_ml, lowest | highest | {f"lowest mean < {LOW:g}": few}, error)
+
+
+def three_normals_by_gibbs(
+    y: np.ndarray, chains: int = 200, sweeps: int = 4000, seed: int = 1
+) -> tuple[float, float, float, float]:
+    """Log ML of `three_normals` and the probability that the lowest mean is low, with errors.
+
+    Chib (1995): log ML = log p(θ, y) − log p(θ | y) at any θ, where p(θ | y) is the mean of
+    p(θ | z, y) over draws of the labels z by Gibbs sampling. Averaging over the six orders of θ
+    (Berkhof, van Mechelen and Gelman 2003) makes it right whether or not labels switch.
+    """
+    rng = np.random.default_rng(seed)
+    precision = THREE_WIDTH**-2
+
+    def given_labels(labels):
+        """Parameters of the law of weights, variances and means, (chain, component)."""
+        n = labels.sum(axis=1)
+        total, square = np.einsum("cik,i->ck", labels, y), np.einsum("cik,i->ck", labels, y**2)
+        strength = n + precision
+        centre = (total + precision * THREE_CENTRE) / strength
+        scale = THREE_SCALE + 0.5 * (square + precision * THREE_CENTRE**2 - strength * centre**2)
+        return 1 + n, THREE_SHAPE + n / 2, scale, centre, strength
+
+    def log_density(weight, variance, mean, laws):
+        counts, shape, scale, centre, strength = laws
+        each = (
+            (counts - 1) * np.log(weight) - gammaln(counts)
+            + shape * np.log(scale) - gammaln(shape) - (shape + 1) * np.log(variance)
+            - scale / variance
+            + 0.5 * np.log(strength / variance / (2 * np.pi))
+            - 0.5 * strength * (mean - centre) ** 2 / variance
+        )  # fmt: skip
+        return each.sum(axis=-1) + gammaln(counts.sum(axis=-1))
+
+    prior = given_labels(np.zeros((1, len(y), 3)))
+
+    def log_components(weight, variance, mean):
+        sd = np.sqrt(variance)[..., None, :]
+        return np.log(weight)[..., None, :] + stats.norm.logpdf(y[:, None], mean[..., None, :], sd)
+
+    # Every chain cuts the line at two places; from random labels most would take long.
+    cuts = rng.choice(y, (chains, 2, 1))
+    labels = np.eye(3)[(y > cuts).sum(axis=1)]
+    best, point, kept, low = -np.inf, None, [], []
+    for sweep in range(sweeps):
+        counts, shape, scale, centre, strength = given_labels(labels)
+        weight = rng.standard_gamma(counts)
+        weight /= weight.sum(axis=1, keepdims=True)
+        variance = scale / rng.standard_gamma(shape)
+        mean = rng.normal(centre, np.sqrt(variance / strength))
+        logs = log_components(weight, variance, mean)
+        noise = rng.gumbel(size=logs.shape)
+        labels = np.eye(3)[(logs + noise).argmax(axis=2)]
+        joint = logsumexp(logs, axis=2).sum(axis=1) + log_density(weight, variance, mean, prior)
+        if sweep < sweeps // 2:
+            if joint.max() > best:
+                best, at = joint.max(), joint.argmax()
+                point = weight[at], variance[at], mean[at]
+            continue
+        orders = [
+            log_density(*(part[list(order)] for part in point), given_labels(labels))
+            for order in permutations(range(3))
+        ]
+        kept.append(logsumexp(orders, axis=0) - np.log(6))
+        low.append(mean.min(axis=1) < LOW)
+    # Chains are independent.
+    ordinates, shares = np.exp(np.array(kept) - np.max(kept)).mean(axis=0), np.mean(low, axis=0)
+    log_ml = best - np.max(kept) - np.log(ordinates.mean())
+    error = ordinates.std(ddof=1) / ordinates.mean() / np.sqrt(chains)
+    return log_ml, error, shares.mean(), shares.std(ddof=1) / np.sqrt(chains)
+
+
+def odd_data(y: np.ndarray, freedom: float = 4.0, width: float = 5.0) -> Adversary:
+    """Half of the data contradict the other half, in every column.
+
+    Data that the model produces have one mode, these have two in each element of x. Elements are
+    independent, so quadrature is over one at a time.
+    """
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, width, shape=y.shape[1])
+        pm.StudentT("y", freedom, mu=x, sigma=1, observed=y)
+    step = 0.005
+    grid = np.arange(-40 + step / 2, 40, step)
+    prior = stats.norm.logpdf(grid, 0, width)
+    log_ml, events = 0.0, {}
+    for k, column in enumerate(y.T):
+        logs, shares = summed(
+            prior + stats.t.logpdf(column[:, None], freedom, grid).sum(axis=0), step
+        )
+        log_ml += logs
+        events |= below("x", 0, shares[grid < 0].sum(), k)
+    return Adversary(model, log_ml, events)
+
+
+def horseshoe(y: np.ndarray) -> Adversary:
+    """Normal means, centred: a funnel at the neck of which most of the means lie.
+
+    Quadrature over the logs of the overall and of one local scale; given the overall scale the
+    means are independent.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        overall = pm.HalfCauchy("overall", 0.5)
+        local = pm.HalfCauchy("local", 1, shape=n)
+        mean = pm.Normal("mean", 0, overall * local, shape=n)
+        pm.Normal("y", mean, 1, observed=y)
+    step = 0.1
+    # Both priors fall by e per unit of the log, on either side.
+    logs = np.arange(-30, 30, step)
+    scales = np.exp(logs)
+    variance = np.exp(2 * (logs[:, None] + logs))[..., None]  # overall, local, observation
+    each = stats.halfcauchy.logpdf(scales)[:, None] + logs[:, None]
+    each = each + stats.norm.logpdf(y, 0, np.sqrt(1 + variance))
+    by_mean = logsumexp(each, axis=1) + np.log(step)
+    prior = stats.halfcauchy.logpdf(scales, scale=0.5) + logs
+    log_ml, shares = summed(prior + by_mean.sum(axis=1), step)
+    events = below("overall", 0.2, shares[scales < 0.2].sum())
+    # One mean given both scales is normal; scales of mean k given the data have these shares.
+    shrink = (variance / (1 + variance))[..., 0]
+    for k, limit in ((0, -0.1), (n - 1, 4.0)):
+        of_local = np.exp(each[..., k] + np.log(step) - by_mean[:, k, None])
+        chance = stats.norm.cdf(limit, shrink * y[k], np.sqrt(shrink))
+        events |= below("mean", limit, shares @ (of_local * chance).sum(axis=1), k)
+    return Adversary(model, log_ml, events)
+
+
+def volatility(y: np.ndarray) -> Adversary:
+    """Stochastic volatility, centred: log variances are a random walk of unknown step.
+
+    Given the step a filter on a grid goes over the log variances. The walk's move is a product in
+    Fourier space, exact for steps far below the grid's.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        size = pm.HalfNormal("size", 1)
+        start = pm.Normal.dist(0, 1)
+        walk = pm.GaussianRandomWalk("walk", sigma=size, init_dist=start, shape=n)
+        pm.Normal("y", 0, pm.math.exp(walk / 2), observed=y)
+    width, points = 128.0, 4096
+    grid = (np.arange(points) - points // 2) * width / points
+    frequencies = 2 * np.pi * np.fft.rfftfreq(points, width / points)
+    step = 0.02
+    # The integrand is an even function of the size, so the midpoint rule has no error to speak of.
+    sizes = np.arange(step / 2, 6, step)
+    log_likelihood = stats.norm.logpdf(y[:, None], 0, np.exp(grid / 2))
+    logs, lasts, limit = np.empty(len(sizes)), np.empty(len(sizes)), 3.0
+    for k, each in enumerate(sizes):
+        density = stats.norm.pdf(grid)
+        total = np.log(width / points)
+        for t, row in enumerate(log_likelihood):
+            if t:
+                moved = np.fft.rfft(density) * np.exp(-0.5 * (each * frequencies) ** 2)
+                density = np.fft.irfft(moved, points)
+            density = density * np.exp(row)
+            total += np.log(density.sum())
+            density /= density.sum()
+        logs[k], lasts[k] = total, density[grid < limit].sum() + density[grid == limit].sum() / 2
+    log_ml, shares = summed(logs + stats.halfnorm.logpdf(sizes), step)
+    events = below("size", 0.5, shares[sizes < 0.5].sum())
+    return Adversary(model, log_ml, events | below("walk", limit, shares @ lasts, n - 1))
+
+
+def linear_trend(y: np.ndarray) -> Adversary:
+    """A level and a slope that are random walks, centred, all three deviations unknown.
+
+    Quadrature over the deviations; given them the data are jointly normal.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        level_step, slope_step = pm.HalfNormal("level_step", 1), pm.HalfNormal("slope_step", 1)
+        noise = pm.HalfNormal("noise", 1)
+        start = pm.Normal.dist(0, 5), pm.Normal.dist(0, 1)
+        walk = pm.GaussianRandomWalk("walk", sigma=level_step, init_dist=start[0], shape=n)
+        slope = pm.GaussianRandomWalk("slope", sigma=slope_step, init_dist=start[1], shape=n - 1)
+        level = walk + pt.concatenate([np.zeros(1), pt.cumsum(slope)])
+        pm.Normal("y", level, noise, observed=y)
+    step = 0.1
+    # Even functions of each deviation, as above.
+    grid = np.arange(step / 2, 5, step)
+    steps, time = np.minimum.outer(np.arange(n), np.arange(n)), np.arange(n)
+    add = np.tri(n, n - 1, -1)  # the level at t has the slopes before t in it
+    parts = np.stack([steps, add @ steps[:-1, :-1] @ add.T, np.eye(n)])
+    starts = 25 + np.outer(time, time)
+    squares = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), axis=-1) ** 2
+    logs = stats.halfnorm.logpdf(np.sqrt(squares)).sum(axis=-1)
+    for k, rows in enumerate(squares):
+        factor = np.linalg.cholesky(np.tensordot(rows, parts, 1) + starts)
+        diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+        scaled = np.linalg.solve(factor, y[:, None])[..., 0]
+        logs[k] -= 0.5 * (scaled**2).sum(axis=-1) + np.log(diagonal).sum(axis=-1)
+        logs[k] -= 0.5 * n * np.log(2 * np.pi)
+    log_ml, shares = summed(logs, step, step, step)
+    events = {}
+    for axis, name in enumerate(("level_step", "slope_step", "noise")):
+        of_one = shares.sum(axis=tuple({0, 1, 2} - {axis}))
+        events |= below(name, 0.3, of_one[grid < 0.3].sum())
+    return Adversary(model, log_ml, events)
+
+
+def capture_recapture(counts: np.ndarray, trials: int = 4) -> Adversary:
+    """How many animals there are, of which some were never seen: an indicator for each.
+
+    Both chances have uniform priors and integrate to beta functions given how many are real.
+    """
+    size, seen, total = len(counts), np.sum(counts > 0), np.sum(counts)
+    with pm.Model() as model:
+        included = pm.Beta("included", 1, 1)
+        caught = pm.Beta("caught", 1, 1)
+        real = pm.Bernoulli("real", included, shape=size)
+        pm.Binomial("y", trials, real * caught, observed=counts)
+
+    def choose(n, k):
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    number = np.arange(seen, size + 1)
+    log_ml, shares = summed(
+        choose(size - seen, number - seen)
+        + betaln(number + 1, size - number + 1)
+        + choose(trials, counts).sum()
+        + betaln(total + 1, number * trials - total + 1)
+    )
+    limit = seen + 3
+
+    def few(draws):
+        return draws["real"].sum(draws["real"].dims[-1]) < limit
+
+    return Adversary(
+        model, log_ml, {f"fewer than {limit} animals": Event(few, shares[number < limit].sum())}
+    )
+
+
+def change_point(y: np.ndarray) -> Adversary:
+    """One change of a rate, where the data show two: up, and down again.
+
+    Both rates integrate to gamma functions given where the change is.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        early, late = pm.Exponential("early", 0.5), pm.Exponential("late", 0.5)
+        change = pm.DiscreteUniform("change", 1, n - 1)
+        pm.Poisson("y", pm.math.where(np.arange(n) < change, early, late), observed=y)
+    places = np.arange(1, n)
+    first = np.cumsum(y)[:-1]
+    log_ml, shares = summed(
+        sum(
+            np.log(0.5) + gammaln(s + 1) - (s + 1) * np.log(0.5 + m)
+            for s, m in ((first, places), (y.sum() - first, n - places))
+        )
+        - gammaln(y + 1).sum()
+        - np.log(n - 1)
+    )
+    middle = n // 2 + 1
+    return Adversary(model, log_ml, below("change", middle, shares[places < middle].sum()))
+
+
+def two_modes(y: np.ndarray, share: float = 0.75, width: float = 0.3) -> Adversary:
+    """An instrument of unknown sign: modes at y and −y, many of their deviations apart."""
+    d, variance = len(y), 25 + width**2
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 5, shape=d)
+        either = [pm.MvNormal.dist(sign * x, cov=width**2 * np.eye(d)) for sign in (1, -1)]
+        pm.Mixture("y", [share, 1 - share], either, observed=y)
+    log_ml = stats.norm.logpdf(y, 0, np.sqrt(variance)).sum()
+    # Along y each mode is a normal; the chance that one crosses the middle counts too.
+    crossing = stats.norm.cdf(-np.linalg.norm(y) * 5 / np.sqrt(variance) / width)
+    right = share * (1 - crossing) + (1 - share) * crossing
+
+    def positive(draws):
+        return (draws["x"] * y).sum(draws["x"].dims[-1]) > 0
+
+    return Adversary(model, float(log_ml), {"x on the side of y": Event(positive, float(right))})
+
+
+def cauchy_locations(y: np.ndarray) -> Adversary:
+    """Independent locations far out in the tail of a Cauchy prior; quadrature over each."""
+    with pm.Model() as model:
+        x = pm.Cauchy("x", 0, 1, shape=len(y))
+        pm.Normal("y", x, 1, observed=y)
+    step = 0.001
+    around = np.arange(-12 + step / 2, 12, step)
+    log_ml, events = 0.0, {}
+    for k, each in enumerate(y):
+        grid = each + around
+        logs, shares = summed(stats.cauchy.logpdf(grid) + stats.norm.logpdf(each, grid, 1), step)
+        log_ml += logs
+        events |= below("x", float(each), shares[around < 0].sum(), k)
+    return Adversary(model, log_ml, events)
+
+
+def product(heads: int, tosses: int) -> Adversary:
+    """A coin whose chance is p·q with uniform p and q: the data fix their product alone.
+
+    The product r has the density −log r, so log ML is a difference of digamma functions; given r,
+    log p is uniform from log r to 0.
+    """
+    with pm.Model() as model:
+        p, q = pm.Uniform("p"), pm.Uniform("q")
+        pm.Binomial("y", tosses, p * q, observed=heads)
+    log_ml = np.log(digamma(tosses + 2) - digamma(heads + 1)) - np.log(tosses + 1)
+    n = 200_000
+    r = (np.arange(n) + 0.5) / n
+    _, shares = summed(stats.binom.logpmf(heads, tosses, r) + np.log(-np.log(r)))
+    limit = 0.6
+    with np.errstate(divide="ignore"):
+        chance = np.clip(1 - np.log(limit) / np.log(r), 0, 1)
+    return Adversary(model, float(log_ml), below("p", limit, shares @ chance))
+
+
+def schools() -> Adversary:
+    """Eight schools, non-centred, which is easy: what is said of it shows what praise is worth."""
+    step = 0.01
+    logs = np.arange(-20, 15, step)
+    tau = np.exp(logs)
+    covariance = np.eye(8) * SD_SCHOOLS**2 + 25 + np.eye(8) * tau[:, None, None] ** 2
+    _, determinant = np.linalg.slogdet(covariance)
+    square = Y_SCHOOLS @ np.linalg.solve(covariance, Y_SCHOOLS[:, None])[..., 0].T
+    log_ml, shares = summed(
+        stats.halfcauchy.logpdf(tau, scale=5) + logs
+        - 0.5 * (8 * np.log(2 * np.pi) + determinant + square),
+        step,
+    )  # fmt: skip
+    events = [below("tau", limit, shares[tau < limit].sum()) for limit in (1.0, 3.0)]
+    return Adversary(eight_schools(centred=False), log_ml, events[0] | events[1])
+
+
+def noise(d: int) -> np.ndarray:
+    return np.sqrt(1 + 0.05**2) * np.random.default_rng(3).normal(size=d)
+
+
+def few_many_few() -> np.ndarray:
+    rng = np.random.default_rng(11)
+    return np.concatenate([rng.normal(10, 0.5, 4), rng.normal(21, 2, 32), rng.normal(33, 1, 3)])
+
+
+def far_modes() -> np.ndarray:
+    return np.random.default_rng(12).normal(0, 5, 10)
+
+
+def returns() -> np.ndarray:
+    rng = np.random.default_rng(13)
+    return np.exp(np.cumsum(rng.normal(0, 0.6, 15)) / 2) * rng.normal(size=15)
+
+
+def trend() -> np.ndarray:
+    rng = np.random.default_rng(14)
+    level = np.cumsum(0.5 + np.cumsum(rng.normal(0, 0.3, 15)) + rng.normal(0, 0.2, 15))
+    return level + rng.normal(0, 0.4, 15)
+
+
+AGREED = 5 + 1e-3 * np.array([0.3, -1, 0.5, 1.2])
+TORN = np.concatenate([
+    -8 + np.array([[-0.5, 0.0, 0.6], [-0.8, 0.1, 0.5], [-0.4, 0.2, 0.3], [-0.9, 0.0, 0.7]]).T,
+    8 + np.array([[-0.6, 0.1, 0.5], [-0.4, 0.0, 0.6], [-0.8, -0.1, 0.9], [-0.5, 0.1, 0.4]]).T,
+])  # fmt: skip
+"""Six observations of four elements."""
+SIGNAL = np.array([0.3, -0.8, 0.1, 0.6, -0.2, 5.0])
+CAUGHT = np.array([3, 2, 2, 1, 1, 1, 1, 2, 1] + [0] * 11)
+FALLS = np.array([2, 1, 0, 2, 1, 1, 3, 0, 6, 5, 8, 4, 7, 5, 6, 1, 2, 0, 1, 3, 1, 2, 1])
+THREE_NORMALS = (-108.354, 0.001, 0.2644, 0.001)
+"""By `three_normals_by_gibbs`."""
+FAR_OUT = np.array([0.0, 4.0, 40.0, 4000.0])
+
+ADVERSARIES: dict[str, Callable[[], Adversary]] = {
+    "spike in slab, d = 2": lambda: spike_in_slab(noise(2)),
+    "spike in slab, d = 10": lambda: spike_in_slab(noise(10)),
+    "spike in slab, d = 25": lambda: spike_in_slab(noise(25)),
+    "tight scale": lambda: tight_scale(AGREED),
+    "three normals": lambda: three_normals(few_many_few(), *THREE_NORMALS),
+    "odd data": lambda: odd_data(TORN),
+    "horseshoe, centred": lambda: horseshoe(SIGNAL),
+    "stochastic volatility, centred": lambda: volatility(returns()),
+    "local linear trend": lambda: linear_trend(trend()),
+    "capture-recapture": lambda: capture_recapture(CAUGHT),
+    "two changes, one modelled": lambda: change_point(FALLS),
+    "two modes, 75 : 25": lambda: two_modes(far_modes()),
+    "far tail of a Cauchy": lambda: cauchy_locations(FAR_OUT),
+    "product of two chances": lambda: product(5_000, 10_000),
+    "eight schools, non-centred": schools,
+}
+MODELS: dict[str, Callable[[], pm.Model]] = {
+    name: lambda make=make: make().model for name, make in ADVERSARIES.items()
+}
