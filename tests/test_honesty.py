@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 
+import pymc_bdmc as bdmc
 from tests.models import SIGMAS
 
 
@@ -122,3 +123,31 @@ def test_distance_from_the_truth(adversaries, honesty, missed):
     score = honesty.Score(known, [call, {"raised": "ValueError: y"}])
     assert (score.wrong, score.raised) == (missed, 1)
     np.testing.assert_allclose(score.z, 3)
+
+
+def test_calls_are_kept(honesty, schools_result, monkeypatch, tmp_path, capsys):
+    """A line a seed, of what the verdict and the evidence say; the first call is not among them."""
+    seeds, results, name = [], tmp_path / "results.jsonl", "eight schools, non-centred"
+
+    def sample(model, random_seed, progressbar):
+        seeds.append(random_seed)
+        if random_seed == 2:
+            raise ValueError("y: odd")
+        return schools_result
+
+    table = bdmc.evidence(schools_result)
+    table["recommended"] = table.index.get_level_values("method") == "forward average"
+    monkeypatch.setattr(bdmc, "evidence", lambda dt: table)
+    monkeypatch.setattr(pm, "sample_bdmc", sample)
+    honesty.measure(name, [1], results)
+    honesty.measure(name, [2], results)
+    assert seeds == [0, 1, 0, 2]
+    kept = honesty.read(results)[name]
+    assert kept[2] == {"raised": "ValueError: y: odd"}
+    assert kept[1]["status"] == bdmc.verdict(schools_result).status
+    row = table.loc[("real", 0, "forward average")]
+    assert (kept[1]["value"], kept[1]["error"]) == (row["value"], row["error"])
+    tau = schools_result["posterior"]["tau"]
+    assert kept[1]["events"]["tau < 3"][0] == float((tau < 3).mean())
+    honesty.report(honesty.read(results))
+    assert "2 calls on 1 models" in capsys.readouterr().out
