@@ -13,6 +13,7 @@ import logging
 import time
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ SEEDS = 20
 ROOT = Path(__file__).parents[1]
 SIGMAS = 3.0
 """Standard errors that are taken off before a distance from the truth counts."""
+
 STATUSES = ("good", "open", "bad")
 
 
@@ -39,14 +41,14 @@ def sample(adversary: Adversary, seed: int) -> dict:
         return {"raised": f"{type(exception).__name__}: {str(exception).splitlines()[0]}"}
     seconds = time.process_time() - started
     verdict = bdmc.verdict(dt)
-    row = {
+    call = {
         "status": verdict.status,
         "claim": float(verdict.table["upper"].get("total variation", np.nan)),
         "seconds": seconds,
         "events": {name: found(dt, event) for name, event in adversary.events.items()},
     }
-    best = bdmc.evidence(dt).query("data == 'real' and recommended")
-    return row | ({} if best.empty else {k: float(best[k].iloc[0]) for k in ("value", "error")})
+    rows = bdmc.evidence(dt).query("data == 'real' and recommended")
+    return call if rows.empty else call | rows.iloc[0][["value", "error"]].astype(float).to_dict()
 
 
 def found(dt: xr.DataTree, event: Event) -> tuple[float, float]:
@@ -61,8 +63,8 @@ def found(dt: xr.DataTree, event: Event) -> tuple[float, float]:
     holds = event.holds(draws)
     weight = particles["bdmc_weight"]
     of_particles = event.holds(particles)
-    mean = float((weight * of_particles).sum())
-    by_run = (weight * (of_particles - mean)).sum("particle").values
+    share = (weight * of_particles).sum()
+    by_run = (weight * (of_particles - share)).sum("particle").values
     between = len(by_run) / (len(by_run) - 1) * np.sum(by_run**2)
     binomial = event.probability * (1 - event.probability) / holds.size
     return float(holds.mean()), float(np.sqrt(between + binomial))
@@ -88,67 +90,67 @@ def read(results: Path) -> dict[str, dict[int, dict]]:
     return kept
 
 
-class Score:
-    """What the seeds of one model come to."""
-
-    def __init__(self, adversary: Adversary, calls: list[dict]):
-        rows = [call for call in calls if "raised" not in call]
-        self.n, self.raised = len(calls), len(calls) - len(rows)
-        self.statuses = Counter(row["status"] for row in rows)
-        self.seconds = np.median([row["seconds"] for row in rows]) if rows else np.nan
-        good = [row for row in rows if row["status"] == "good"]
-        self.claims = np.array([row["claim"] for row in good])
-        self.wrong = sum(distance(adversary, row) > row["claim"] for row in good)
-        shares = {name: [row["events"][name][0] for row in rows] for name in adversary.events}
-        self.distance = max(
-            (beyond(event, np.mean(shares[name]), spread(shares[name]))
-             for name, event in adversary.events.items()),
-            default=np.nan,
-        ) if len(rows) > 1 else np.nan  # fmt: skip
-        told = np.array([(row["value"], row["error"]) for row in rows if "value" in row])
-        values, errors = told.reshape(-1, 2).T
-        self.z = (values - adversary.log_ml) / np.hypot(errors, adversary.error)
-        self.error = np.median(errors) if len(errors) else np.nan
-
-
-def spread(shares: list[float]) -> float:
-    """Standard error of the mean over seeds."""
-    return float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
-
-
 def beyond(event: Event, share: float, error: float) -> float:
     """By how much at least a share differs from the truth: a lower bound of a total variation."""
     return max(abs(share - event.probability) - SIGMAS * np.hypot(error, event.error), 0.0)
 
 
-def distance(adversary: Adversary, row: dict) -> float:
+def distance(adversary: Adversary, call: dict) -> float:
     """A lower bound of the total variation between the posterior of one call and the truth."""
-    return max(beyond(event, *row["events"][name]) for name, event in adversary.events.items())
+    return max(beyond(event, *call["events"][name]) for name, event in adversary.events.items())
 
 
-def number(value: float, form: str = ".2f") -> str:
+def mean_distance(adversary: Adversary, calls: list[dict]) -> float:
+    """The same for the law of a draw, from the mean shares over calls."""
+    if len(calls) < 2:
+        return np.nan
+    found = []
+    for name, event in adversary.events.items():
+        shares = [call["events"][name][0] for call in calls]
+        error = np.std(shares, ddof=1) / np.sqrt(len(shares))
+        found.append(beyond(event, np.mean(shares), error))
+    return max(found)
+
+
+class Score:
+    """What the calls on one model come to."""
+
+    def __init__(self, adversary: Adversary, calls: list[dict]):
+        answered = [call for call in calls if "raised" not in call]
+        good = [call for call in answered if call["status"] == "good"]
+        told = [call for call in answered if "value" in call]
+        self.n, self.raised = len(calls), len(calls) - len(answered)
+        self.statuses = Counter(call["status"] for call in answered)
+        self.claims = np.array([call["claim"] for call in good])
+        # A claim that is NaN is none, so it cannot be wrong.
+        self.wrong = sum(distance(adversary, call) > call["claim"] for call in good)
+        self.distance = mean_distance(adversary, answered)
+        self.errors = np.array([call["error"] for call in told])
+        misses = np.array([call["value"] for call in told]) - adversary.log_ml
+        self.z = misses / np.hypot(self.errors, adversary.error)
+        self.seconds = np.array([call["seconds"] for call in answered])
+
+    def cells(self) -> list:
+        """A row of the table, without the name."""
+        statuses = " / ".join(str(self.statuses[each]) for each in STATUSES)
+        return [
+            statuses + f", {self.raised} raised" * (self.raised > 0),
+            number(np.median, self.claims),
+            "" if np.isnan(self.distance) else f"{self.distance:.2f}",
+            self.wrong,
+            number(np.median, self.errors, ".3f"),
+            self.n - len(self.z),
+            number(np.mean, self.z),
+            number(np.mean, self.z**2),
+            np.sum(np.abs(self.z) > 4),
+            number(np.median, self.seconds, ".1f"),
+        ]
+
+
+def number(summary: Callable, values: np.ndarray, form: str = ".2f") -> str:
+    """A mean or a median as text; nothing where there is none."""
+    value = summary(values) if len(values) else np.nan
     return "" if np.isnan(value) else format(value, form)
-
-
-def mean(values: np.ndarray) -> float:
-    return float(np.mean(values)) if len(values) else np.nan
-
-
-def row(name: str, score: Score) -> list:
-    return [
-        name,
-        " / ".join(str(score.statuses[each]) for each in STATUSES)
-        + f", {score.raised} raised" * (score.raised > 0),
-        number(np.median(score.claims)) if len(score.claims) else "",
-        number(score.distance),
-        score.wrong,
-        number(score.error, ".3f"),
-        score.n - len(score.z),
-        number(mean(score.z)),
-        number(mean(score.z**2)),
-        np.sum(np.abs(score.z) > 4),
-        number(score.seconds, ".1f"),
-    ]
 
 
 def report(kept: dict[str, dict[int, dict]]) -> None:
@@ -158,25 +160,27 @@ def report(kept: dict[str, dict[int, dict]]) -> None:
         for name, make in ADVERSARIES.items()
         if kept.get(name)
     }
-    every = scores.values()
-    calls, wrong = (sum(getattr(each, what) for each in every) for what in ("n", "wrong"))
-    statuses = sum((each.statuses for each in every), Counter())
-    unsaid = sum(np.isnan(each.claims).sum() for each in every)
-    z = np.concatenate([each.z for each in every])
+    calls, wrong = (sum(getattr(each, of) for each in scores.values()) for of in ("n", "wrong"))
+    statuses = sum((each.statuses for each in scores.values()), Counter())
+    claims, z = (
+        np.concatenate([getattr(each, of) for each in scores.values()]) for of in ("claims", "z")
+    )
+    unsaid = int(np.isnan(claims).sum())
+    without = f" ({unsaid} of them without a claim)" if unsaid else ""
     publish(
         "What was measured",
         "Made by `python benchmarks/honesty.py --docs`: no option but the seed.\n"
         f"{calls} calls on {len(scores)} models.",
-        f"- Verdicts: {statuses['good']} good, {statuses['open']} open, {statuses['bad']} bad.\n"
-        f"- Wrong “good”: {wrong}, {wrong / calls:.1%} of all calls"
-        + (f" and {wrong / statuses['good']:.1%} of the good ones" if statuses["good"] else "")
-        + f"{f'; {unsaid} that are good claim nothing' if unsaid else ''}.\n"
-        f"- Recommended log ML: {len(z)}, and none in {calls - len(z)} calls. Mean z²\n"
-        f"  {number(mean(z**2))}; |z| above 4 in {np.sum(np.abs(z) > 4)}.",
+        f"- Verdicts: {statuses['good']} good{without}, {statuses['open']} open, "
+        f"{statuses['bad']} bad.\n"
+        f"- Wrong “good”: {wrong}, {wrong / calls:.1%} of all calls (at most 5 % are allowed).\n"
+        f"- Recommended log ML: {len(z)}; none in {calls - len(z)} calls.\n"
+        f"- Mean z²: {number(np.mean, z**2)} (0.5 to 1.6 is allowed).\n"
+        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed).",
         table(
             ["model", "good / open / bad", "claim", "true at least", "wrong “good”",
              "stated error", "no log ML", "mean z", "mean z²", "z beyond 4", "CPU s"],
-            [row(name, score) for name, score in scores.items()],
+            [[name, *score.cells()] for name, score in scores.items()],
         ),
         page=ROOT / "docs" / "honesty.md",
     )  # fmt: skip
