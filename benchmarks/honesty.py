@@ -2,9 +2,9 @@
 
 Run as ``python benchmarks/honesty.py [--models …] [--seeds 20] [--docs]``; ``--references`` prints
 the known answers instead. What has been measured is kept in a file, a line a call, so the command
-goes on where it was stopped, and can be given in parts that run side by side; ``--docs`` puts all
-there is in docs/honesty.md. The models, and how their answers are known, are in
-benchmarks/adversaries.py.
+goes on where it was stopped, and can be given in parts that run side by side; delete the file
+where the package or a model has changed. ``--docs`` puts all there is in docs/honesty.md. The
+models, and how their answers are known, are in benchmarks/adversaries.py.
 """
 
 import argparse
