@@ -143,7 +143,9 @@ class TemperedDensity:
 
     def __getstate__(self) -> dict:
         """Without what is compiled, which another process compiles for itself."""
-        compiled = ("jitted", "terms", "_compiled_terms", "_compiled_factors", "_constrain")
+        compiled = (
+            "jitted", "terms", "gradient", "_compiled_terms", "_compiled_factors", "_constrain",
+        )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
     def reset(self) -> None:
@@ -187,6 +189,25 @@ class TemperedDensity:
             )
         terms.trust_input = True
         return terms
+
+    @cached_property
+    def gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
+        """Gradient of log f_β with respect to the continuous variables, as a function of θ.
+
+        Raises
+        ------
+        NotImplementedError, NullTypeGradError
+            If an operation of the model has none.
+        """
+        model, continuous = self.model, self.model.continuous_value_vars
+        gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
+        function = compile_graph(
+            model.value_vars, gradients, on_unused_input="ignore", **self.compile_kwargs
+        )
+        titles = [value.name for value in continuous]
+        return lambda point: dict(
+            zip(titles, function(*[point[name] for name in self._names]), strict=True)
+        )
 
     def set_beta(self, beta: float) -> None:
         """Move the step methods' target to f_β."""

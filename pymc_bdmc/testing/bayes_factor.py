@@ -114,7 +114,7 @@ def check_bayes_factor(
         if np.isnan(value):
             raise ValueError(f"log_bayes_factor: it is NaN for the data {data}.")
         with np.errstate(over="ignore"):
-            mean = unit_bets(np.exp([-value if chosen else value]))
+            mean = unit_bets(np.exp([[-value if chosen else value]]))
         odds = odds_bets(np.array([value]), np.array([chosen == 1]))
         pays = (0.0, mean, odds) if chosen else (mean, 0.0, odds)
         bets.settle(*pays if model_1 else pays[:1])

@@ -13,7 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-__all__ = ["Bets", "fair_bets", "odds_bets", "order_bets", "tilted_bets", "unit_bets"]
+__all__ = [
+    "Bets",
+    "even_chance",
+    "fair_bets",
+    "odds_bets",
+    "order_bets",
+    "tilted_bets",
+    "unit_bets",
+]
 
 STAKES = 0.9 * 2.0 ** -np.arange(8)
 """Shares of the capital; each is staked in both directions where there are two."""
@@ -81,6 +89,30 @@ class Bets:
         return tuple(self._names[i] for i in order if log_evidence[i] >= -np.log(alpha))
 
 
+def even_chance(n: int, n_groups: int, alpha: float) -> float:
+    """Mean of a small fair bet, in its standard deviations, that is found with an even chance.
+
+    The best stake on a mean μ of standard deviation σ lets the logarithm of the capital grow by
+    (μ/σ)²/2 an observation (Kelly 1956). Within n of them it must reach 1/alpha times the number of
+    bettors, who share the first capital.
+
+    Parameters
+    ----------
+    n : int
+        Observations.
+    n_groups : int
+        Of bettors.
+    alpha : float
+
+    Examples
+    --------
+    >>> from pymc_bdmc.testing.bets import even_chance
+    >>> round(even_chance(20_000, n_groups=48, alpha=1e-5), 3)
+    0.043
+    """
+    return float(np.sqrt(2 * np.log(2 * len(STAKES) * n_groups / alpha) / n))
+
+
 def fair_bets(values: np.ndarray) -> np.ndarray:
     """What bets on the sign of a mean pay, which is 0 for a correct sampler.
 
@@ -89,8 +121,8 @@ def fair_bets(values: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    values : ndarray of shape (groups, k)
-        From −1 to 1.
+    values : ndarray of shape (n, groups)
+        From −1 to 1; all n are settled.
 
     Returns
     -------
@@ -106,7 +138,7 @@ def fair_bets(values: np.ndarray) -> np.ndarray:
     True
     """
     stakes = np.concatenate([STAKES, -STAKES])
-    return np.log1p(values[:, :, None] * stakes).reshape(len(values), -1)
+    return np.log1p(values[:, :, None] * stakes).sum(axis=0)
 
 
 def unit_bets(values: np.ndarray) -> np.ndarray:
@@ -114,8 +146,8 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    values : ndarray of shape (groups,)
-        Nonnegative; ∞ is a value that a correct sampler never gives.
+    values : ndarray of shape (n, groups)
+        Nonnegative; ∞ is a value that a correct sampler never gives. All n are settled.
 
     Returns
     -------
@@ -126,11 +158,11 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from pymc_bdmc.testing.bets import unit_bets
-    >>> pays = [np.exp(unit_bets(np.array([value]))) for value in (0.5, 1.5)]
+    >>> pays = [np.exp(unit_bets(np.array([[value]]))) for value in (0.5, 1.5)]
     >>> bool(np.allclose(np.mean(pays, axis=0), 1))
     True
     """
-    return np.log1p((values[:, None] - 1) * STAKES)
+    return np.log1p((values[:, :, None] - 1) * STAKES).sum(axis=0)
 
 
 def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
@@ -169,14 +201,14 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
     """What bets on h pay: h of weighted states against h of exact ones, the weights of mean 1.
 
     With a weight w ≥ 0 of mean 1 under which a state has the law of the exact one,
-    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2; so is the mean of several.
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
 
     Parameters
     ----------
     weights : ndarray of shape (n, 1) or (n, groups)
         w.
     reached, exact : ndarray of shape (n, groups)
-        h and h′, from −1 to 1.
+        h and h′, from −1 to 1; all n are settled.
 
     Returns
     -------
@@ -192,10 +224,9 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
     >>> bool(np.allclose(np.mean(pays, axis=0), 1))
     True
     """
-    gains = [
-        np.mean(weights * (1 + sign * reached) - (1 + sign * exact), axis=0) for sign in (1, -1)
-    ]
-    return np.log1p(np.multiply.outer(gains, STAKES / 2)).swapaxes(0, 1).reshape(exact.shape[1], -1)
+    gains = [weights * (1 + sign * reached) - (1 + sign * exact) for sign in (1, -1)]
+    pays = np.log1p(np.multiply.outer(gains, STAKES / 2)).sum(axis=1)
+    return pays.swapaxes(0, 1).reshape(exact.shape[1], -1)
 
 
 def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:

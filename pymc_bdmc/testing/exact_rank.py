@@ -91,7 +91,7 @@ def check_exact_rank(
     check_counts(steps=steps)
     features = trial.features()
 
-    def observe(subject: Subject) -> list[np.ndarray]:
+    def ranks(subject: Subject) -> np.ndarray:
         if not subject.says_reversal:
             raise ValueError(
                 f"step: the reversal of {subject.title} is not known, and this check needs it. "
@@ -104,8 +104,11 @@ def check_exact_rank(
         before = islice(subject.chain(start, trial.rng, reverse=True), place)
         values = features.values([start, *before, *after])
         less, equal = np.sum(values < values[0], axis=0), np.sum(values == values[0], axis=0)
-        ranks = (less + equal * trial.rng.random(less.shape)) / len(values)
-        return [fair_bets(waves(ranks).reshape(-1, 1))]
+        return (less + equal * trial.rng.random(less.shape)) / len(values)
+
+    def observe(subject: Subject, n: int) -> list[np.ndarray]:
+        return [fair_bets(waves(np.array([ranks(subject) for _ in range(n)])).reshape(n, -1))]
 
     names = [f"{shape} of the rank of {name}" for name in features.names for shape in SHAPES]
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, BLIND_TO)
+    noise = np.sqrt(0.5)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise, BLIND_TO)

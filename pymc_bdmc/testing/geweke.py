@@ -89,15 +89,20 @@ def check_geweke(
     check_counts(rounds=rounds)
     features = trial.features(data=True)
 
-    def observe(subject: Subject) -> list[np.ndarray]:
+    def values(subject: Subject) -> np.ndarray:
         point = trial.draw()
-        first = features([point])[0]
-        total = np.zeros_like(first)
+        found = [features.values([point])]
         for _ in range(rounds):
             point = next(subject.chain(point, trial.rng))
             trial.renew_data(point)
-            total += features([point])[0]
-        return [fair_bets((total / rounds - first).reshape(-1, 1) / 2)]
+            found.append(features.values([point]))
+        return np.concatenate(found)
+
+    def observe(subject: Subject, n: int) -> list[np.ndarray]:
+        states = features(np.array([values(subject) for _ in range(n)]))
+        changes = states[:, 1:].mean(axis=1) - states[:, 0]
+        return [fair_bets(changes.reshape(n, -1) / 2)]
 
     names = [f"over {rounds} rounds: {s} of {name}" for name in features.names for s in SHAPES]
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, rounds, BLIND_TO)
+    noise = np.sqrt((1 + 1 / rounds) / 2)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, rounds, noise, BLIND_TO)

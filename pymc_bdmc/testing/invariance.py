@@ -10,7 +10,7 @@ from pymc_bdmc.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
 from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
-from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
+from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
 
 __all__ = ["check_invariance"]
@@ -24,7 +24,7 @@ def check_invariance(
     model: pm.Model,
     *,
     alpha: float = ALPHA,
-    budget: int = 20_000,
+    budget: int = BUDGET,
     random_seed: RandomSeed = None,
     steps: int = 5,
 ) -> Report:
@@ -45,7 +45,7 @@ def check_invariance(
         To try it on; its observed variables are simulated, so their values do not matter.
     alpha : float, default 1e-5
         Probability, at most, that a correct sampler fails, whenever the check stops.
-    budget : int, default 20000
+    budget : int, default 100000
         Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
     random_seed : int, sequence of int, SeedSequence, Generator or None
         The report tells it, and with it the check repeats itself.
@@ -107,10 +107,15 @@ def check_invariance(
         for shape in SHAPES
     ]
 
-    def observe(subject: Subject) -> list[np.ndarray]:
+    def values(subject: Subject) -> np.ndarray:
         start = trial.draw()
-        before, *after = features([start, *islice(subject.chain(start, trial.rng), steps)])
-        changes = after[0] - before, np.mean(after, axis=0) - before
-        return [fair_bets(np.reshape(changes, (-1, 1)) / 2)]
+        return features.values([start, *islice(subject.chain(start, trial.rng), steps)])
 
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, BLIND_TO)
+    def observe(subject: Subject, n: int) -> list[np.ndarray]:
+        states = features(np.array([values(subject) for _ in range(n)]))
+        before, after = states[:, 0], states[:, 1:]
+        changes = np.stack([after[:, 0] - before, after.mean(axis=1) - before], axis=1)
+        return [fair_bets(changes.reshape(n, -1) / 2)]
+
+    noise = np.sqrt((1 + 1 / steps) / 2)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise, BLIND_TO)

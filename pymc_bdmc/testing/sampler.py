@@ -13,7 +13,7 @@ from pymc_bdmc.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets, order_bets, tilted_bets, unit_bets
 from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
-from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
+from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
 from pymc_bdmc.types import Point
 
@@ -27,7 +27,7 @@ def check_sampler(
     model: pm.Model,
     *,
     alpha: float = ALPHA,
-    budget: int = 20_000,
+    budget: int = BUDGET,
     random_seed: RandomSeed = None,
     temperatures: int = 4,
     steps: int = 4,
@@ -49,7 +49,7 @@ def check_sampler(
         To try it on; its observed variables are simulated, so their values do not matter.
     alpha : float, default 1e-5
         Probability, at most, that a correct sampler fails, whenever the check stops.
-    budget : int, default 20000
+    budget : int, default 100000
         Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
     random_seed : int, sequence of int, SeedSequence, Generator or None
         The report tells it, and with it the check repeats itself.
@@ -106,7 +106,8 @@ def check_sampler(
     features, density, rng = trial.features(), trial.density, trial.rng
     betas = make_schedule("power", temperatures).betas
 
-    def observe(subject: Subject) -> list[np.ndarray | float]:
+    def chains_and_moves(subject: Subject) -> tuple:
+        """Log w_r/w_f, the rises of β·ℓ of moved prior draws, and values before and after moves."""
         start = trial.draw()
         kept = list(islice(subject.chain(start, rng), steps))
         forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)
@@ -117,22 +118,26 @@ def check_sampler(
             for t, (point, flip) in enumerate(zip(drawn, flips, strict=True), start=1)
         ]
         rises = betas[1:] * (_log_likelihoods(density, moved) - _log_likelihoods(density, drawn))
-        ends, starts = (features(points).reshape(temperatures, -1) for points in (moved, drawn))
-        first, *others = features([start, *kept]).reshape(steps + 1, -1)
+        return reverse - forward, rises, *map(features.values, (drawn, moved, [start, *kept]))
+
+    def observe(subject: Subject, n: int) -> list[np.ndarray | float]:
+        log_ratios, rises, drawn, moved, states = map(
+            np.array, zip(*[chains_and_moves(subject) for _ in range(n)], strict=True)
+        )
+        chains, rises = log_ratios[:, None], rises.reshape(-1, 1)
+        starts, ends = (features(values).reshape(len(rises), -1) for values in (drawn, moved))
+        kept = features(states).reshape(n, steps + 1, -1)
         with np.errstate(over="ignore"):
-            ratio, weights = np.exp(forward - reverse), np.exp(-rises)
+            ratios, weights = np.exp(-chains), np.exp(-rises)
         orders: tuple[np.ndarray | float, np.ndarray | float] = 0.0, 0.0
         if subject.says_reversal:
-            chains = np.array([[reverse - forward]])
-            orders = (
-                order_bets(chains, chains),
-                order_bets(rises[:, None], np.column_stack([rises, ends - starts])),
-            )
+            differences = np.column_stack([rises, ends - starts])
+            orders = order_bets(chains, chains), order_bets(rises, differences)
         return [
-            unit_bets(np.array([ratio])),
-            np.sum(unit_bets(weights), axis=0, keepdims=True),
-            tilted_bets(weights[:, None], ends, starts),
-            fair_bets((np.mean(others, axis=0) - first)[:, None] / 2),
+            unit_bets(ratios),
+            unit_bets(weights),
+            tilted_bets(weights, ends, starts),
+            fair_bets((kept[:, 1:].mean(axis=1) - kept[:, 0]) / 2),
             *orders,
         ]
 
@@ -146,7 +151,8 @@ def check_sampler(
         [f"order of {chains}: weight"],
         [f"order of {draws}: {value}" for value in ["weight", *values]],
     ]
-    return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, BLIND_TO)
+    noise = np.sqrt((1 + 1 / steps) / 2)
+    return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, noise, BLIND_TO)
 
 
 def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.ndarray:

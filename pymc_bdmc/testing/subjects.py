@@ -5,8 +5,6 @@ from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
-import pytensor.tensor as pt
-from pymc.pytensorf import compile as compile_graph
 from pymc.step_methods import CompoundStep
 from pymc.step_methods.compound import BlockedStep
 
@@ -17,10 +15,21 @@ from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Direction, Kernel, Move, Point
 
-__all__ = ["ALPHA", "Sampler", "Subject", "Target", "Transition", "make_subject", "name_of"]
+__all__ = [
+    "ALPHA",
+    "BUDGET",
+    "Sampler",
+    "Subject",
+    "Target",
+    "Transition",
+    "make_subject",
+    "name_of",
+]
 
 ALPHA = 1e-5
 """Probability, at most, that a check fails what is correct, unless the caller says otherwise."""
+BUDGET = 100_000
+"""Transitions of `check_invariance` and `check_sampler`, unless the caller says otherwise."""
 
 
 class Target:
@@ -56,7 +65,7 @@ class Target:
     def gradient(self, point: Point) -> dict[str, np.ndarray]:
         """Of log f_β with respect to the continuous variables."""
         self.density.set_beta(self.beta)
-        return self._gradient(self._typed(point))
+        return self.density.gradient(self._typed(point))
 
     def _typed(self, point: Point) -> Point:
         """Arrays where NumPy has made scalars of them."""
@@ -65,18 +74,6 @@ class Target:
     @cached_property
     def _dtypes(self) -> dict[str, str]:
         return {value.name: value.dtype for value in self.density.model.value_vars}
-
-    @cached_property
-    def _gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
-        model = self.density.model
-        continuous = model.continuous_value_vars
-        gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
-        function = compile_graph(model.value_vars, gradients, on_unused_input="ignore")
-        names = [value.name for value in model.value_vars]
-        return lambda point: {
-            value.name: each
-            for value, each in zip(continuous, function(*map(point.get, names)), strict=True)
-        }
 
 
 Transition = Callable[[Point, Target, np.random.Generator], Point]

@@ -10,13 +10,16 @@ from pymc_bdmc.arguments import check_counts
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.testing.bets import Bets
+from pymc_bdmc.testing.bets import Bets, even_chance
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 from pymc_bdmc.types import Point
 
 __all__ = ["Trial", "check_level"]
+
+BATCH = 10
+"""Data sets between two looks at the e-value; Ville's inequality allows for any number of looks."""
 
 
 def check_level(alpha: float) -> None:
@@ -86,15 +89,17 @@ class Trial:
 
     def features(self, *, data: bool = False) -> Features:
         """What is compared, on scales learned from draws that are not tested."""
-        return Features(self.density, self.draw, self.rng, data)
+        self._features = Features(self.density, self.draw, self.rng, data)
+        return self._features
 
     def hold(
         self,
         step: Sampler,
         betas: np.ndarray,
         names: Sequence[Sequence[str]],
-        observe: Callable[[Subject], Sequence[np.ndarray | float]],
+        observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
+        noise: float,
         blind_to: Sequence[str],
     ) -> Report:
         """Settle bets on one data set after the other, until there is a verdict.
@@ -108,9 +113,11 @@ class Trial:
         names : sequence of sequence of str
             Of the groups of bettors, by block; see `Bets`.
         observe : callable
-            Draws θ and data, and returns what the bets pay.
+            Draws θ and so many data sets, and returns what the bets on them pay together.
         cost : int
-            Of one call of it.
+            Of one data set.
+        noise : float
+            Standard deviation of the bets on features, by what they win of a wave's mean.
         blind_to : sequence of str
             See `Report`.
         """
@@ -124,17 +131,19 @@ class Trial:
                 subject = make_subject(step, self.density, betas, data, seed)
             title = subject.title
             while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
+                n = min(BATCH, (self._budget - self._cost) // cost)
                 with np.errstate(over="ignore"):  # of step methods, before they reject
-                    bets.settle(*observe(subject))
-                self._cost += cost
+                    bets.settle(*observe(subject, n))
+                self._cost += n * cost
         except FloatingPointError as error:
             impossible = f"came to a state that has no density: {error}"
         evidence = np.inf if impossible else bets.evidence
         passed = evidence < 1 / self._alpha
         self._loan.give_back()
+        smallest = noise * even_chance(self._budget // cost, sum(map(len, names)), self._alpha)
         return Report(
             self._check, title, passed, self._alpha, evidence, "e-value", self._cost,
             time.perf_counter() - self._started, self._entropy,
             () if passed else (impossible,) if impossible else bets.findings(self._alpha),
-            tuple(blind_to),
+            (*blind_to, self._features.too_small(smallest)),
         )  # fmt: skip

@@ -37,8 +37,8 @@ def games(rng, fault: float) -> dict:
         return tilted_bets(weights, reached, exact)
 
     return {
-        "fair": lambda: fair_bets(rng.uniform(-1 + fault / 2, 1, size=(PROCESSES, 1))),
-        "unit": lambda: unit_bets(np.exp(rng.normal(fault - 0.125, 0.5, size=PROCESSES))),
+        "fair": lambda: fair_bets(rng.uniform(-1 + fault / 2, 1, size=(1, PROCESSES))),
+        "unit": lambda: unit_bets(np.exp(rng.normal(fault - 0.125, 0.5, size=(1, PROCESSES)))),
         "odds": odds,
         "order": order,
         "tilted": tilted,
@@ -66,4 +66,4 @@ def test_who_has_lost_everything_stays_without():
 def test_an_impossible_event_ends_it():
     assert odds_bets(np.array([-np.inf]), np.array([True])).max() > 1e299
     assert order_bets(np.array([[-np.inf]]), np.array([[-np.inf]])).max() > 1e299
-    assert np.isposinf(unit_bets(np.array([np.inf]))).all()
+    assert np.isposinf(unit_bets(np.array([[np.inf]]))).all()

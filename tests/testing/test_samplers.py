@@ -8,12 +8,12 @@ import pytest
 from pymc.pytensorf import compile as compile_graph
 
 from pymc_bdmc.kernels import StepKernel
+from pymc_bdmc.model import tempered
 from pymc_bdmc.testing import (
     check_exact_rank,
     check_geweke,
     check_invariance,
     check_sampler,
-    subjects,
 )
 from pymc_bdmc.types import Move
 from tests.testing.samplers import (
@@ -148,8 +148,8 @@ def test_a_sampler_that_runs_to_where_there_is_no_density_fails(model, monkeypat
     assert "log p of mu is NaN" in report.findings[0]
 
 
-def test_the_gradient_is_compiled_once(model, monkeypatch):
-    """And serves the reversal too, which every chain asks for anew."""
+def test_the_gradient_is_compiled_once(monkeypatch):
+    """Beside log p, and serves features, the sampler and its reversal."""
     compiled = []
 
     def count(*args, **options):
@@ -161,9 +161,9 @@ def test_the_gradient_is_compiled_once(model, monkeypatch):
         return point
 
     idle.reversal = idle
-    monkeypatch.setattr(subjects, "compile_graph", count)
-    assert check_exact_rank(idle, model, budget=100, random_seed=1).passed
-    assert len(compiled) == 1
+    monkeypatch.setattr(tempered, "compile_graph", count)
+    assert check_exact_rank(idle, pair(), budget=100, random_seed=1).passed
+    assert len(compiled) == 2
 
 
 def test_rank_needs_a_reversal(model):

@@ -7,6 +7,7 @@ from pymc_bdmc.testing.mutants.trials import (
     VectorSampler,
     barrier,
     counted,
+    eight_means,
     known_mean,
     of_sampler,
     sum_of_two,
@@ -81,9 +82,9 @@ class VarianceForDeviation(NormalGibbs):
 
 
 class Conjugate(VectorSampler):
-    """Draws from the posterior of a normal mean in one go, at any β."""
+    """Draws from the posterior of normal means in one go, at any β."""
 
-    prior_precision, data_precision = 1.0, 4.0
+    prior_precision, data_precision, width = 1.0, 4.0, 1.0
 
     def y(self):
         return self.target.data["y"]
@@ -94,7 +95,7 @@ class Conjugate(VectorSampler):
     def move(self, q):
         information = self.beta() * self.data_precision
         precision = self.prior_precision + information
-        return self.rng.normal(information * self.y() / precision, 1 / np.sqrt(precision))
+        return self.rng.normal(information * self.y() / precision, self.width / np.sqrt(precision))
 
 
 @mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_invariance")
@@ -121,6 +122,13 @@ class NoShrinkage(Conjugate):
     """Gibbs with a wrong conditional: the precision of the prior is forgotten."""
 
     prior_precision = 0.0
+
+
+@mutant_of(Conjugate, of_sampler(eight_means), seen_by="check_invariance")
+class TooWide(Conjugate):
+    """Gibbs with a wrong conditional: its deviation is too large by 2 %."""
+
+    width = 1.02
 
 
 def with_value(q, i, value):

@@ -15,8 +15,10 @@ __all__ = [
     "VectorSampler",
     "barrier",
     "counted",
+    "eight_means",
     "event_time",
     "known_mean",
+    "mean_and_scale",
     "of_conditional",
     "of_evidence",
     "of_gradient",
@@ -24,6 +26,7 @@ __all__ = [
     "of_sampler",
     "of_transform",
     "positive_mean",
+    "scale_of_twenty",
     "sum_of_two",
     "three_categories",
     "tossed",
@@ -71,6 +74,33 @@ def known_mean() -> pm.Model:
     with pm.Model() as model:
         x = pm.Normal("x", shape=1)
         pm.Normal("y", x, 0.5, observed=[1.5])
+    return model
+
+
+@cache
+def eight_means() -> pm.Model:
+    """Eight means, each with a datum, whose posterior is normal and known."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=8)
+        pm.Normal("y", x, 0.5, observed=np.zeros(8))
+    return model
+
+
+@cache
+def mean_and_scale() -> pm.Model:
+    """The mean of twenty data, and the logarithm of their scale."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=2)
+        pm.Normal("y", x[0], pm.math.exp(x[1]), observed=np.zeros(20))
+    return model
+
+
+@cache
+def scale_of_twenty() -> pm.Model:
+    """The scale of twenty data, on its own scale."""
+    with pm.Model() as model:
+        x = pm.HalfNormal("x", shape=1, default_transform=None)
+        pm.Normal("y", 0, x, observed=np.zeros(20))
     return model
 
 

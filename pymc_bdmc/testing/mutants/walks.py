@@ -7,8 +7,10 @@ from pymc_bdmc.testing.mutants.trials import (
     VectorSampler,
     event_time,
     known_mean,
+    mean_and_scale,
     of_sampler,
     positive_mean,
+    scale_of_twenty,
     sum_of_two,
 )
 
@@ -19,6 +21,8 @@ __all__ = [
     "Multiplicative",
     "RandomWalk",
     "Seconds",
+    "SmallFactors",
+    "SmallSteps",
     "TemperedTransition",
     "UniformWalk",
 ]
@@ -49,6 +53,20 @@ class HalvedRatio(RandomWalk):
 
     def log_ratio(self, new, q):
         return super().log_ratio(new, q) / 2
+
+
+class SmallSteps(RandomWalk):
+    """Metropolis with proposals of the posterior's size where data are many."""
+
+    scale = 0.3
+
+
+@mutant_of(SmallSteps, of_sampler(mean_and_scale), seen_by="check_invariance")
+class BetterOfTwo(SmallSteps):
+    """Missing Hastings correction: of two proposals the better one is accepted or rejected."""
+
+    def propose(self, q):
+        return max(super().propose(q), super().propose(q), key=self.log_p)
 
 
 class LongWalk(RandomWalk):
@@ -124,6 +142,20 @@ class NoHastings(Multiplicative):
 
     def log_proposals(self, new, q):
         return 0.0
+
+
+class SmallFactors(Multiplicative):
+    """The same with factors near one."""
+
+    scale = 0.2
+
+
+@mutant_of(SmallFactors, of_sampler(scale_of_twenty), seen_by="check_sampler")
+class JacobianTwice(SmallFactors):
+    """Wrong Jacobian: that of the logarithm on which it walks is counted twice."""
+
+    def log_proposals(self, new, q):
+        return 2 * super().log_proposals(new, q)
 
 
 class Langevin(RandomWalk):
