@@ -148,8 +148,9 @@ def sample_bdmc(
         call goes on from there, whatever ended it: no run is repeated, and the result is the same.
         More ``chains`` add theirs to those that are there; ``max_temperatures`` and ``max_time``
         (of this call) may differ too. Where another argument, the model, its data or a version
-        differ, it is refused. It is a zarr group: `xarray.open_datatree` reads the result so far
-        at any moment. One call at a time; without a ``random_seed`` it takes that of the store.
+        differ, it is refused; so is a second call at the same time. A damaged file is computed
+        again, with a warning. It is a zarr group: `xarray.open_datatree` reads the result so far at
+        any moment. Without a ``random_seed`` it takes that of the store.
     callback : callable, optional
         Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
         That takes some 40 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
@@ -170,7 +171,7 @@ def sample_bdmc(
     ValueError
         For a model or an argument that cannot give a right answer; names it and the remedy.
     OSError
-        If the store cannot be written to. What is in it is kept.
+        If the store cannot be written to, or another call is using it. What is in it is kept.
     RuntimeError
         If a worker ends in the middle of its task, and the executor does not replace it.
     FloatingPointError

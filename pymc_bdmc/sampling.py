@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from inspect import signature
@@ -182,7 +183,7 @@ def sample(
         _log.info(f"Kernel: {engine.description}")
 
     compiled = time.perf_counter()
-    with interruptible() as stop:
+    with kept.locked() if kept else nullcontext(), interruptible() as stop:
         n_runs = n_real * chains + 2 * datasets * few
         with engine.pool(min(n_cores, n_runs), stop, executor) as workers:
             pool = StoredPool(workers, kept, stop) if kept else workers

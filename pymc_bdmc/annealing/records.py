@@ -1,11 +1,11 @@
-"""Results on disk: each is one file, a line of JSON and bytes, read without pickle."""
+"""Results on disk: each is one file, a checksum, JSON and bytes, read without pickle."""
 
 import json
 import math
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import fields
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.types import Population, Run
 
-__all__ = ["read_record", "write_record"]
+__all__ = ["DamagedRecord", "read_record", "write_record"]
 
 _TYPES: dict[str, Any] = {
     each.__name__: each
@@ -29,15 +29,21 @@ _TYPES: dict[str, Any] = {
 """All that is ever made of what a file says, besides plain values and arrays."""
 
 
+class DamagedRecord(ValueError):
+    """A file that is not what was written; names it."""
+
+
 def write_record(path: Path, thing: Any, **attributes: Any) -> None:
-    """Write what is made of plain values, arrays and the types above; all of it or nothing."""
+    """Write what is made of plain values, arrays and the types above; all of it or nothing.
+
+    One record of a directory is written at a time.
+    """
     arrays: list[np.ndarray] = []
-    outline = _outline(thing, arrays)
-    content = b"".join(array.tobytes() for array in arrays)
-    attributes |= {"outline": outline, "checksum": zlib.crc32(content)}
-    unfinished = path.with_suffix(".part")
+    head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
+    content = b"".join([head, b"\n", *(array.tobytes() for array in arrays)])
+    unfinished = path.with_name("unfinished")  # what a killed process leaves, the next one replaces
     try:
-        unfinished.write_bytes(json.dumps(attributes).encode() + b"\n" + content)
+        unfinished.write_bytes(_checksum(content) + b"\n" + content)
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
@@ -49,20 +55,22 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
 
     Raises
     ------
-    ValueError
-        If the file is damaged; names it and the remedy.
+    DamagedRecord
+        If any bit of the file is another, or the file cannot be read.
     """
     try:
-        head, _, content = path.read_bytes().partition(b"\n")
-        attributes = json.loads(head)
-        if zlib.crc32(content) != attributes["checksum"]:
-            raise ValueError("its checksum is wrong")
-        return _filled(attributes["outline"], BytesIO(content)), attributes
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"store: {path} is damaged ({error}). Delete this file: what it held is computed anew, "
-            "and everything else is kept."
-        ) from error
+        checksum, _, content = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise DamagedRecord(f"{path} cannot be read ({error.strerror or error})") from error
+    if checksum != _checksum(content):
+        raise DamagedRecord(f"{path} is damaged (its checksum is wrong)")
+    head, _, arrays = content.partition(b"\n")
+    attributes = json.loads(head)
+    return _filled(attributes.pop("outline"), BytesIO(arrays)), attributes
+
+
+def _checksum(content: bytes) -> bytes:
+    return sha256(content).hexdigest().encode()
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:

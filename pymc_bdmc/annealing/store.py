@@ -1,7 +1,6 @@
 """A store on disk: what it holds of the tasks of a call is not computed again."""
 
 import importlib.util
-import json
 import logging
 import os
 import time
@@ -9,18 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from filelock import FileLock, Timeout
 
 from pymc_bdmc.annealing.pools import Pool
-from pymc_bdmc.annealing.records import read_record, write_record
+from pymc_bdmc.annealing.records import DamagedRecord, read_record, write_record
 from pymc_bdmc.annealing.tasks import AnnealTask, PilotTask
 from pymc_bdmc.annealing.view import View
 from pymc_bdmc.model.fingerprint import digest
-from pymc_bdmc.streams import Entropy, RandomSeed, entropy_of
+from pymc_bdmc.streams import RandomSeed, entropy_of
 
 __all__ = ["Store", "StoredPool"]
 
@@ -28,15 +27,20 @@ _log = logging.getLogger("pymc.bdmc")
 
 Task = AnnealTask | PilotTask
 
-FORMAT = 1
+FORMAT = 2
 """Of the files; a store of a higher one is refused."""
-RUNS, ORIGIN = "runs", "origin.json"
-"""Directory of the finished tasks in a store, of which the groups beside it are a view; and what
-all of them depend on."""
+RUNS = "runs"
+"""Directory of the finished tasks in a store; the groups beside it are a view of them."""
+ORIGIN = "origin"
+"""File that says what all of them depend on."""
+LOCK = "origin.lock"
+"""File that the process which writes has locked; the system unlocks it when that ends."""
 
 
 class Store:
     """Finished tasks of a call, each committed at once, under the key of its random stream.
+
+    As a context, it is locked: no other call can use it meanwhile.
 
     Parameters
     ----------
@@ -59,10 +63,10 @@ class Store:
     Raises
     ------
     ValueError
-        For a store of another origin or of a newer version, by the name of what differs, and for
-        any other file or directory.
+        For a store of another origin or of a newer version, by the name of what differs; for one
+        whose origin is damaged or missing; and for any other file or directory.
     OSError
-        If it cannot be written to.
+        If it cannot be written to, or another call is using it.
     """
 
     def __init__(
@@ -77,29 +81,47 @@ class Store:
             raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
         self.path = Path(path)
         self._runs = self.path / RUNS
-        if any(self._runs.glob("*.run")):
-            self.entropy = self._entropy_of(origin, random_seed)
-            with self._writable():
-                TemporaryFile(dir=self._runs).close()
-        else:
-            self.entropy = entropy_of(random_seed)
-            self._begin(origin)
-        self.view = View(self.path)
+        self._lock = FileLock(self._runs / LOCK)
+        self._origin = origin
+        self._takes_any_seed = random_seed is None
+        self.entropy = entropy_of(random_seed)
+        with self.locked():
+            pass  # what is wrong with the store is said before anything is compiled
 
-    def _begin(self, origin: Mapping) -> None:
-        is_ours = (self._runs / ORIGIN).exists()
-        if self.path.is_file() or (self.path.exists() and any(self.path.iterdir()) and not is_ours):
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other call away from the store meanwhile."""
+        marks = any((self._runs / name).exists() for name in (LOCK, ORIGIN))
+        if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
                 f"store: {self.path} is there already and is none of sample_bdmc; choose another."
             )
-        begun = {"format": FORMAT, "entropy": self.entropy, "origin": origin}
         with self._writable():
             self._runs.mkdir(parents=True, exist_ok=True)
-            (self._runs / ORIGIN).write_text(json.dumps(begun))
+            lock = self._lock.acquire(blocking=False)
+        with lock:
+            self._begin()
+            yield
 
-    def _entropy_of(self, origin: Mapping, random_seed: RandomSeed) -> Entropy:
-        """Of the seed that it was begun with, if it is the same call."""
-        begun = json.loads((self._runs / ORIGIN).read_text())
+    def _begin(self) -> None:
+        """Bind the store to this call; if it has runs already, only if they are of the same one."""
+        if any(self._runs.glob("*.run")):
+            self._check_origin()
+        self._takes_any_seed = False
+        self._call = digest([self._origin, self.entropy])
+        with self._writable():
+            write_record(self._runs / ORIGIN, self._origin, entropy=self.entropy, format=FORMAT)
+            self.view = View(self.path)
+
+    def _check_origin(self) -> None:
+        """Refuse another call than the one that the store was begun with."""
+        try:
+            origin, begun = read_record(self._runs / ORIGIN)
+        except DamagedRecord as error:
+            raise ValueError(
+                f"store: {error}. It says of which call the runs beside it are, which are of no "
+                "use without it. Put a copy of it back, or choose another store."
+            ) from error
         if begun["format"] > FORMAT:
             raise ValueError(
                 f"store: {self.path} was written by a newer version of pymc_bdmc; upgrade it, or "
@@ -107,23 +129,29 @@ class Store:
             )
         changed = [
             f"{name} ({kind})"
-            for kind in origin
-            for name in sorted({*origin[kind], *begun["origin"][kind]})
-            if origin[kind].get(name) != begun["origin"][kind].get(name)
+            for kind in self._origin
+            for name in sorted({*self._origin[kind], *origin[kind]})
+            if self._origin[kind].get(name) != origin[kind].get(name)
         ]
-        if random_seed is not None and entropy_of(random_seed) != begun["entropy"]:
+        if self._takes_any_seed:
+            self.entropy = begun["entropy"]
+        elif self.entropy != begun["entropy"]:
             changed.append("random_seed (argument)")
         if changed:
             raise ValueError(
                 f"store: {self.path} was begun with another {', '.join(changed)}. Call as it was "
                 "begun, or choose another store."
             )
-        return begun["entropy"]
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
         try:
             yield
+        except Timeout as error:
+            raise OSError(
+                f"store: {self.path} is in use by another call. Wait until that ends, or choose "
+                "another store."
+            ) from error
         except OSError as error:
             raise OSError(
                 f"store: {self.path} cannot be written to ({error.strerror or error}). What is in "
@@ -137,33 +165,48 @@ class Store:
 
     def remember[T](self, name: str, make: Callable[[], T]) -> T:
         """What was kept under this name; if nothing was, make and keep it."""
-        path = self._runs / f"{name}.run"
-        if path.exists():
-            return read_record(path)[0]
+        if found := self._read(name, name):
+            return found[0]
         thing = make()
-        with self._writable():
-            write_record(path, thing)
+        self._write(name, name, thing)
         return thing
 
     def read(self, task: Task, inputs: str) -> tuple[Any, float] | None:
         """The result of a task, and the seconds that had gone by then; None if there is none.
 
-        So it is for a result from other inputs than these: those of a later round depend on the
-        number of chains, say.
+        Neither is there where the file is damaged, or holds a result of other inputs than these:
+        those of a later round depend on the number of chains, say.
         """
-        path = self._place(task)
-        if not path.exists():
-            return None
-        result, attributes = read_record(path)
-        return (result, attributes["seconds"]) if attributes["inputs"] == inputs else None
+        found = self._read(_name(task), inputs)
+        return (found[0], found[1]["seconds"]) if found else None
 
     def write(self, task: Task, inputs: str, result: Any, seconds: float) -> None:
         """Commit the result of a task."""
-        with self._writable():
-            write_record(self._place(task), result, inputs=inputs, seconds=seconds)
+        self._write(_name(task), inputs, result, seconds=seconds)
 
-    def _place(self, task: Task) -> Path:
-        return self._runs / f"{'.'.join(map(str, task.seed.spawn_key))}.run"
+    def _read(self, name: str, inputs: str) -> tuple[Any, dict[str, Any]] | None:
+        path = self._runs / f"{name}.run"
+        if not path.exists():
+            return None
+        try:
+            thing, attributes = read_record(path)
+        except DamagedRecord as error:
+            _log.warning(f"store: {error}; what it held is computed again, to the same result.")
+            return None
+        return (thing, attributes) if attributes["inputs"] == self._bound(inputs) else None
+
+    def _write(self, name: str, inputs: str, thing: Any, **attributes: Any) -> None:
+        path = self._runs / f"{name}.run"
+        with self._writable():
+            write_record(path, thing, inputs=self._bound(inputs), **attributes)
+
+    def _bound(self, inputs: str) -> str:
+        """Hash of inputs and of the call, so that no file of another call is ever taken."""
+        return digest(f"{self._call} {inputs}")
+
+
+def _name(task: Task) -> str:
+    return ".".join(map(str, task.seed.spawn_key))
 
 
 class StoredPool:

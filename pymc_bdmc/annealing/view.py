@@ -1,15 +1,20 @@
 """A result on disk that is replaced by a later one at once, for whoever reads it meanwhile."""
 
 import json
+import logging
 import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import xarray as xr
 
 __all__ = ["View"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 STRIDE = 100
 """How often the time that a result takes to be made and written goes by before the next."""
@@ -18,6 +23,10 @@ PAUSE = 60.0
 
 ROOT = "zarr.json"
 """File with the metadata of a group or an array."""
+CODEC = {"name": "zstd", "configuration": {"level": 0, "checksum": True}}
+"""As by default, but that a damaged chunk is an error and not another number."""
+UNFINISHED = ".unfinished-"
+"""How the names of folders begin in which a result is written."""
 _OTHER = {"/": ".", ".": "/"}
 
 
@@ -36,11 +45,28 @@ class View:
 
     def __init__(self, path: Path):
         self._path = path
+        for left in path.glob(f"{UNFINISHED}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
         if not (path / ROOT).exists():
-            nothing = {"kind": "inline", "must_understand": False, "metadata": {}}
-            group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-            (path / ROOT).write_text(json.dumps(group | {"consolidated_metadata": nothing}))
-        self._next = time.perf_counter() + (PAUSE if self._nodes() else 0.0)
+            self._clear()
+        try:
+            self._separator = _separator(path / ROOT)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            _log.warning(
+                f"store: {path / ROOT} is damaged ({error!r}); the result is written anew from the "
+                "runs, which are not touched."
+            )
+            self._clear()
+        self._next = time.perf_counter() + (PAUSE if self._separator else 0.0)
+
+    def _clear(self) -> None:
+        """Show a group with nothing in it."""
+        nothing = {"kind": "inline", "must_understand": False, "metadata": {}}
+        group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+        with self._folder() as new:
+            (new / ROOT).write_text(json.dumps(group | {"consolidated_metadata": nothing}))
+            os.replace(new / ROOT, self._path / ROOT)
+        self._separator = None
 
     @property
     def is_due(self) -> bool:
@@ -55,15 +81,18 @@ class View:
         self._next = now + STRIDE * (now - started)
 
     def _replace(self, dt: xr.DataTree) -> None:
-        naming = {"name": "default", "configuration": {"separator": _OTHER[self._separator()]}}
-        options = {"chunk_key_encoding": naming, "write_empty_chunks": True}
+        separator = _OTHER[self._separator or "/"]
+        naming = {"name": "default", "configuration": {"separator": separator}}
+        options = {
+            "chunk_key_encoding": naming,
+            "write_empty_chunks": True,
+            "compressors": [CODEC],
+        }
         encoding = {
             node.path: {name: options for name in node.to_dataset(inherit=False).variables}
             for node in dt.subtree
         }
-        # Where this is interrupted, threads of zarr's may still be writing into the folder.
-        with TemporaryDirectory(dir=self._path, prefix=".", ignore_cleanup_errors=True) as folder:
-            new = Path(folder)
+        with self._folder() as new:
             dt.to_zarr(new, encoding=encoding, consolidated=False)
             _consolidate(new)
             files = [file for file in new.rglob("*") if file.is_file()]
@@ -71,17 +100,25 @@ class View:
                 target = self._path / file.relative_to(new)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, target)
+            self._separator = separator
 
-    def _nodes(self) -> dict[str, dict]:
-        """Metadata of the present groups and arrays, by their paths."""
-        return json.loads((self._path / ROOT).read_text())["consolidated_metadata"]["metadata"]
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        # Where this is interrupted, threads of zarr's may still be writing into the folder.
+        with TemporaryDirectory(
+            dir=self._path, prefix=UNFINISHED, ignore_cleanup_errors=True
+        ) as folder:
+            yield Path(folder)
 
-    def _separator(self) -> str:
-        """In the names of the present chunks."""
-        for node in self._nodes().values():
-            if node["node_type"] == "array":
-                return node["chunk_key_encoding"]["configuration"]["separator"]
-        return "/"
+
+def _separator(root: Path) -> str | None:
+    """In the names of the chunks that a root lists, as a key of `_OTHER`; None without any."""
+    nodes = json.loads(root.read_text())["consolidated_metadata"]["metadata"]
+    arrays = [node for node in nodes.values() if node["node_type"] == "array"]
+    found = {node["chunk_key_encoding"]["configuration"]["separator"] for node in arrays}
+    if not found <= _OTHER.keys() or len(found) > 1:
+        raise ValueError(f"separators {found}")
+    return next(iter(found), None)
 
 
 def _consolidate(path: Path) -> None:

@@ -1,6 +1,5 @@
 """A store: killed at any moment a call goes on where it was, and what is there is not run again."""
 
-import json
 import multiprocessing
 import os
 import sys
@@ -13,7 +12,7 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import AnnealTask, PilotTask, records, view
+from pymc_bdmc.annealing import AnnealTask, PilotTask, records, store, view
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
@@ -201,10 +200,9 @@ def test_other_versions_are_refused_by_name(begun, monkeypatch):
     monkeypatch.setattr(pm, "__version__", "0.0")
     with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
-    metadata = begun / "runs" / "origin.json"
-    later = json.loads(metadata.read_text())
-    later["format"] += 1
-    metadata.write_text(json.dumps(later))
+    place = begun / "runs" / "origin"
+    origin, attributes = records.read_record(place)
+    records.write_record(place, origin, **attributes | {"format": store.FORMAT + 1})
     with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
 
@@ -223,15 +221,152 @@ def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
     pm.sample_bdmc(normal(), **SMALL, store=path)
 
 
-def test_a_truncated_record_is_named_and_can_be_deleted(begun, tasks_run):
+def damages(content):
+    """The bytes of a file with a bit turned in every byte in turn, and cut off before each."""
+    bits = np.random.default_rng(1).integers(8, size=len(content))
+    for i, bit in enumerate(bits):
+        yield content[:i] + bytes([content[i] ^ 1 << int(bit)]) + content[i + 1 :]
+        yield content[:i]
+
+
+def n_unseen(path):
+    """How many damages of a record are not called by their name."""
+    whole, unseen = path.read_bytes(), 0
+    for damaged in damages(whole):
+        path.write_bytes(damaged)
+        try:
+            records.read_record(path)
+        except records.DamagedRecord:
+            continue
+        except Exception:  # as when the damage is only seen by whoever makes sense of the file
+            pass
+        unseen += 1
+    path.write_bytes(whole)
+    return unseen
+
+
+def test_every_damage_of_a_file_is_seen(begun):
+    for name in ("3.0.0.1.0.run", "simulated.run", "origin"):
+        assert n_unseen(begun / "runs" / name) == 0
+
+
+def test_a_checksum_without_the_header_would_not_do(begun, monkeypatch):
+    """The broken twin: the log weight stands in the header."""
+    checksum = records._checksum
+    monkeypatch.setattr(records, "_checksum", lambda all: checksum(all.partition(b"\n")[2]))
+    records.write_record(begun / "run", {"log_weight": -31.3118})
+    assert n_unseen(begun / "run") > 0
+
+
+def test_damaged_files_are_computed_again(begun, tasks_run, caplog):
     expected = xr.open_datatree(begun).load()
-    record = begun / "runs" / "3.0.0.1.0.run"
-    record.write_bytes(record.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"3\.0\.0\.1\.0\.run is damaged .* Delete this file"):
-        pm.sample_bdmc(normal(), **SMALL, store=begun)
-    record.unlink()
+    for name in ("3.0.0.1.0", "simulated"):
+        damaged = begun / "runs" / f"{name}.run"
+        damaged.write_bytes(damaged.read_bytes().replace(b"0", b"1", 1))
     assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    for name in ("3.0.0.1.0", "simulated"):
+        assert f"{name}.run is damaged (its checksum is wrong); what it held is" in caplog.text
     assert tasks_run() == ["3.0.0.1.0"]
+    caplog.clear()
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    assert "damaged" not in caplog.text
+
+
+def test_a_damaged_view_is_written_anew(begun, caplog):
+    expected = xr.open_datatree(begun).load()
+    root = begun / "zarr.json"
+    whole = root.read_bytes()
+    for damaged in (b"", b"[]", b"{}", whole[:-9], b"\xff" + whole, whole.replace(b"/", b"|")):
+        root.write_bytes(damaged)
+        caplog.clear()
+        view.View(begun).write(lambda: expected)
+        assert "zarr.json is damaged" in caplog.text
+        assert_same(xr.open_datatree(begun), expected)
+
+
+def n_wrong_readings(path, dt):
+    """How many damages of a chunk of log weights give readers other numbers."""
+    view.View(path).write(lambda: dt)
+    (chunk,) = (each for each in (path / "real" / "log_weight").rglob("c*") if each.is_file())
+    whole, n = chunk.read_bytes(), 0
+    for damaged in damages(whole):
+        chunk.write_bytes(damaged)
+        try:
+            read = xr.open_dataset(path, group="real", engine="zarr")["log_weight"].load()
+        except Exception:  # zarr has many
+            continue
+        n += not read.equals(dt["real"]["log_weight"])
+    return n
+
+
+def test_damage_of_the_view_is_an_error_for_readers(tmp_path, monkeypatch):
+    dt = xr.DataTree.from_dict({"real": xr.Dataset({"log_weight": ("chain", [-31.3, -30.0])})})
+    assert n_wrong_readings(tmp_path, dt) == 0
+    (broken := tmp_path / "broken").mkdir()
+    monkeypatch.setitem(view.CODEC["configuration"], "checksum", False)
+    assert n_wrong_readings(broken, dt) > 0
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{}"), os.unlink])
+def test_a_store_that_cannot_say_whose_it_is_is_refused(begun, damage):
+    damage(begun / "runs" / "origin")
+    there = committed(begun)
+    with pytest.raises(ValueError, match=r"^store: .*runs/origin .*\. Put a copy of it back"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    assert committed(begun) == there
+
+
+def begin_and_wait(path, started):
+    """A call that is in the middle of a writing until it is killed."""
+
+    def wait(_):
+        started.set()
+        time.sleep(600)
+
+    view._consolidate = wait
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_one_call_at_a_time_and_none_of_the_dead(path, caplog):
+    context = multiprocessing.get_context("fork")
+    started = context.Event()
+    child = context.Process(target=begin_and_wait, args=[path, started])
+    child.start()
+    try:
+        assert started.wait(120)
+        for model in (normal(), normal(sd=2.0)):
+            with pytest.raises(OSError, match=r"run\.zarr is in use by another call\. Wait until"):
+                pm.sample_bdmc(model, **SMALL, store=path)
+    finally:
+        child.kill()
+        child.join()
+    assert list(path.glob(".unfinished-*"))
+    with pytest.raises(ValueError, match=r"another x \(variable of the model\)"):
+        pm.sample_bdmc(normal(sd=2.0), **SMALL, store=path)
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), pm.sample_bdmc(normal(), **SMALL))
+    assert {each.name for each in path.glob(".*")} == set()
+    assert "damaged" not in caplog.text
+
+
+def taken_by_another_call(path):
+    """What a call finds of the file that one of another seed left, had it passed all checks."""
+    one = store.Store(path, {"argument": {"temperatures": "5"}}, 1)
+    one.remember("simulated", lambda: 1.5)
+    (path / "runs" / "origin").unlink()
+    (path / "runs" / "simulated.run").rename(path / "kept")
+    other = store.Store(path, {"argument": {"temperatures": "5"}}, 2)
+    (path / "kept").rename(path / "runs" / "simulated.run")
+    return other.remember("simulated", lambda: 2.5) == 1.5
+
+
+def test_a_file_of_another_call_is_not_taken(path):
+    assert not taken_by_another_call(path)
+
+
+def test_a_file_that_is_not_bound_to_its_call_would_be_taken(path, monkeypatch):
+    monkeypatch.setattr(store.Store, "_bound", lambda self, inputs: inputs)
+    assert taken_by_another_call(path)
 
 
 @pytest.mark.parametrize("cause", [(28, "No space left on device"), (30, "Read-only file system")])
@@ -240,7 +375,7 @@ def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
 ):
     """The third result cannot be written."""
     expected = pm.sample_bdmc(normal(), **SMALL)
-    write, room = Path.write_bytes, [0, 0, 1]
+    write, room = Path.write_bytes, [0, 0, 0, 0, 1]  # the origin comes first, twice
 
     def limited(self, data):
         if room.pop(0) if room else False:
@@ -253,7 +388,7 @@ def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
         pm.sample_bdmc(normal(), **SMALL, store=path)
     there = committed(path)
     assert len(there) == 2
-    assert not list(path.glob("runs/*.part"))
+    assert not list(path.glob("runs/unfinished"))
     assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
     assert there.isdisjoint(tasks_run()[n_run + 3 :])
 
