@@ -1,6 +1,9 @@
-"""What PyTensor and PyMC keep to themselves and we need: touched here and nowhere else."""
+"""What PyTensor and PyMC keep to themselves, or share too widely: touched here and nowhere else."""
 
+import os
+import threading
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ from pymc.step_methods.compound import BlockedStep
 __all__ = [
     "DIVERGENCES",
     "HISTORY",
+    "alone",
     "competence",
     "deviations_of",
     "has_draws",
@@ -26,6 +30,33 @@ DIVERGENCES = "_num_divs_sample"
 
 HISTORY = "_history"
 """Attribute with the past states of a DEMetropolisZ."""
+
+
+class _Alone(ContextDecorator):
+    """Lets one thread at a time build and compile PyTensor's graphs.
+
+    While PyTensor does that it changes settings of the whole process, such as the C compiler and
+    the number of rewrites, and puts back what it found at the end. Of two threads at once, the
+    second finds the settings of the first and puts those back, for good: both threads and every
+    later call would compile other arithmetic, so that one seed gave other numbers.
+    """
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        if hasattr(os, "register_at_fork"):  # no fork in the middle: the child would never be done
+            release = self._lock.release
+            os.register_at_fork(
+                before=self._lock.acquire, after_in_parent=release, after_in_child=release
+            )
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exc_info) -> None:
+        self._lock.release()
+
+
+alone = _Alone()
 
 
 def jitted_function(function) -> Callable:

@@ -1,10 +1,15 @@
 """Private attributes of PyTensor and PyMC mean what we think; run on old and new versions."""
 
 import ast
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import compile as compile_graph
@@ -12,6 +17,7 @@ from pymc.step_methods.compound import Competence
 
 import pymc_bdmc
 from pymc_bdmc import upstream
+from pymc_bdmc.model.lending import Loan
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +100,73 @@ def test_no_other_file_touches_private_attributes():
             private = node.attr.startswith("_") and not node.attr.startswith("__")
             assert not private or own or node.attr in allowed, f"{path}:{node.lineno}"
             assert node.attr != "jit_fn", f"{path}:{node.lineno}"
+
+
+SETTINGS = ("cxx", "optdb__max_use_ratio", "traceback__limit", "mode")
+
+
+@pytest.fixture
+def settings():
+    """PyTensor's settings that its compilation changes, put back in the end."""
+
+    def present():
+        return {name: getattr(pytensor.config, name) for name in SETTINGS}
+
+    before = present()
+    yield present
+    for name, value in before.items():
+        setattr(pytensor.config, name, value)
+
+
+def most_at_once(monkeypatch, work):
+    """How many of two threads, each at work on a model, have settings changed at one moment."""
+    changing = type(pytensor.config.change_flags())
+    enter, leave = changing.__enter__, changing.__exit__
+    inside, most = Counter(), [0]
+
+    def slowly(self):
+        enter(self)
+        inside[threading.get_ident()] += 1
+        time.sleep(0.002)
+        most[0] = max(most[0], sum(n > 0 for n in list(inside.values())))
+
+    def left(self, *exc_info):
+        inside[threading.get_ident()] -= 1
+        leave(self, *exc_info)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changing, "__enter__", slowly)
+        patch.setattr(changing, "__exit__", left)
+        with ThreadPoolExecutor(2) as threads:
+            results = list(threads.map(work, [new_model(), new_model()]))
+    return most[0], results
+
+
+def new_model():
+    """A copy of which nothing is compiled yet."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, pm.HalfNormal("scale"), shape=3), observed=np.ones(3))
+    return model
+
+
+def nuts_weights(model):
+    dt = pm.sample_bdmc(
+        model, step=pm.NUTS, chains=2, temperatures=3, simulate=None, random_seed=1, cores=1,
+        progressbar=False,
+    )  # fmt: skip
+    return dt["real"]["log_weight"].values.tolist()
+
+
+def test_two_calls_in_two_threads_have_the_bits_of_one(monkeypatch, settings):
+    expected, before = nuts_weights(new_model()), settings()
+    most, found = most_at_once(monkeypatch, nuts_weights)
+    assert most == 1
+    assert found == [expected] * 2
+    assert settings() == before
+
+
+def test_threads_that_are_not_kept_apart_change_settings_at_once(monkeypatch, settings):
+    """The broken twin."""
+    monkeypatch.setattr(type(upstream.alone), "__enter__", lambda self: None)
+    monkeypatch.setattr(type(upstream.alone), "__exit__", lambda self, *exc_info: None)
+    assert most_at_once(monkeypatch, Loan)[0] == 2

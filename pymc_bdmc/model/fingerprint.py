@@ -17,6 +17,7 @@ from pytensor.graph.type import Type
 from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.model.structure import structure
+from pymc_bdmc.upstream import alone
 
 __all__ = ["digest", "fingerprint"]
 
@@ -36,6 +37,7 @@ def digest(thing: Any) -> str:
     return sha256(_bytes(thing)).hexdigest()
 
 
+@alone
 def fingerprint(model: pm.Model) -> dict[str, str]:
     """Hash of what makes each variable of a model: its distribution, its transform, its data.
 

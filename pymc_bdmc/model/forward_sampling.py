@@ -19,6 +19,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point, stack
+from pymc_bdmc.upstream import alone
 
 __all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "draws_to_accept"]
 
@@ -71,6 +72,7 @@ class ForwardSampler:
         Free variables whose constrained values are handed to every draw.
     """
 
+    @alone
     def __init__(self, model: pm.Model, *, observed: bool = False, given: Sequence[str] = ()):
         unconstrained = [
             rv if transform is None else transform.forward(rv, *rv.owner.inputs)
@@ -124,6 +126,7 @@ class ForwardSampler:
         return point, data
 
     @cached_property
+    @alone
     def _batch(self) -> tuple[Callable, list] | None:
         """The function of n that draws n times, and its generators; None where PyTensor cannot.
 
@@ -208,6 +211,7 @@ class ForwardSampler:
                 f"prior that stays inside{otherwise}"
             ) from error
 
+    @alone
     def culprit(self, error: type[Exception]) -> str:
         """The first variable or Potential whose draws fail; so do those that depend on it."""
         for rv in self._model.basic_RVs + self._model.potentials:

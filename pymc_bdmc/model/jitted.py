@@ -30,7 +30,7 @@ from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
 from pymc_bdmc.model.structure import structure
 from pymc_bdmc.types import Point
-from pymc_bdmc.upstream import jitted_function
+from pymc_bdmc.upstream import alone, jitted_function
 
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
@@ -205,6 +205,7 @@ class JittedDensity:
         scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # that are not allocated
         return _Graph([theta, data], [*scalars, *outputs[2:]])
 
+    @alone
     def _compile(self, gradient: bool):
         load_numba()
         try:

@@ -20,6 +20,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.model.structure import content, structure
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.upstream import alone
 
 __all__ = ["Loan"]
 
@@ -71,6 +72,7 @@ class Loan:
     True
     """
 
+    @alone
     def __init__(
         self, model: pm.Model, backend: str | None = None, compile_kwargs: dict | None = None
     ):

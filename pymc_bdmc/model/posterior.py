@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
+from pymc_bdmc.upstream import alone
 
 __all__ = ["check_idata", "posterior_draws", "posterior_states", "shape_of"]
 
@@ -93,6 +94,7 @@ def _state(values: dict[str, np.ndarray], density: TemperedDensity) -> Point:
     return point
 
 
+@alone
 def shape_of(rv) -> tuple[int, ...]:
     """Of a random variable whose shape is fixed."""
     return tuple(rv.shape.eval(mode=INTERPRETED))

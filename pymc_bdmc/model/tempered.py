@@ -18,6 +18,7 @@ from pytensor.graph.replace import vectorize_graph
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.types import Point
+from pymc_bdmc.upstream import alone
 
 __all__ = ["TemperedDensity", "TemperedModel"]
 
@@ -117,6 +118,7 @@ class TemperedDensity:
     (-1.419, -1.419)
     """
 
+    @alone
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
         self.data = {name: shared.get_value() for name, shared in self.model.observed.items()}
@@ -179,6 +181,7 @@ class TemperedDensity:
         return self._compiled_terms
 
     @cached_property
+    @alone
     def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
         with self.model:  # PyMC reads `check_bounds` there
             terms = compile_graph(
@@ -277,6 +280,7 @@ class TemperedDensity:
         )
 
     @cached_property
+    @alone
     def _compiled_factors(self) -> Callable[[Point], list[np.ndarray]]:
         return self.model.compile_logp(sum=False, mode=INTERPRETED)
 
@@ -380,6 +384,7 @@ class TemperedDensity:
         return dict(zip(names, values, strict=True))
 
     @cached_property
+    @alone
     def _constrain(self) -> Callable[..., list[np.ndarray]]:
         """Of values of the variables, one a row, in the model's order."""
         model = self.model

@@ -18,6 +18,7 @@ from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point, Run
+from pymc_bdmc.upstream import alone
 
 __all__ = ["StepEngine"]
 
@@ -45,6 +46,7 @@ class StepEngine:
     default_particles = 1
     """Of a run, where nobody says how many."""
 
+    @alone
     def __init__(
         self,
         density: TemperedDensity,
