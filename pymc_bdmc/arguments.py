@@ -144,7 +144,8 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
     TypeError
         If the executor, which has workers of its own, is none.
     ValueError
-        If they are no count, or far more than there are, or there is an executor.
+        If they are no count, or far more than there are, or there is an executor; or if that takes
+        no tasks.
 
     Examples
     --------
@@ -159,6 +160,8 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
         )
     if executor and cores is not None:
         raise ValueError("cores: the executor has workers of its own; leave cores out.")
+    if executor:
+        _check_takes_tasks(executor)
     available = available_cores()
     if cores is None:
         return min(available, 4)
@@ -169,3 +172,14 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
             "same for any number."
         )
     return int(cores)
+
+
+def _check_takes_tasks(executor: Executor) -> None:
+    """Refuse an executor that is shut down or broken."""
+    try:
+        executor.submit(int).cancel()
+    except Exception as error:
+        raise ValueError(
+            f"executor: it takes no tasks ({error!r}). Pass one that is not shut down and whose "
+            "workers run."
+        ) from error

@@ -60,18 +60,18 @@ class Schedule:
         betas = _numbers(self.betas)
         if betas.ndim != 1 or len(betas) < 2:
             raise ValueError(
-                f"schedule: need at least the values 0 and 1, got shape {betas.shape}."
+                f"temperatures: need at least the values 0 and 1, got shape {betas.shape}."
             )
         if betas[0] != 0 or betas[-1] != 1:
             raise ValueError(
-                f"schedule: must start at exactly 0 and end at exactly 1, "
+                f"temperatures: must start at exactly 0 and end at exactly 1, "
                 f"got {betas[0]:g} … {betas[-1]:g}."
             )
         (bad,) = np.nonzero(~(np.diff(betas) > 0))
         if len(bad):
             raise ValueError(
-                f"schedule: must increase strictly, but β[{bad[0] + 1}] = {betas[bad[0] + 1]:g} "
-                f"does not exceed β[{bad[0]}] = {betas[bad[0]]:g}."
+                f"temperatures: must increase strictly, but β[{bad[0] + 1}] = "
+                f"{betas[bad[0] + 1]:g} does not exceed β[{bad[0]}] = {betas[bad[0]]:g}."
             )
         betas.flags.writeable = False
         object.__setattr__(self, "betas", betas)

@@ -2,6 +2,7 @@
 
 import datetime
 import warnings
+from concurrent.futures import Executor
 
 import numpy as np
 import pymc as pm
@@ -116,10 +117,30 @@ def named(free="x", observed="y", dim=None, coord=(0, 1)):
     return model
 
 
-def fit(*shape, name="x"):
+def without_data(observed):
+    def make():
+        with warnings.catch_warnings(), pm.Model() as model:
+            warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
+            pm.Normal("y", pm.Normal("x"), observed=observed)
+        return model
+
+    return make
+
+
+class Closed(Executor):
+    """Takes nothing, as one of which all workers are gone."""
+
+    def submit(self, *args, **kwargs):
+        raise RuntimeError("no workers")
+
+
+def fit(*shape, name="x", **observed):
     """A fit with draws of one variable, in a shape that begins with chain and draw."""
     dims = ["chain", "draw", "row"][: len(shape)]
-    return xr.DataTree.from_dict({"posterior": xr.Dataset({name: (dims, np.zeros(shape))})})
+    groups = {"posterior": xr.Dataset({name: (dims, np.zeros(shape))})}
+    if observed:
+        groups["observed_data"] = xr.Dataset(observed)
+    return xr.DataTree.from_dict(groups)
 
 
 DATES = (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1))
@@ -196,14 +217,14 @@ BAD = [
     (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),
     (lambda: hard_constraint()[0], {}, ValueError, "the Potential constraint.*simulate="),
     (normal_model, {"schedule": [0, 0.5, 0.4, 1]}, ValueError, "schedule: unknown name"),
-    (normal_model, {"temperatures": [0, 0.5, 0.4, 1]}, ValueError, "must increase strictly"),
+    (normal_model, {"temperatures": [0, 0.5, 0.3, 1]}, ValueError, "^temperatures: must incre"),
     (normal_model, {"temperatures": 0}, ValueError, "temperatures: must be at least 1"),
     *(
         (normal_model, {"temperatures": ladder}, ValueError, "temperatures: a ladder is a sequence")
         for ladder in ([30, 10], [10, 10], [10, 20.5], [10, np.nan], [10, np.inf], [[10, 20]])
     ),
     (normal_model, {"temperatures": [10, 10**12]}, ValueError, "temperatures=1000000000000: this"),
-    (normal_model, {"temperatures": []}, ValueError, "schedule: need at least the values 0 and 1"),
+    (normal_model, {"temperatures": []}, ValueError, "^temperatures: need at least the va"),
     (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
     (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
@@ -244,6 +265,63 @@ BAD = [
     (normal_model, {"posterior": fit(1, 5, 3)}, ValueError, r"posterior: its x has the shape \(3,"),
     (normal_model, {"posterior": fit(1, 5) * np.nan}, ValueError, "its x is not finite in some"),
     (count_model, {"posterior": fit(1, 5, name="p")}, ValueError, "posterior: p = 0.0 lies outsi"),
+    (
+        normal_model,
+        {"posterior": fit(1, 1), "chains": 8},
+        ValueError,
+        "posterior: 1 draws for 8 ch",
+    ),
+    *(
+        (
+            normal_model,
+            {"posterior": fit(1, 5, y=y)},
+            ValueError,
+            "^posterior: .* other data: its y",
+        )
+        for y in (0.6, ("unit", [0.5, 0.5]))
+    ),
+    (
+        normal_model,
+        {"posterior": fit(1, 5, z=0.5)},
+        ValueError,
+        r"^posterior: its observed_data are \['z'\], and the model observes \['y'\]",
+    ),
+    *(
+        (without_data(observed), {"simulate": simulate}, ValueError, "^y: all of its data are miss")
+        for observed in (np.ma.masked_all(3), np.full(2, np.nan), np.zeros(0))
+        for simulate in (None, "prior")
+    ),
+    (normal_model, {"store": 3}, TypeError, "^store: the path of a directory is needed, got 3"),
+    (
+        normal_model,
+        {"executor": object()},
+        TypeError,
+        "^executor: a concurrent.futures.Executor is",
+    ),
+    (
+        normal_model,
+        {"executor": Closed(), "cores": None},
+        ValueError,
+        "^executor: it takes no tasks .*no workers",
+    ),
+    (
+        normal_model,
+        {"step": pm.sample},
+        TypeError,
+        "^step: expected a name, a PyMC step method cla",
+    ),
+    (
+        normal_model,
+        {"step": pm.Normal},
+        TypeError,
+        "^step: expected a name, a PyMC step method cla",
+    ),
+    (
+        normal_model,
+        {"step": [pm.NUTS, pm.draw]},
+        TypeError,
+        "^step: expected a name, a PyMC step m",
+    ),
     (impossible_at_zero, {"posterior": fit(1, 5)}, ValueError, "the model and its data are imposs"),
     (normal_model, {"chains": 0}, ValueError, "chains: must be a whole number of at least 2"),
     (normal_model, {"chains": 2.5}, ValueError, "chains: must be a whole number"),

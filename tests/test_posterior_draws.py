@@ -112,12 +112,14 @@ def test_it_stands_beside_exact_simulated_data_and_survives_a_file(tmp_path):
     bdmc.plot_work(dt)
 
 
-def test_too_few_draws_are_used_again(caplog):
+def test_a_fit_to_the_same_data_is_taken_and_variables_of_no_use_are_named(caplog):
     model, posterior, _ = rates()
     draws = posterior.rvs(4, random_state=1)
-    dt = pm.sample_bdmc(model, posterior=drawn(rate=draws), **SMALL | {"chains": 8})
-    np.testing.assert_allclose(dt["real_starts"]["rate"], np.repeat(draws, 2))
-    assert "posterior: 4 draws for 8 chains" in caplog.text
+    fit = drawn(rate=draws, doubled=2 * draws)
+    fit["observed_data"] = xr.Dataset({"y": ("unit", np.array(COUNTS, float))})
+    dt = pm.sample_bdmc(model, posterior=fit, **SMALL | {"chains": 4, "temperatures": 5})
+    np.testing.assert_allclose(dt["real_starts"]["rate"], draws)
+    assert "posterior: the model lacks its variables ['doubled']" in caplog.text
 
 
 def test_hyperparameters_come_from_the_same_draws(monkeypatch):

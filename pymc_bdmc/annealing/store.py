@@ -75,6 +75,8 @@ class Store:
         origin: Mapping[str, Mapping[str, str]],
         random_seed: RandomSeed = None,
     ):
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
         if not importlib.util.find_spec("zarr"):
             raise ModuleNotFoundError("store: it needs zarr; pip install 'pymc-bdmc[store]'.")
         if "://" in str(path):

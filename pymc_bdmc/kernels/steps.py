@@ -120,7 +120,8 @@ def _refuse_instance(factory) -> None:
             f"step: pass the class pm.{name}, or functools.partial(pm.{name}, ...) with its "
             "options, not an instance: the step method is built on the tempered model."
         )
-    if not callable(factory):
+    cls = _step_class(factory)
+    if not (isinstance(cls, type) and issubclass(cls, BlockedStep | CompoundStep)):
         raise TypeError(
             "step: expected a name, a PyMC step method class, a sequence of classes or None, got "
             f"{factory!r}."

@@ -1,7 +1,7 @@
 """Draws of any sampler from the posterior on the real data, as states of the model."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,19 +63,44 @@ def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> li
     Raises
     ------
     ValueError
-        As by `posterior_draws`; and if a state that was chosen is impossible, or lies outside the
-        support of a variable or at its very edge.
+        As by `posterior_draws`; if the draws are of a fit to other data, or fewer than n; and if a
+        state that was chosen is impossible, or lies outside the support of a variable or at its
+        very edge.
     """
-    names = [rv.name for rv in density.model.free_RVs]
-    draws = posterior_draws("posterior", idata, names, density.model)
+    model = density.model
+    names = [rv.name for rv in model.free_RVs]
+    _check_observed(idata, density.data)
+    known = {each.name for each in model.unobserved_RVs + model.value_vars}
+    if unknown := sorted(set(idata["posterior"].data_vars) - known):
+        _log.warning(f"posterior: the model lacks its variables {unknown}. Is it another model's?")
+    draws = posterior_draws("posterior", idata, names, model)
     size = len(draws[0])
     if size < n:
-        _log.warning(
-            f"posterior: {size} draws for {n} chains; each is the start of several, and errors "
-            "count them as independent."
+        raise ValueError(
+            f"posterior: {size} draws for {n} chains, each of which starts from one of its own. "
+            "Pass more draws, or ask for fewer chains."
         )
     chosen = ((np.arange(n) + 0.5) * size / n).astype(int)
     return [_state({k: v[i] for k, v in zip(names, draws, strict=True)}, density) for i in chosen]
+
+
+def _check_observed(idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
+    """Refuse a fit to other data, as far as it says what they were."""
+    fitted = idata["observed_data"].data_vars if "observed_data" in idata.children else {}
+    if fitted and data and not data.keys() & fitted.keys():
+        raise ValueError(
+            f"posterior: its observed_data are {sorted(fitted)}, and the model observes "
+            f"{sorted(data)}. Pass a fit of this model; if it is one, leave that group out."
+        )
+    for name in data.keys() & fitted.keys():
+        values = fitted[name].values
+        if values.shape != data[name].shape or not np.allclose(
+            values, data[name], rtol=1e-6, atol=0, equal_nan=True
+        ):
+            raise ValueError(
+                f"posterior: it is a fit to other data: its {name} in observed_data differs from "
+                "the model's. Pass a fit to the data of the model."
+            )
 
 
 def _state(values: dict[str, np.ndarray], density: TemperedDensity) -> Point:

@@ -297,8 +297,14 @@ class TemperedDensity:
         Raises
         ------
         ValueError
-            If a variable or Potential cannot be evaluated; names it.
+            If a variable or Potential cannot be evaluated, or there are no data; names it.
         """
+        if not self.model.potentials and not any(data.size for data in self.data.values()):
+            names = ", ".join(name.removesuffix("_observed") for name in self.data)
+            raise ValueError(
+                f"{names}: all of its data are missing, or there are none, so the posterior is the "
+                "prior. Pass observed=... with at least one value."
+            )
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:
