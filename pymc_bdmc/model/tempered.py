@@ -396,9 +396,7 @@ class TemperedDensity:
         model = self.model
         single = model.replace_rvs_by_values(model.unobserved_RVs)
         rows = {
-            value: pt.tensor(
-                f"{value.name}_rows", dtype=value.dtype, shape=(None, *value.type.shape)
-            )
+            value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
             for value in model.value_vars
         }
         n = next(iter(rows.values())).shape[0]

@@ -130,6 +130,17 @@ def test_log_density_is_the_models_own(make):
     assert sorted(density.constrain(stack([point]))) == sorted(names)
 
 
+@pytest.mark.parametrize("name", ["1|g_sigma", "g,sigma", "x[1]:z (log)", "float64"])
+def test_any_name_will_do(name):
+    """Bambi gives such names; some look like a NumPy dtype."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.HalfNormal(name), observed=0.5)
+    density = TemperedDensity(model, QUICK)
+    point, _ = density.draw_prior(np.random.default_rng(1))
+    assert list(density.constrain(stack([point, point]))) == [name]
+    assert np.isfinite(density(point)).all()
+
+
 @pytest.mark.parametrize("make", [_transforms, _mixed_discrete, _potential])
 def test_logp_of_the_tempered_model_is_linear_in_beta_with_exact_ends(make):
     density = TemperedDensity(make(), QUICK)
