@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from pymc.step_methods.compound import BlockedStep
+from pytensor.graph.basic import Constant
 
 __all__ = [
     "DIVERGENCES",
@@ -19,6 +20,7 @@ __all__ = [
     "history_of",
     "jitted_function",
     "log_step_size_of",
+    "own_constants",
     "restart_step_size",
     "set_deviations",
     "set_history",
@@ -68,6 +70,18 @@ def jitted_function(function) -> Callable:
         If this PyTensor keeps it elsewhere.
     """
     return function.vm.jit_fn
+
+
+def own_constants(function) -> None:
+    """Give an interpreted function copies of those of its constants that are views of others.
+
+    PyTensor makes a constant read-only when it rewrites any graph with it. A view that was made
+    before still claims to be writeable, and SciPy's ``rvs``, which broadcasts it, believes that and
+    raises.
+    """
+    for variable, storage in function.vm.storage_map.items():
+        if isinstance(variable, Constant) and getattr(storage[0], "base", None) is not None:
+            storage[0] = storage[0].copy()
 
 
 def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:

@@ -19,7 +19,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 
 from pymc_bdmc.types import Point, stack
-from pymc_bdmc.upstream import alone
+from pymc_bdmc.upstream import alone, own_constants
 
 __all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "draws_to_accept"]
 
@@ -98,6 +98,7 @@ class ForwardSampler:
             on_unused_input="ignore",
             mode=INTERPRETED,
         )
+        own_constants(self._function)
         self._rngs = list(updates)
 
     def seed(self, rng: np.random.Generator) -> None:
@@ -155,6 +156,7 @@ class ForwardSampler:
                 return_updates=True,
                 mode=INTERPRETED,
             )
+            own_constants(function)
             shapes = [value.shape for value in function(2)[1:]]
         except Exception:  # whatever an op without vectorization raises
             return None
