@@ -161,10 +161,10 @@ def sample_bdmc(
     DataTree
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
         ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
-        last states on the real data), ``posterior`` (draws of equal weight from them, as many as
-        they are worth; not there where every weight is zero), ``simulated``, ``burn_in`` (reverse
-        log weights after each of several burn-ins), ``rounds`` (T, gap, cost and log weights of
-        every round) and ``observed_data``. Read it with `summary` and the plots.
+        last states on the real data), ``posterior`` (four chains of draws of equal weight from
+        them, as many as they are worth; not there where every weight is zero), ``simulated``,
+        ``burn_in`` (reverse log weights after each of several burn-ins), ``rounds`` (T, gap, cost
+        and log weights of every round) and ``observed_data``. Read it with `summary` and the plots.
 
     Raises
     ------

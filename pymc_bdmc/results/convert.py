@@ -25,6 +25,9 @@ __all__ = [
     "starts_dataset",
 ]
 
+POSTERIOR_CHAINS = 4
+"""Chains of the group ``posterior``: as many as ArviZ asks for to compare them."""
+
 
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
     """Refuse names and coordinates that the groups of a result cannot hold.
@@ -51,14 +54,16 @@ def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
 def _check_group(group, model, variables, taken: set[str]) -> None:
     for rv in variables:
         dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
-        for name in taken.intersection([rv.name, *dims]):
-            raise ValueError(
-                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
-                f"the {'variable' if name == rv.name else 'dimension'}."
-            )
+        for name in [rv.name, *dims]:
+            thing = "variable" if name == rv.name else "dimension"
+            if name in taken:
+                raise ValueError(
+                    f"{name}: the result needs this name for itself, in its group {group!r}; "
+                    f"rename the {thing}."
+                )
+            if "/" in name:
+                raise ValueError(f"{name}: the name of a {thing} cannot contain '/'; rename it.")
         for dim in dims:
-            if "/" in dim:
-                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
             if not _is_storable(model.coords.get(dim)):
                 raise ValueError(
                     f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
@@ -187,10 +192,13 @@ def particles_dataset(
 def posterior_dataset(
     particles: xr.Dataset, ancestors: np.ndarray, rng: np.random.Generator
 ) -> xr.Dataset:
-    """Draws of equal weight from weighted particles, as one chain.
+    """Draws of equal weight from weighted particles, dealt at random to four chains.
 
-    As many as the particles are worth, so that errors which take draws for independent hold: their
-    effective number, and at most that of the starts from which they descend.
+    There are about as many draws as the particles are worth, so that errors which take draws for
+    independent hold: their effective number, and at most that of the starts from which they
+    descend, rounded down to a multiple of four. Particles worth less than four still give one draw
+    a chain. Which chain a draw belongs to is left to chance, so rank plots and R̂ compare four
+    parts of one sample; they do not judge the runs.
 
     Parameters
     ----------
@@ -202,16 +210,20 @@ def posterior_dataset(
     """
     weights = particles["bdmc_weight"].values
     runs = weights.sum(axis=1)
-    n = max(1, int(min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors))))
+    worth = min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors))
+    length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors cost no draw
+    n = POSTERIOR_CHAINS * length
     heights = (rng.random() + np.arange(n)) / n
     ends = np.cumsum(weights)
-    places = np.searchsorted(ends / ends[-1], heights)
-    chosen = particles.drop_vars("bdmc_weight").isel(
-        chain=xr.DataArray(places // weights.shape[1], dims="draw"),
-        particle=xr.DataArray(places % weights.shape[1], dims="draw"),
+    places = rng.permutation(np.searchsorted(ends / ends[-1], heights))
+    chains = places.reshape(POSTERIOR_CHAINS, length)
+    posterior = particles.drop_vars(["bdmc_weight", "chain", "particle"]).isel(
+        chain=xr.DataArray(chains // weights.shape[1], dims=("chain", "draw")),
+        particle=xr.DataArray(chains % weights.shape[1], dims=("chain", "draw")),
     )
-    posterior = chosen.drop_vars(["chain", "particle"]).assign_coords(draw=np.arange(n))
-    return posterior.expand_dims(chain=[0]).transpose("chain", "draw", ...)
+    posterior.attrs["sample_dims"] = ["chain", "draw"]  # by which ArviZ reduces and plots
+    posterior = posterior.assign_coords(chain=np.arange(POSTERIOR_CHAINS), draw=np.arange(length))
+    return posterior.transpose("chain", "draw", ...)
 
 
 def simulated_dataset(

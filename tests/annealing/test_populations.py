@@ -346,7 +346,7 @@ def test_the_posterior_has_equal_weights(population_result):
     assert particles["bdmc_weight"].sum() == pytest.approx(1)
     weights = particles["bdmc_weight"].values
     assert posterior["rate"].dims == ("chain", "draw")
-    assert 50 < posterior.sizes["draw"] <= 1 / np.sum(weights**2)
+    assert 50 < posterior["rate"].size <= 1 / np.sum(weights**2)
     assert "bdmc_weight" not in posterior.coords
     exact = stats.gamma(system.a + system.y, scale=1 / (1 + system.b))
     draws = posterior["rate"].values
