@@ -112,7 +112,7 @@ def exchangeability(
                 together = [change.sum(axis=1)] if change.shape[1] > 1 else []
                 compared += [*change.T, *together]
             names += [name] * (len(compared) - len(names))
-    pvalues = symmetry_pvalues(np.stack(compared, axis=1)) * len(compared)
+    pvalues = np.minimum(1.0, symmetry_pvalues(np.stack(compared, axis=1)) * len(compared))
     return {name: float(pvalues[np.array(names) == name].min()) for name in ("", *groups)}
 
 

@@ -36,6 +36,7 @@ def test_false_alarms_are_as_rare_as_said(log_density, draw):
             exchangeability(widening * draw(rng, 640), log_density, {"x": slice(2)}, rng).values()
             for _ in range(200)
         ]
+        assert all(0 <= p <= 1 for each in found for p in each)
         return sum(min(each) < 0.05 for each in found)
 
     most = stats.binom.isf(1e-4, 200, 0.05)
