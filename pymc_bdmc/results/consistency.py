@@ -15,6 +15,7 @@ from pymc_bdmc.estimators import (
     shortfall_difference,
     spread_and_tails,
 )
+from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, variable
 
 __all__ = [
@@ -39,6 +40,11 @@ FEWEST_RUNS = 8
 
 MARGIN = 0.25
 """Nats by which runs on real data may fall short more than those on simulated data."""
+
+_CHOSEN = (
+    "no p: Matched chose the simulated data for their likeness to the real ones, so these are not "
+    "exchangeable with them; use FromPrior or FromHyperparameters"
+)
 
 COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", "flagged", "kind"]
 
@@ -96,6 +102,8 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     The p-value of ``model`` is exact where everything is simulated from the prior: data sets are
     then exchangeable with the real one if the model is right. Where hyperparameters are held at
     draws from a fit it is approximate, and rather too large, since the fit has seen the data.
+    Data sets that `Matched` chose for their likeness to the real ones are not exchangeable with
+    them, so with several of these no rank has a p-value, and ``model`` is not valid.
 
     Runs see the data through the likelihood function only. So fat tails under a normal model whose
     scale is free change nothing in them, nor in how hard the sampler finds its task: only ``tails
@@ -128,7 +136,11 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     n, rng = 1 + len(simulated), np.random.default_rng(0)
     # All data sets are treated alike: by as many runs.
     alike = real[:, : simulated.shape[-1]]
-    test = "p: runs permuted, given both data sets" if n == 2 else f"p: rank among {n} data sets"
+    ranked = n > 2 and dt.attrs.get("simulate") != Matched.name
+    if n == 2:
+        test = "p: runs permuted, given both data sets"
+    else:
+        test = f"p: rank among {n} data sets" if ranked else _CHOSEN
     places = range(-len(temperatures), 0)
     distances = [run_distance(alike, simulated, rng, place) for place in places]
     shortfalls = [shortfall_difference(real, simulated, rng, place) for place in places]
@@ -136,11 +148,13 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     for t, distance in zip(temperatures, distances, strict=True):
         kind = f"distance of shifted log weights; {test}"
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
+        if n > 2 and not ranked:
+            rows["log weights", t]["p_value"] = np.nan
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
         rows["shortfall", t] = _shortfall(dt, shortfall, real, simulated)
     if n > 2:
         features = features_of(dt, np.concatenate([alike[None], simulated]), finished)
-        for name, row in _ranks(features, test).items():
+        for name, row in _ranks(features, test, ranked).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
@@ -246,26 +260,29 @@ def _alike(draws: list[np.ndarray]) -> list[np.ndarray]:
     return [draws[0][: len(draws[1])], *draws[1:]]
 
 
-def _ranks(features: dict[str, np.ndarray], test: str) -> dict[str, dict]:
-    """The rank of the real data by each feature, and by the one in which it stands out most."""
+def _ranks(features: dict[str, np.ndarray], test: str, ranked: bool) -> dict[str, dict]:
+    """The rank of the real data by each feature, and by the one in which it stands out most.
+
+    Without p-values where the data sets are not to be ranked.
+    """
     found = rank_among(np.stack(list(features.values()), axis=1))
     kind = f"deviation from the mean of all in standard deviations; {test}"
     rows = {
-        name: {"value": value, "p_value": p_value, "kind": kind}
+        name: {"value": value, "p_value": p_value if ranked else np.nan, "kind": kind}
         for name, value, p_value in zip(features, found.deviations, found.p_values, strict=True)
         if name != "log weights"  # which has rows of its own
     }
     least = 1 / len(features["log ML"])
-    valid = least <= ALPHA
+    valid = ranked and least <= ALPHA
     worst = int(np.argmax(np.abs(found.deviations)))
     kind = f"largest deviation: {list(features)[worst]}; {test}"
-    if not valid:
+    if ranked and not valid:
         kind += f", at least {least:.2g}: simulate datasets={FEWEST_SETS} or more"
     rows["model"] = {
         "value": found.deviations[worst],
-        "p_value": found.p_value,
+        "p_value": found.p_value if ranked else np.nan,
         "valid": valid,
-        "flagged": found.p_value <= ALPHA,
+        "flagged": ranked and found.p_value <= ALPHA,
         "kind": kind,
     }
     return rows

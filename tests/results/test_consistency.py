@@ -126,6 +126,24 @@ def test_the_rank_test_says_if_it_could_have_failed(datasets, valid):
     assert ("datasets=19" in right["kind"]) != valid
 
 
+def test_matched_data_sets_are_not_ranked():
+    """The real data are not one more draw among data that were chosen for being like them."""
+    rng = np.random.default_rng(5)
+    dt = runs(datasets=19, y=rng.standard_t(1.5, size=200))
+    dt.attrs["simulate"] = "matched"
+    table = bdmc.consistency(dt)
+    assert table["p_value"].isna().all()
+    row = table.loc[("model", 30)]
+    assert not row["valid"]
+    assert not row["flagged"]
+    assert "Matched chose" in row["kind"]
+    assert np.isfinite(table["value"]).all()
+    assert "Matched" in str(bdmc.verdict(dt))
+    one = runs(real_sd=3.0)
+    one.attrs["simulate"] = "matched"
+    assert bdmc.consistency(one).loc[("log weights", 30), "p_value"] <= 0.01  # given both
+
+
 def test_every_round_of_a_ladder_has_its_row():
     dt, rng = runs(), np.random.default_rng(6)
     sds = np.array([2.0, 1.0, 0.3])[:, None]
