@@ -101,7 +101,9 @@ def sample_bdmc(
         Where y\* comes from: a name, or the object that carries its options.
         ``"hyperparameters"``, `FromHyperparameters`: hold the scalar hyperparameters at a draw from
         a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
-        Without such hyperparameters it is the same as ``"prior"``.
+        Without such hyperparameters it is the same as ``"prior"``. Where the model cannot be
+        simulated (it has a Potential, or a CustomDist without draws), a warning says so and the
+        real data are annealed alone; the object `FromHyperparameters` raises there.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
         `Matched`: the same, of many draws the one whose y\* is most like the data.
         `Given`: your own point and data. None: no simulated data, the lower bound on the real

@@ -41,7 +41,13 @@ from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import check_idata, posterior_states
-from pymc_bdmc.model.simulation import Simulated, Simulation, make_simulation
+from pymc_bdmc.model.simulation import (
+    FromHyperparameters,
+    Simulated,
+    Simulation,
+    make_simulation,
+    possible_simulation,
+)
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
@@ -128,6 +134,9 @@ def sample(
     )
     n_cores = number_of_cores(cores, executor)
     simulation, wanted = make_simulation(simulate), make_path(path)
+    if isinstance(simulate, str) and simulate == FromHyperparameters.name:  # the default
+        needed = not real_data or target_gap is not None
+        simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")

@@ -14,7 +14,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from tests.models import beta_bernoulli, conjugate_regression, eight_schools
+from tests.models import beta_bernoulli, conjugate_regression, eight_schools, hard_constraint
 
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
 
@@ -59,6 +59,19 @@ def test_one_seed_gives_one_result_for_any_cores(simulate):
     other = pm.sample_bdmc(mixed_model(), random_seed=5, **options)
     assert same(one, two)
     assert not same(one, other)
+
+
+def test_a_model_that_cannot_be_simulated_is_annealed_on_the_real_data(caplog):
+    """One warning, and the result of simulate=None."""
+    caplog.set_level(logging.WARNING, "pymc.bdmc")
+    default = pm.sample_bdmc(hard_constraint()[0], random_seed=4, **SMALL)
+    told = [each for each in caplog.messages if "simulate=None" in each]
+    assert len(told) == 1
+    assert "the Potential constraint" in told[0]
+    alone = pm.sample_bdmc(hard_constraint()[0], random_seed=4, simulate=None, **SMALL)
+    assert set(default.children) == set(alone.children)
+    np.testing.assert_array_equal(default["real"]["log_weight"], alone["real"]["log_weight"])
+    assert default.attrs["simulate"] == "none"
 
 
 STEPS = SMALL | {

@@ -158,5 +158,11 @@ def check_simulable(model: pm.Model) -> None:
     for rv in model.observed_RVs:
         if isinstance(rv.owner.op, CARRV) and not car_draws_are_right():
             raise ValueError(f"simulate: {rv.name}: {_WRONG_CAR} Or pass simulate=None.")
+        if isinstance(rv.owner.op, CustomDistRV) and not has_draws(rv.owner.op):
+            raise ValueError(
+                f"simulate: {rv.name}: its distribution has a log density but no random draws. "
+                "Pass random=... to pm.CustomDist, simulate=Given(point, data) with data of your "
+                "own, or simulate=None."
+            )
     if not model.observed_RVs:
         raise ValueError("simulate: the model has no observed variables to simulate.")

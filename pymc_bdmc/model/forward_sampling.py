@@ -10,6 +10,7 @@ import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
+from pymc.vartypes import discrete_types
 from pytensor.compile.mode import Mode
 from pytensor.compile.rewriting import inline_ofg_expansion
 from pytensor.graph.fg import FunctionGraph
@@ -21,10 +22,26 @@ from pytensor.tensor.random.type import RandomType
 from pymc_bdmc.types import Point, stack
 from pymc_bdmc.upstream import alone, own_constants
 
-__all__ = ["INTERPRETED", "MAX_PRIOR_DRAWS", "MOST_TRIALS", "ForwardSampler", "draws_to_accept"]
+__all__ = [
+    "INTERPRETED",
+    "MAX_PRIOR_DRAWS",
+    "MOST_TRIALS",
+    "ForwardSampler",
+    "TooLarge",
+    "draws_to_accept",
+]
 
 MAX_PRIOR_DRAWS = 100_000
 """Prior draws tried for one start with ℓ > −∞ before giving up."""
+
+MOST_TOO_LARGE = 1_000
+"""Draws of data that may be too large for their type, one after the other, before giving up."""
+
+_OVERFLOWS = ("lam value too large", "n too large or p too small")
+"""What NumPy says of Poisson and negative binomial counts that no integer holds."""
+
+_LARGEST_COUNT = 2**53
+"""Above it compiled densities, which take data as float64, do not tell integers apart."""
 
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
 """Prior draws with ℓ > −∞, and about how many in all, by which a forward chain measures P(S)."""
@@ -50,6 +67,13 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
     return max(1, min(MOST_ACCEPTED, MOST_TRIALS * accepted // drawn))
 
 
+def _largest(dtype: str) -> float:
+    """Largest number of a type that the density can be told."""
+    if np.dtype(dtype).kind == "f":
+        return float(np.finfo(dtype).max)
+    return min(_LARGEST_COUNT, np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
+
+
 def _undefined(name: str) -> str:
     """What to say of a variable whose draws are NaN."""
     return (
@@ -57,6 +81,10 @@ def _undefined(name: str) -> str:
         "its domain there (the logarithm of a negative number, say), or a constant is NaN. Give "
         "that parameter a prior that stays inside, or mend the constant."
     )
+
+
+class TooLarge(ValueError):
+    """Drawn data do not fit into the type of the observed ones."""
 
 
 class ForwardSampler:
@@ -112,6 +140,8 @@ class ForwardSampler:
         ------
         ValueError
             If a variable cannot be drawn; names it.
+        TooLarge
+            If drawn data do not fit into the type of the observed ones.
         """
         with self._explained():
             undefined, *values = self._function(*given)
@@ -124,6 +154,8 @@ class ForwardSampler:
         for name, value in data.items():
             if np.isnan(value).any():
                 raise ValueError(_undefined(name))
+            if not (np.abs(value) <= _largest(self._model.observed[name].dtype)).all():
+                raise TooLarge(f"{name}: its draws are too large for the type of the data.")
         return point, data
 
     @cached_property
@@ -207,11 +239,18 @@ class ForwardSampler:
                 f"random draws. Pass random=... to pm.CustomDist{otherwise}"
             ) from error
         except (IndexError, ValueError) as error:
+            if self._data_overflow(error):
+                raise TooLarge("The data of some draws are too large for their type.") from error
             raise ValueError(
                 f"{self.culprit(type(error))}: it cannot be drawn "
                 f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
                 f"prior that stays inside{otherwise}"
             ) from error
+
+    def _data_overflow(self, error: Exception) -> bool:
+        """Whether it is observed counts that NumPy cannot draw, and not free ones."""
+        free_counts = any(rv.dtype in discrete_types for rv in self._model.free_RVs)
+        return bool(self._observed_names) and not free_counts and str(error).startswith(_OVERFLOWS)
 
     @alone
     def culprit(self, error: type[Exception]) -> str:
@@ -229,9 +268,33 @@ class ForwardSampler:
 
         A transform can cut the prior (``ordered`` on independent components, say); the forward
         graph knows nothing of it, and the inverse map of a point outside gives NaN.
+
+        Data that their type cannot hold are refused together with their θ. With R the set of data
+        that it holds, the pairs then come from p(θ, y | y ∈ R) = p(y | y ∈ R)·p(θ | y): the
+        condition is on y alone, so θ stays an exact draw from the posterior given y. What changes
+        is the law of the data sets alone. Where NumPy refuses to draw a Poisson count at all, its
+        mean is above 9e18, and a count below 2^53 has a probability of exp(−10^18). Of a negative
+        binomial count with shape α it still has one of about 0.01^α where NumPy begins to refuse,
+        at means near 10^18, so there the start is exact but for so rare θ.
+
+        Raises
+        ------
+        ValueError
+            If no θ of so many lies in the support, or no data of so many fit; says which.
         """
+        too_large = 0
         for trials in range(1, MAX_PRIOR_DRAWS + 1):
-            point, data = self.draw(*given)
+            try:
+                point, data = self.draw(*given)
+            except TooLarge as error:
+                too_large += 1
+                if too_large == trials == MOST_TOO_LARGE:
+                    raise ValueError(
+                        f"{error} So were {MOST_TOO_LARGE} draws of the model, one after the "
+                        "other. Use a less extreme prior, simulate=Given(point, data) with data "
+                        "of your own, or simulate=None."
+                    ) from error
+                continue
             if self.supports(point):
                 return point, data, trials
         raise self.unsupported(MAX_PRIOR_DRAWS)

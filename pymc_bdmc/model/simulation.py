@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -15,6 +16,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.model.checks import check_simulable
+from pymc_bdmc.model.forward_sampling import TooLarge
 from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.streams import Entropy, Purpose, stream
@@ -31,6 +33,7 @@ __all__ = [
     "default_hyperparameters",
     "joint_draws",
     "make_simulation",
+    "possible_simulation",
 ]
 
 _log = logging.getLogger("pymc.bdmc")
@@ -400,6 +403,32 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     return _NAMED[simulate]()
 
 
+def possible_simulation(
+    simulation: Simulation | None, model: pm.Model, *, needed: bool
+) -> Simulation | None:
+    """The default simulation, or None with a warning where the model cannot be simulated.
+
+    Parameters
+    ----------
+    simulation : Simulation or None
+        What ``simulate="hyperparameters"`` stands for.
+    model : pymc.Model
+    needed : bool
+        Whether the call is pointless without simulated data; then the check of the simulation
+        raises.
+    """
+    try:
+        check_simulable(model)
+    except ValueError as reason:
+        if not needed:
+            _log.warning(
+                f"No simulated data, so no upper bound: the real data are annealed alone, as with "
+                f"simulate=None. ({reason})"
+            )
+            return None
+    return simulation
+
+
 def default_hyperparameters(model: pm.Model) -> list[str]:
     """Names of the scalar free variables that depend on no other random variable.
 
@@ -422,7 +451,8 @@ def check_drawable(density: TemperedDensity) -> None:
     sampler = density.joint()
     sampler.seed(np.random.default_rng(0))
     for _ in range(20):  # parameters may leave their domain in some draws only
-        sampler.draw()
+        with suppress(TooLarge):  # held hyperparameters may make them smaller
+            sampler.draw()
 
 
 def joint_draws(
@@ -432,7 +462,10 @@ def joint_draws(
     n: int = 1,
     held: Mapping[str, np.ndarray] | None = None,
 ) -> list[tuple[Point, dict[str, np.ndarray]]]:
-    """Pairs of θ and y for the data set at this place, some variables held at given values."""
+    """Pairs of θ and y for the data set at this place, some variables held at given values.
+
+    Pairs whose y is too large for its type are drawn anew: see `ForwardSampler.draw_supported`.
+    """
     held = held or {}
     sampler = density.joint(given=tuple(held))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))

@@ -54,16 +54,14 @@ def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
 def _check_group(group, model, variables, taken: set[str]) -> None:
     for rv in variables:
         dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
-        for name in [rv.name, *dims]:
-            thing = "variable" if name == rv.name else "dimension"
-            if name in taken:
-                raise ValueError(
-                    f"{name}: the result needs this name for itself, in its group {group!r}; "
-                    f"rename the {thing}."
-                )
-            if "/" in name:
-                raise ValueError(f"{name}: the name of a {thing} cannot contain '/'; rename it.")
+        for name in taken.intersection([rv.name, *dims]):
+            raise ValueError(
+                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
+                f"the {'variable' if name == rv.name else 'dimension'}."
+            )
         for dim in dims:
+            if "/" in dim:
+                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
             if not _is_storable(model.coords.get(dim)):
                 raise ValueError(
                     f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
