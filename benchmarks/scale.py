@@ -43,8 +43,8 @@ def real_tasks(n_temperatures: int, chains: int) -> tuple:
     betas.flags.writeable = False
     engine = make_engine(density, betas, None)
     tuning = PilotTask(density.data, np.random.SeedSequence(1)).run(engine)
-    side = Side("forward", 1, density.data, tuning)
-    plan = Plan(chains, engine.default_particles, 1, None, 1, None, False)
+    side = Side("forward", 1, density.data, tuning, chains)
+    plan = Plan(engine.default_particles, 1, None, 1, None, False)
     return engine, Tasks([side], plan, betas, 0)
 
 

@@ -17,7 +17,9 @@ from pymc_bdmc.annealing import AnnealTask, PilotTask
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.tempering import systems
 
-SMALL = dict(chains=2, temperatures=10, simulate="prior", random_seed=1, progressbar=False, cores=1)
+SMALL = dict(
+    chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
+)
 
 
 def press():

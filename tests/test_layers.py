@@ -137,8 +137,7 @@ def test_signature_of_sample_bdmc():
         "backend", "compile_kwargs", "store", "callback",
     ]  # fmt: skip
     defaults = {name: p.default for name, p in parameters.items()}
-    assert defaults["chains"] == 16
-    assert defaults["particles"] is defaults["temperatures"] is defaults["path"] is None
+    assert all(defaults[name] is None for name in ("chains", "particles", "temperatures", "path"))
     assert defaults["schedule"] == "adaptive"
     assert defaults["simulate"] == "hyperparameters"
     assert defaults["target_gap"] is None
@@ -149,9 +148,9 @@ def test_options_of_the_simulations():
     def options(simulation):
         return {name: p.default for name, p in inspect.signature(simulation).parameters.items()}
 
-    assert options(bdmc.FromPrior) == {"datasets": 1}
+    assert options(bdmc.FromPrior) == {"datasets": 20}
     assert options(bdmc.FromHyperparameters) == {
-        "names": None, "at": "draw", "idata": None, "burn_in": 100, "datasets": 1
+        "names": None, "at": "draw", "idata": None, "burn_in": 100, "datasets": 20
     }  # fmt: skip
     assert options(bdmc.Matched) == {"draws": 1000, "distance": None, "datasets": 1}
     assert options(bdmc.Given)["exact"] is False

@@ -6,6 +6,7 @@ import time
 import pymc as pm
 import pytest
 
+import pymc_bdmc as bdmc
 from pymc_bdmc import arguments, sampling
 from pymc_bdmc.arguments import check_memory
 from tests.models import conjugate_regression
@@ -47,7 +48,7 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
             conjugate_regression(d=5, n=200)[0], chains=20, temperatures=[n // 3, n], path="prior",
-            simulate="prior", step=step, random_seed=1, cores=1, progressbar=False,
+            simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1, progressbar=False,
         )  # fmt: skip
     told = re.search(
         rf"Ahead: 60 runs, T = {n // 3}, {n}, N = .*: by the pilot about (\S+) s", caplog.text

@@ -100,9 +100,11 @@ def test_nothing_that_rests_on_the_draws_is_certified(result):
 def test_it_stands_beside_exact_simulated_data_and_survives_a_file(tmp_path):
     model, posterior, _ = rates()
     draws = drawn(rate=posterior.rvs(100, random_state=1))
-    dt = pm.sample_bdmc(model, posterior=draws, **SMALL | {"simulate": "prior", "chains": 8})
+    dt = pm.sample_bdmc(
+        model, posterior=draws, **SMALL | {"simulate": bdmc.FromPrior(1), "chains": 8}
+    )
     assert np.isfinite(bdmc.certified(dt)["upper"]).tolist() == [True, False]
-    alone = pm.sample_bdmc(model, **SMALL | {"simulate": "prior", "chains": 8})
+    alone = pm.sample_bdmc(model, **SMALL | {"simulate": bdmc.FromPrior(1), "chains": 8})
     for group in ("forward", "reverse", "real"):
         np.testing.assert_array_equal(dt[group]["log_weight"], alone[group]["log_weight"])
     dt.to_netcdf(tmp_path / "run.nc")

@@ -75,7 +75,8 @@ def test_a_model_that_cannot_be_simulated_is_annealed_on_the_real_data(caplog):
 
 
 STEPS = SMALL | {
-    "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": "prior", "random_seed": 4,
+    "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": bdmc.FromPrior(1),
+    "random_seed": 4,
 }  # fmt: skip
 
 
@@ -85,8 +86,10 @@ def one_core():
 
 
 def test_more_chains_begin_with_the_same_ones():
-    few = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **SMALL)
-    many = pm.sample_bdmc(normal_model(), random_seed=4, simulate="prior", **{**SMALL, "chains": 6})
+    few = pm.sample_bdmc(normal_model(), random_seed=4, simulate=bdmc.FromPrior(1), **SMALL)
+    many = pm.sample_bdmc(
+        normal_model(), random_seed=4, simulate=bdmc.FromPrior(1), **{**SMALL, "chains": 6}
+    )
     for group in ("forward", "reverse", "real"):
         np.testing.assert_array_equal(
             few[group]["log_weight"], many[group]["log_weight"].isel(chain=slice(4))
@@ -95,13 +98,13 @@ def test_more_chains_begin_with_the_same_ones():
 
 def test_seeds_of_every_kind():
     results = [
-        pm.sample_bdmc(normal_model(), random_seed=seed, simulate="prior", **SMALL)
+        pm.sample_bdmc(normal_model(), random_seed=seed, simulate=bdmc.FromPrior(1), **SMALL)
         for seed in (7, [7], np.random.default_rng(7), np.random.SeedSequence(7), None)
     ]
     weights = [tuple(dt["real"]["log_weight"].values) for dt in results]
     assert len(set(weights)) >= 4  # 7 and [7] are the same entropy
     again = pm.sample_bdmc(
-        normal_model(), random_seed=np.random.default_rng(7), simulate="prior", **SMALL
+        normal_model(), random_seed=np.random.default_rng(7), simulate=bdmc.FromPrior(1), **SMALL
     )
     assert tuple(again["real"]["log_weight"].values) == weights[2]
 
@@ -142,7 +145,7 @@ def interrupted_after(n, monkeypatch):
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted_run)
-    options = SMALL | {"simulate": "prior", "random_seed": 1, "step": pm.Metropolis}
+    options = SMALL | {"simulate": bdmc.FromPrior(1), "random_seed": 1, "step": pm.Metropolis}
     return pm.sample_bdmc(normal_model(), **options)
 
 
@@ -170,7 +173,8 @@ def test_schedule_and_kernel_are_recorded():
     schedule = bdmc.schedules.power(5, exponent=2)
     step = partial(pm.Metropolis, scaling=2.0)
     dt = pm.sample_bdmc(
-        normal_model(), chains=3, schedule=schedule, step=step, simulate="prior", random_seed=1,
+        normal_model(), chains=3, schedule=schedule, step=step, simulate=bdmc.FromPrior(1),
+        random_seed=1,
         progressbar=False, cores=1,
     )  # fmt: skip
     np.testing.assert_array_equal(dt["forward"]["beta"], schedule.betas)
@@ -235,7 +239,7 @@ def test_whole_numbers_as_data_of_a_normal():
     with pm.Model() as model:
         x = pm.Normal("x")
         pm.Normal("y", x, observed=pm.Data("counts", [1, 2]))
-    dt = pm.sample_bdmc(model, simulate="prior", random_seed=1, **SMALL)
+    dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(1), random_seed=1, **SMALL)
     assert dt["simulated"]["y"].dtype == float
 
 
@@ -283,7 +287,9 @@ def test_user_written_step_method_with_a_wrong_acceptance_is_exposed():
 def test_the_remedy_of_a_wide_gap_works():
     """As many temperatures as `diagnose` asks for; errors of a few runs are a part of the gap."""
     model, _ = conjugate_regression(d=5, n=40)
-    options = dict(path="prior", particles=1, simulate="prior", random_seed=1, progressbar=False)
+    options = dict(
+        path="prior", particles=1, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False
+    )
     wide = pm.sample_bdmc(model, temperatures=10, **options)
     found = re.search("use temperatures=([0-9]+)", " ".join(bdmc.diagnose(wide)))
     assert found

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, cast
 
 import numpy as np
@@ -256,18 +255,19 @@ class Tasks(Sequence[AnnealTask]):
     betas: np.ndarray
     round: int
 
-    @cached_property
-    def _places(self) -> np.ndarray:
-        counts = np.array([side.chains for side in self.sides])
-        return np.argwhere(np.arange(counts.max())[:, None] < counts)
-
     def __len__(self) -> int:
-        return len(self._places)
+        return sum(side.chains for side in self.sides)
 
     def place(self, k: int) -> tuple[int, int]:
-        """Chain and side of a task."""
-        chain, i = self._places[k]
-        return int(chain), int(i)
+        """Chain and side of a task: all sides have their first runs before any has its second."""
+        k, done = range(len(self))[k], 0
+        for level in sorted({side.chains for side in self.sides}):
+            going = [i for i, side in enumerate(self.sides) if side.chains >= level]
+            chain, i = divmod(k, len(going))
+            if done + chain < level:
+                return done + chain, going[i]
+            k, done = k - (level - done) * len(going), level
+        raise IndexError(k)
 
     def __getitem__(self, k):
         chain, i = self.place(k)

@@ -166,7 +166,8 @@ def same(a, b):
 def run(**options):
     """Chains from the prior."""
     defaults = dict(
-        chains=6, particles=1, temperatures=30, path="prior", simulate="prior", random_seed=3,
+        chains=6, particles=1, temperatures=30, path="prior",
+        simulate=bdmc.FromPrior(1), random_seed=3,
         progressbar=False,
     )  # fmt: skip
     return pm.sample_bdmc(options.pop("model", None) or mixed_model(), **defaults | options)

@@ -131,7 +131,7 @@ def test_known_answers():
         pm.Uniform("y", 0, pm.Exponential("x", 1), observed=[0.5, 1.2, 0.1])
     area, _ = integrate.quad(lambda x: np.exp(-x) * x**-3, 1.2, np.inf)
     for model, expected in ((shifted, exact), (bounded, np.log(area))):
-        dt = pm.sample_bdmc(model, path="data", simulate="prior", random_seed=1, cores=1,
+        dt = pm.sample_bdmc(model, path="data", simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
                             progressbar=False)  # fmt: skip
         assert (dt.attrs["path"], dt.attrs["path_reason"]) == ("data", "as asked for")
         assert (dt.attrs["schedule"], dt["real"].sizes["beta"]) == ("linear", 101)

@@ -23,7 +23,8 @@ from tests.annealing.test_store import assert_same, committed
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
-    chains=4, particles=4, temperatures=100, path="prior", simulate="prior", random_seed=3,
+    chains=4, particles=4, temperatures=100, path="prior",
+    simulate=bdmc.FromPrior(1), random_seed=3,
     progressbar=False,
 )  # fmt: skip
 STEPS = dict(step=pm.Metropolis, particles=1, temperatures=20)

@@ -312,7 +312,8 @@ def test_step_methods_run_populations_too():
 
 
 def sample(model, **options):
-    defaults = dict(chains=8, particles=6, temperatures=20, simulate="prior", random_seed=3,
+    defaults = dict(chains=8, particles=6, temperatures=20,
+                    simulate=bdmc.FromPrior(1), random_seed=3,
                     path="prior", progressbar=False)  # fmt: skip
     return pm.sample_bdmc(model, **defaults | options)
 

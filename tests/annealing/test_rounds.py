@@ -15,7 +15,8 @@ from pymc_bdmc.types import Direction, Population, Run
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
-    chains=16, particles=1, temperatures=20, path="prior", simulate="prior", random_seed=5,
+    chains=16, particles=1, temperatures=20, path="prior",
+    simulate=bdmc.FromPrior(1), random_seed=5,
     progressbar=False,
 )  # fmt: skip
 
@@ -69,10 +70,11 @@ class GaussianWork:
     def rounds(self, target, seed=0, chains=4, **limits):
         source = SimpleNamespace(point={}, burn_in=0)
         sides = [
-            Side("forward", 1, {}, self.tuning), Side("reverse", 1, {}, self.tuning, [source])
+            Side("forward", 1, {}, self.tuning, chains),
+            Side("reverse", 1, {}, self.tuning, chains, [source]),
         ]  # fmt: skip
         limits = dict(max_temperatures=10**6, max_time=None) | limits
-        plan = Plan(chains, 1, seed, target, progressbar=False, **limits)
+        plan = Plan(1, seed, target, progressbar=False, **limits)
         return anneal_in_rounds(self, sides, [bdmc.schedules.linear(2)], False, plan)
 
 

@@ -16,7 +16,7 @@ from pymc_bdmc.annealing import AnnealTask, PilotTask, records, store, view
 from tests.models import conjugate_regression
 
 OPTIONS = dict(
-    chains=4, particles=4, temperatures=200, simulate="prior", random_seed=3, cores=2,
+    chains=4, particles=4, temperatures=200, simulate=bdmc.FromPrior(1), random_seed=3, cores=2,
     progressbar=False,
 )  # fmt: skip
 CALLS = {
@@ -163,7 +163,8 @@ def test_without_a_seed_it_is_that_of_the_store(model, path, tasks_run):
     assert len(tasks_run()) == n_run
 
 
-SMALL = dict(chains=2, temperatures=5, path="prior", simulate="prior", random_seed=1, cores=1,
+SMALL = dict(chains=2, temperatures=5, path="prior",
+             simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
              progressbar=False)  # fmt: skip
 
 

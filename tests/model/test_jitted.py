@@ -167,7 +167,8 @@ def test_memory_does_not_grow_with_calls():
         if seed == 4:
             before = resident_megabytes()
         bdmc.sample_bdmc(
-            normal_mean(y=(seed, 1.0)), chains=2, temperatures=5, simulate="prior", cores=1,
+            normal_mean(y=(seed, 1.0)), chains=2, temperatures=5,
+                           simulate=bdmc.FromPrior(1), cores=1,
             random_seed=seed, progressbar=False,
         )  # fmt: skip
     assert resident_megabytes() - before < 6

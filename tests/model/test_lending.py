@@ -12,13 +12,14 @@ import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import Interval
 
-import pymc_bdmc  # noqa: F401  makes pm.sample_bdmc available
+import pymc_bdmc as bdmc
 from pymc_bdmc.model import lending
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
 
 OPTIONS = {
-    "chains": 4, "temperatures": 10, "simulate": "prior", "cores": 1, "progressbar": False,
+    "chains": 4, "temperatures": 10, "simulate": bdmc.FromPrior(1), "cores": 1,
+    "progressbar": False,
     "random_seed": 1,
 }  # fmt: skip
 

@@ -181,7 +181,8 @@ def test_models_with_masked_discrete_and_matrix_variables():
         with pytest.warns(pm.exceptions.ImputationWarning):
             pm.Normal("y", w @ z, 1.0, observed=np.ma.masked_invalid([0.5, np.nan]), dims="k")
     dt = pm.sample_bdmc(
-        model, chains=3, particles=1, temperatures=5, simulate="prior", random_seed=1, cores=1,
+        model, chains=3, particles=1, temperatures=5, simulate=bdmc.FromPrior(1), random_seed=1,
+        cores=1,
         progressbar=False,
     )  # fmt: skip
     assert dt["posterior"]["z"].dtype.kind == "i"

@@ -11,7 +11,7 @@ from pymc.blocking import RaveledVars
 from pymc.step_methods.arraystep import GradientSharedStep
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.estimators import total_variation_bound
+from pymc_bdmc.estimators import total_variation, total_variation_bound
 from tests.results.test_consistency import BETAS, runs
 
 
@@ -27,23 +27,46 @@ def test_total_variation_is_that_of_the_worst_pair():
     assert total_variation_bound(4000.0) <= 1.0
 
 
+SETS = dict(sd=0.15, real_sd=0.15, datasets=20, n=16)
+
+
+def with_scouts(dt, level):
+    """The same run, and what scouts on another path reached."""
+    dt.attrs["path"] = "prior"
+    scouts = np.full((1, 4), level) + np.linspace(-0.1, 0.1, 4)
+    group = xr.Dataset({"log_weight": (("path", "chain"), scouts)}, {"path": ["fitted"]})
+    dt["scouts"] = xr.DataTree(group)
+    return dt
+
+
 def test_a_good_posterior_is_called_so():
-    dt = runs()
+    dt = runs(**SETS)
     found = bdmc.verdict(dt)
     assert found.status == "good"
-    row = found.table.loc["Jeffreys bound"]
-    assert row["value"] == pytest.approx(0.09)
-    assert row["lower"] < 0.09 < row["upper"] < 0.25
-    off = total_variation_bound(row["upper"])
-    assert f"no probability is off by more than {off:.2g}" in found.text
-    assert "start from exact" in found.text
-    assert "not tested" in found.text  # of one data set the model
-    assert "FromHyperparameters(datasets=19)" in found.text.splitlines()[-1]
-    dt.attrs["simulate"] = "prior"
-    assert "FromPrior(datasets=19)" in bdmc.verdict(dt).text.splitlines()[-1]
+    row = found.table.loc["total variation"]
+    certified = total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"])
+    assert (row["value"], row["upper"]) == (certified.value, certified.upper)
+    assert 0.14 < row["upper"] < 0.25
+    said = float(found.text.split("a total variation of ")[1].split()[0])
+    assert row["upper"] <= said < row["upper"] + 0.01
+    assert "95 % confidence" in found.text
+    assert "(20 of them)" in found.text
+    assert found.text.splitlines()[0].startswith("The posterior draws of this run")
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert abs(value + 20) < 4 * error
     assert f"{low:.3f} and {high:.3f}" in found.text
+
+
+def test_later_looks_are_certified_at_a_higher_confidence():
+    dt = runs(**SETS)
+    uppers = [bdmc.verdict(dt, look=k).table.loc["total variation", "upper"] for k in (1, 2, 3)]
+    only = bdmc.verdict(dt).table.loc["total variation", "upper"]
+    shares = [
+        total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"], level).upper
+        for level in (0.95, 1 - 0.05 / 2, 1 - 0.05 / 4, 1 - 0.05 / 8)
+    ]
+    assert [only, *uppers] == shares
+    assert "of which this is number 2" in bdmc.verdict(dt, look=2).text
 
 
 def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
@@ -58,12 +81,49 @@ def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
     assert bound - 0.01 < said < bound
 
 
-def test_a_wide_gap_is_bad_and_one_between_is_open():
-    wide = bdmc.verdict(runs(sd=3.0, real_sd=3.0))
-    assert wide.status == wide.table.loc["Jeffreys bound", "status"] == "bad"
-    assert "no reason to believe" in wide.text
-    between = bdmc.verdict(runs(sd=0.7, real_sd=0.7, n=400))
-    assert between.status == between.table.loc["Jeffreys bound", "status"] == "open"
+def test_a_want_of_proof_is_open_whatever_the_gap():
+    for sd in (0.7, 3.0):
+        found = bdmc.verdict(runs(sd=sd, real_sd=sd, datasets=20, n=8))
+        assert found.status == found.table.loc["total variation", "status"] == "open"
+        assert "does not settle" in found.text
+    one = bdmc.verdict(runs())
+    assert one.status == one.table.loc["total variation", "status"] == "open"
+    assert "(one set)" in one.text
+
+
+def test_an_open_verdict_names_what_would_settle_it():
+    """Few data sets that are clean; many that are not."""
+    few = runs(sd=0.1, real_sd=0.1, datasets=5, n=8)
+    few.attrs |= {"simulate": "prior", "sampling_time": 1.0}
+    found = bdmc.verdict(few)
+    needed = int(found.text.split("Next: ")[1].split()[0])
+    assert f"bdmc.FromPrior(datasets={needed})" in found.text
+    assert "verdict(dt, look=2)" in found.text
+    enough = runs(sd=0.1, real_sd=0.1, datasets=needed, n=8)
+    assert bdmc.verdict(enough, look=2).table.loc["total variation", "status"] == "good"
+    noisy = bdmc.verdict(runs(sd=0.5, real_sd=0.5, datasets=20, n=4))
+    assert "more runs on each data set: chains=" in noisy.text
+
+
+def test_a_part_that_forward_runs_miss_is_told():
+    """The θ* of 8 data sets of 20 lie where no forward run goes."""
+    dt = runs(**SETS)
+    reverse = dt["reverse"]["log_weight"].values.copy()
+    reverse[:8] += 30.0
+    dt["reverse"] = dt["reverse"].dataset.assign(log_weight=(("dataset", "chain"), reverse))
+    found = bdmc.verdict(dt)
+    assert found.status == "open"
+    assert "On 8 of the 20 data sets forward runs miss" in found.text
+    row = found.table.loc["total variation"]
+    assert 0.4 < row["value"] < row["upper"]
+
+
+def test_runs_that_failed_count_against_the_posterior():
+    dt = runs(**SETS)
+    forward = dt["forward"]["log_weight"].values.copy()
+    forward[:10, 0] = np.nan
+    dt["forward"] = dt["forward"].dataset.assign(log_weight=(("dataset", "chain"), forward))
+    assert bdmc.verdict(dt).table.loc["total variation", "value"] > 0.5
 
 
 def test_a_result_in_its_first_runs_has_no_bound_yet():
@@ -72,59 +132,43 @@ def test_a_result_in_its_first_runs_has_no_bound_yet():
         dt[group]["log_weight"][:] = np.nan
     found = bdmc.verdict(dt)
     assert found.status == "open"
-    assert "too few runs to tell how wide the gap" in found.text
-    assert "nan" not in found.text.splitlines()[1]
-
-
-def test_too_few_runs_are_never_good():
-    for n in (2, 5):
-        found = bdmc.verdict(runs(n=n, seed=3))
-        assert found.status == "open", found.text
-    # Two data sets have a spread, but it says next to nothing.
-    dt = runs(datasets=2)
-    forward = dt["forward"]["log_weight"].values
-    shift = np.array([[0.0], [0.05]])
-    dt["reverse"] = dt["reverse"].dataset.assign(
-        log_weight=(("dataset", "chain"), forward + 0.1 + shift)
-    )
-    row = bdmc.verdict(dt).table.loc["Jeffreys bound"]
-    assert row["error"] == pytest.approx(0.025)
-    assert row["status"] == "open"
+    assert "nan" not in found.text.replace("finished", "")
 
 
 def test_data_that_the_sampler_finds_harder_are_told():
-    found = bdmc.verdict(runs(real_sd=3.0))
-    assert found.status == found.table.loc["shortfall", "status"] == "bad"
-    assert found.table.loc["Jeffreys bound", "status"] == "good"
+    found = bdmc.verdict(runs(**SETS | {"real_sd": 3.0}))
+    assert found.status == found.table.loc["shortfall", "status"] == "open"
+    assert found.table.loc["total variation", "status"] == "good"
     assert "finds your data harder" in found.text
 
 
 def test_a_wrong_model_is_told():
     rng = np.random.default_rng(5)
-    odd = runs(datasets=19, y=rng.standard_t(1.5, size=200))
+    odd = runs(**SETS, y=rng.standard_t(1.5, size=200))
     found = bdmc.verdict(odd)
     assert found.status == found.table.loc["model", "status"] == "open"
     assert "of y" in found.text
     assert found.text.splitlines()[-1].startswith("Next: change the model")
-    right = bdmc.verdict(runs(datasets=19, y=rng.normal(size=200)))
+    right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
     assert "do not stand out" in right.text
 
 
 @pytest.mark.parametrize(
     ("start", "status", "said"),
-    [("burned-in", "good", "no proof"), ("heuristic", "open", "no bound")],
+    [("burned-in", "good", "comes on top"), ("heuristic", "open", "nothing is certified")],
 )
 def test_what_is_not_exact_is_said(start, status, said):
-    dt = runs()
+    dt = runs(**SETS)
     dt.attrs["upper_bound"] = start
     found = bdmc.verdict(dt)
     assert found.status == found.table.loc["start", "status"] == status
     assert said in found.text
+    assert ("total variation" in found.table.index) == (start == "burned-in")
 
 
 def test_what_was_not_run_is_not_good():
-    without = runs()
+    without = runs(**SETS)
     del without["real"]
     found = bdmc.verdict(without)
     assert found.status == "open"
@@ -134,12 +178,13 @@ def test_what_was_not_run_is_not_good():
     del alone["forward"], alone["reverse"]
     found = bdmc.verdict(alone)
     assert found.status == "open"
-    assert "nothing bounds" in found.text
+    assert found.text.startswith("Log ML is")
+    assert "Nothing was simulated" in found.text
     assert np.isfinite(found.table.loc["log ML", "error"])
 
 
 def test_an_interrupted_run_is_open():
-    dt = runs()
+    dt = runs(**SETS)
     dt.attrs["interrupted"] = 1
     found = bdmc.verdict(dt)
     assert found.status == "open"
@@ -154,37 +199,36 @@ def test_an_evidence_that_cannot_be_trusted_has_no_interval():
 
 @pytest.mark.parametrize("start", ["exact", "burned-in"])
 def test_reverse_runs_below_forward_ones_are_a_contradiction(start):
-    dt = runs()
+    dt = runs(**SETS)
     dt.attrs["upper_bound"] = start
     forward = dt["forward"]["log_weight"]
     dt["reverse"] = dt["reverse"].dataset.assign(log_weight=forward - 1)
     found = bdmc.verdict(dt)
-    assert found.table.loc["Jeffreys bound", "status"] == "bad"
+    assert found.status == found.table.loc["Jeffreys bound", "status"] == "bad"
     assert "another distribution" in found.text
 
 
-def test_an_impossible_state_is_an_infinite_gap():
-    dt = runs()
-    forward = dt["forward"]["log_weight"].values.copy()
-    forward[0, ::2] = -np.inf
-    dt["forward"] = dt["forward"].dataset.assign(log_weight=(("dataset", "chain"), forward))
-    assert bdmc.verdict(dt).table.loc["Jeffreys bound", "status"] == "bad"
+@pytest.mark.parametrize(("level", "status"), [(-10.0, "bad"), (-20.0, "good"), (-30.0, "good")])
+def test_another_path_that_reaches_more_is_evidence_of_an_error(level, status):
+    found = bdmc.verdict(with_scouts(runs(**SETS), level))
+    assert found.status == status
+    assert ("two paths" in found.table.index) == (status == "bad")
+    assert ("No estimate of log ML can be trusted" in found.text) == (status == "bad")
 
 
-@pytest.mark.parametrize(
-    ("shift", "n", "status"), [(0.09, 40, "good"), (-4.0, 40, "bad"), (0.09, 7, "open")]
-)
+@pytest.mark.parametrize(("shift", "n", "status"), [(0.02, 40, ""), (-4.0, 40, "bad")])
 def test_both_sides_on_the_real_data(shift, n, status):
-    dt, rng = runs(), np.random.default_rng(6)
-    reverse = rng.normal(-20 - 0.045 + shift, 0.3, n)
+    dt, rng = runs(**SETS | {"n": 40}), np.random.default_rng(6)
+    reverse = rng.normal(-20 + shift, 0.15, n)
     dt["real_reverse"] = xr.DataTree(xr.Dataset(
         {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(n))},
         {"beta": BETAS},
     ))  # fmt: skip
     found = bdmc.verdict(dt)
-    assert found.status == found.table.loc["both sides", "status"] == status
-    assert "heuristic" in found.text
+    assert found.table.loc["both sides", "status"] == status
+    assert found.status == (status or "good")
     assert ("disagree" in found.text) == (status == "bad")
+    assert ("does not confirm them" in found.text) == (status == "")
 
 
 def test_lattices_speak_of_themselves():
@@ -194,12 +238,13 @@ def test_lattices_speak_of_themselves():
     found = bdmc.verdict(dt)
     assert found.status == "good"
     assert "simulated" not in found.text
+    assert "independent pairs" in found.text
     low, high = found.table.loc["log ML", ["lower", "upper"]]
     assert low - 0.05 < bdmc.lattice.Ising(4).log_z() < high + 0.05
 
 
 def test_it_prints_and_shows_and_cannot_be_changed():
-    found = bdmc.verdict(runs())
+    found = bdmc.verdict(runs(**SETS))
     assert repr(found) == str(found) == found.text
     html = found._repr_html_()
     assert "<table" in html
@@ -239,22 +284,21 @@ class Langevin(GradientSharedStep):
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("fault", "temperatures", "status"),
+    ("fault", "status"),
     [
-        ({}, 300, "good"),
-        ({"moving": [True, False, False, False]}, 60, "bad"),
-        ({"step_size": 50.0}, 60, "bad"),
+        ({}, "good"),
+        ({"moving": [True, False, False, False]}, "open"),
+        ({"step_size": 50.0}, "open"),
     ],
     ids=["sound", "stuck", "far too large"],
 )
-def test_a_planted_fault_gets_a_bad_verdict(fault, temperatures, status):
+def test_a_planted_fault_is_never_believed(fault, status):
     with pm.Model():
         x = pm.Normal("x", shape=4)
         pm.Normal("y", x, 0.8, observed=np.array([0.8, -0.5, 1.3, 0.1]))
         dt = pm.sample_bdmc(
-            chains=40, temperatures=temperatures, step=partial(Langevin, **fault),
-            simulate="prior", random_seed=1, cores=1, progressbar=False,
+            chains=6, temperatures=100, step=partial(Langevin, **fault), simulate="prior",
+            random_seed=1, cores=1, progressbar=False,
         )  # fmt: skip
     found = bdmc.verdict(dt)
-    assert found.status == status, found.text
-    assert found.table.loc["Jeffreys bound", "status"] == status
+    assert found.status == found.table.loc["total variation", "status"] == status, found.text
