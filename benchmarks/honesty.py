@@ -160,6 +160,8 @@ def report(kept: dict[str, dict[int, dict]]) -> None:
         for name, make in ADVERSARIES.items()
         if kept.get(name)
     }
+    if not scores:
+        raise SystemExit("No call is kept: does --models name part of a model's name?")
     calls, wrong = (sum(getattr(each, of) for each in scores.values()) for of in ("n", "wrong"))
     statuses = sum((each.statuses for each in scores.values()), Counter())
     claims, z = (
