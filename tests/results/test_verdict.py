@@ -93,13 +93,13 @@ def test_a_want_of_proof_is_open_whatever_the_gap():
 
 def test_an_open_verdict_names_what_would_settle_it():
     """Few data sets that are clean; many that are not."""
-    few = runs(sd=0.1, real_sd=0.1, datasets=5, n=8)
+    few = runs(sd=0.03, real_sd=0.03, datasets=5, n=8)
     few.attrs |= {"simulate": "prior", "sampling_time": 1.0}
     found = bdmc.verdict(few)
     needed = int(found.text.split("Next: ")[1].split()[0])
     assert f"bdmc.FromPrior(datasets={needed})" in found.text
     assert "verdict(dt, look=2)" in found.text
-    enough = runs(sd=0.1, real_sd=0.1, datasets=needed, n=8)
+    enough = runs(sd=0.03, real_sd=0.03, datasets=needed, n=8)
     assert bdmc.verdict(enough, look=2).table.loc["total variation", "status"] == "good"
     noisy = bdmc.verdict(runs(sd=0.5, real_sd=0.5, datasets=20, n=4))
     assert "more runs on each data set: chains=" in noisy.text
