@@ -115,11 +115,11 @@ def test_workers_by_every_start_method_give_the_result_of_one_process(
 ):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"{sys.platform} has no {method}")
-    context, used = multiprocessing.get_context(method), []
+    get_context, used = multiprocessing.get_context, []
 
-    def chosen():
-        used.append(method)
-        return context
+    def chosen(name=method):
+        used.append(name)
+        return get_context(name)
 
     monkeypatch.setattr("pymc_bdmc.annealing.pools.multiprocessing.get_context", chosen)
     assert same(one_core, pm.sample_bdmc(mixed_model(), **STEPS | {"cores": 2}))

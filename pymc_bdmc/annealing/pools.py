@@ -5,12 +5,14 @@ import os
 import platform
 import queue
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from functools import cache, cached_property
 from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -29,6 +31,9 @@ MOST_MESSAGES = 10_000
 are sent in ranges; and ten for each of a thousand workers still share the work out evenly."""
 FIRST_MESSAGES = 4
 """Before any worker has answered."""
+UNFORKABLE = ("jax", "polars", "tensorflow", "torch")
+"""Libraries whose threads may hold a lock at the moment of a fork, for which the child then waits
+for ever."""
 MOST_KEPT = 8
 """Engines and tasks that a worker keeps, of this call and of others."""
 
@@ -156,9 +161,10 @@ class ExecutorPool:
 class WorkerPool:
     """Processes of this machine that each hold a copy of an engine.
 
-    Where the platform forks, a worker inherits the compiled engine; elsewhere it receives a
-    pickled copy and compiles again. With ``cores=1`` everything runs in this process. Workers end
-    with the process that started them, however it ends.
+    Where the platform forks, a worker inherits the compiled engine and answers in 0.1 s. Elsewhere,
+    and where JAX or another library of `UNFORKABLE` is loaded, it starts afresh, receives a pickled
+    copy and compiles again, which takes seconds. With ``cores=1`` everything runs in this process.
+    Workers end with the process that started them, however it ends.
 
     Parameters
     ----------
@@ -195,7 +201,7 @@ class WorkerPool:
         if self._cores > 1:
             # What a process is started with must be small. It could fill the pipe to one that
             # Ctrl-C ends before it reads, and this one would wait for ever.
-            self._executor = ProcessPoolExecutor(self._cores, initializer=_prepare)
+            self._executor = ProcessPoolExecutor(self._cores, _context(), initializer=_prepare)
             self._pool = ExecutorPool(self._engine, self._executor, self._stop)
             _kept[self._pool.key] = self._engine  # for those that are forked
         return self
@@ -342,6 +348,14 @@ def _run(
             del _kept[key]
         engine, tasks = (_kept[key] for key in keys)
     return worker, [tasks[place].run(engine) for place in places]
+
+
+def _context() -> BaseContext:
+    """How to start processes: as Python would, but forked only from a process that bears it."""
+    context = multiprocessing.get_context()
+    if context.get_start_method() == "fork" and any(name in sys.modules for name in UNFORKABLE):
+        return multiprocessing.get_context("forkserver")
+    return context
 
 
 def _prepare() -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from types import ModuleType
 
 import pymc as pm
 import pytest
@@ -47,6 +48,37 @@ def test_errors_of_workers_reach_the_caller(cores, pool_type):
         pytest.raises(ValueError, match="from the worker"),
     ):
         list(pool.run([Fail()]))
+
+
+class Forked(Exception):
+    pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+@pytest.mark.parametrize("loaded", [True, False])
+def test_nothing_is_forked_where_jax_is_loaded(loaded, monkeypatch):
+    """In the twin it is not."""
+
+    def refused():
+        raise Forked
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refused)
+        patch.setattr(multiprocessing, "get_context", by_fork)
+        patch.delitem(sys.modules, "jax", raising=False)
+        if loaded:
+            patch.setitem(sys.modules, "jax", ModuleType("jax"))
+        with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+            if loaded:
+                assert list(pool.run([Sleep(0)])) == [(0, 0)]
+            else:
+                with pytest.raises(Forked):
+                    list(pool.run([Sleep(0)]))
+
+
+def by_fork(method=None, get_context=multiprocessing.get_context):
+    """As on a platform that forks if nothing else is asked for."""
+    return get_context(method or "fork")
 
 
 def test_no_more_threads_than_tasks():

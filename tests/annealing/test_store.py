@@ -123,6 +123,8 @@ def readable(dt):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+# JAX warns if another test has loaded it; the children do not use it.
+@pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "n_kills"),
     [
