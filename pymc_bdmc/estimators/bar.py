@@ -5,13 +5,20 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from pymc_bdmc.estimators.checks import checked_pair, effective_sample_size
+from pymc_bdmc.estimators.checks import ROUNDING, checked_pair, effective_sample_size
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = ["bar", "overlap", "solve_bar"]
+__all__ = ["bar", "crooks_misfit", "overlap", "overlap_variance", "solve_bar"]
 
 MIN_CROSSING_CHAINS = 5.0
 """Effective chains a direction that reach into the other; with fewer, 95 % intervals cover less."""
+
+MAX_ERROR = 1.0
+"""Nats. Five effective chains a direction have 0.63, unless the works do not overlap."""
+
+MAX_MISFIT = 3.0
+"""Standard errors by which the weights may depart from Crooks' relation; correct ones do so in
+0.3 % of samples."""
 
 
 def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
@@ -19,8 +26,11 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
     Solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w) with σ the logistic function and
     M = log(n_f/n_r): Bennett (1976); Habeck (2017), Eq. 14. Without M the solution is
-    wrong whenever n_f ≠ n_r. The standard error is Bennett's with unbiased variances: the
-    two sides' relative variances of σ add.
+    wrong whenever n_f ≠ n_r. By Crooks' relation its variance is the sum of the two sides' relative
+    variances of σ (Bennett), and also 1/I − 1/n_f − 1/n_r with I the sum of σ(1 − σ) over all
+    chains (Shirts, Bair, Hooker and Pande 2003). The first is far too small where tight weights lie
+    apart, for then all chains of a side cross alike, with however small a probability σ. The larger
+    one is reported.
 
     Parameters
     ----------
@@ -33,7 +43,8 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     -------
     Estimate
         Valid if at least 5 effective chains of each direction reach into the other's work
-        distribution, counted by Kish's formula on σ, and the overlap is not above one. The
+        distribution, counted by Kish's formula on σ; if the error is at most 1 nat, or the works do
+        not overlap; and if the weights keep to Crooks' relation, by `crooks_misfit`. The
         chains are taken to be independent: reverse chains that share their start are so only if
         they forget it.
 
@@ -52,22 +63,66 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     log_z = solve_bar(forward, reverse)
     if not np.isfinite(log_z):
         return Estimate(log_z, np.nan, "bar", False, "no finite weights in one direction")
-    # Per side n/ESS − 1 = var(σ)/mean(σ)²; the unbiased variance makes a single chain's NaN.
-    sizes = [effective_sample_size(a) for a in log_acceptances(forward, reverse, log_z)]
+    acceptances = log_acceptances(forward, reverse, log_z)
+    sizes = [effective_sample_size(each) for each in acceptances]
     counts = (forward.size, reverse.size)
     if min(counts) > 1:
+        # Per side n/ESS − 1 = var(σ)/mean(σ)², made unbiased.
         terms = [max(n / e - 1, 0.0) / (n - 1) for n, e in zip(counts, sizes, strict=True)]
-        error = float(np.sqrt(sum(terms)))
+        error = float(np.sqrt(max(sum(terms), overlap_variance(forward, reverse, log_z))))
     else:
         error = np.nan
     shared = overlap(forward, reverse, log_z)
     reason = f"{min(sizes):.1f} effective chains cross, overlap {shared:.2g}"
-    # The true overlap is 1 at most, and near 1 it has little noise.
-    impossible = shared > 1 + 2 * np.sqrt(1 / forward.size + 1 / reverse.size)
-    if impossible:
-        reason += ", more than Crooks' relation allows: is the sign that of log w in both?"
-    valid = min(sizes) >= MIN_CROSSING_CHAINS and not impossible
+    valid = min(sizes) >= MIN_CROSSING_CHAINS
+    if error > MAX_ERROR:
+        valid, reason = False, f"the works hardly overlap: {shared:.2g}"
+    elif valid and abs(misfit := crooks_misfit(forward, reverse, log_z)) > MAX_MISFIT:
+        valid = False
+        reason += (
+            f", {misfit:+.1f} standard errors from Crooks' relation: is the sign that of log w in "
+            "both, and do the reverse chains forget a start that they share?"
+        )
     return Estimate(log_z, error, "bar", bool(valid), reason)
+
+
+def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
+    """How far the weights depart from Crooks' relation, in standard errors.
+
+    By p_r/p_f = w/Z the direction of a chain, given its weight, is a logistic regression on log w
+    with slope one, of which BAR is the intercept: Shirts, Bair, Hooker and Pande (2003). This is
+    the score test of that slope, standard normal in large samples. It is above zero where log w
+    tells the directions apart better than it may (tight weights that lie apart), below where it
+    tells them apart worse (a wrong sign).
+
+    Parameters
+    ----------
+    forward, reverse : ndarray of shape (n_f,), (n_r,)
+        Log weights, nats.
+    log_z : float
+        BAR's, nats; some chains of each direction must cross.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators.bar import crooks_misfit
+    >>> rng = np.random.default_rng(0)
+    >>> forward, reverse = rng.normal(-0.5, 1, 50), rng.normal(0.5, 1, 50)
+    >>> abs(crooks_misfit(forward, reverse, 0.0)) < 3
+    True
+    >>> crooks_misfit(forward, -reverse, 0.0) < -3
+    True
+    """
+    log_weights = np.concatenate([forward, reverse])
+    finite = np.isfinite(log_weights)  # an infinite one leaves no doubt of its direction
+    crossing = [np.exp(each) for each in log_acceptances(forward, reverse, log_z)]
+    residuals = np.concatenate([-crossing[0], crossing[1]])[finite]
+    information = np.abs(residuals) * (1 - np.abs(residuals))
+    deviation = log_weights[finite]
+    deviation = deviation - np.average(deviation, weights=information)
+    if np.ptp(deviation) <= ROUNDING:
+        return 0.0
+    return float(residuals @ deviation / np.sqrt(information @ deviation**2))
 
 
 def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
@@ -97,6 +152,18 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
     counts = np.array([forward.size, reverse.size])
     sums = [np.exp(logsumexp(a)) for a in log_acceptances(forward, reverse, log_z)]
     return float(np.mean(sums) * counts.sum() / counts.prod())
+
+
+def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
+    """Variance of BAR by the overlap of the works, nats²; infinite where there is none.
+
+    1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, the Fisher information on log Z that
+    the directions of the chains have: Shirts, Bair, Hooker and Pande (2003).
+    """
+    odds = np.concatenate([forward, reverse]) - log_z - np.log(forward.size / reverse.size)
+    with np.errstate(over="ignore"):
+        inverse = np.exp(-logsumexp(log_expit(odds) + log_expit(-odds)))
+    return float(max(inverse - 1 / forward.size - 1 / reverse.size, 0.0))
 
 
 def log_acceptances(

@@ -1,5 +1,6 @@
 """All estimators on the same chains, checked against one another."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,8 @@ from pymc_bdmc.estimators.pooled import PooledChains, pool_chains
 __all__ = ["Comparison", "compare_estimators"]
 
 MAX_DISAGREEMENT = 3.0
-"""Standard errors by which an estimate may differ from BAR."""
+"""Standard errors by which an estimate may differ from BAR, or one side's average from the other's.
+"""
 
 _ONE_SIDED = {
     "forward average": ("average", "forward"),
@@ -62,7 +64,8 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     the chains of both directions together (`pooled`) judge the estimates of one: an average is
     valid if its skewness is at most 1, a cumulant expansion if its bias is at most half a standard
     error, that error at most 1 nat, and its skewness at most 0.3. An estimate that differs from BAR
-    by more than three standard errors of both is not valid.
+    by more than three standard errors of both is not valid, and no estimate of one direction is
+    where the averages of the two differ by so much: the other direction contradicts it.
 
     Parameters
     ----------
@@ -104,15 +107,18 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     if best.valid:
         pooled = pool_chains(forward, reverse, best.value)
         found = [_beside(best, _judged(estimate, pooled, best)) for estimate in found]
+    found = _beside_the_other_side(found, np.size(forward), np.size(reverse))
+    estimates = {e.method: e for e in found}
+    if best.valid:
         reason = f"uses both directions best, and its check holds: {best.reason}"
-        return Comparison({e.method: e for e in found}, best.method, reason)
+        return Comparison(estimates, best.method, reason)
     valid = [e for e in found if e.valid]
     if not valid:
         reason = f"no estimator's check holds; for bar, {best.reason}"
-        return Comparison({e.method: e for e in found}, None, reason)
+        return Comparison(estimates, None, reason)
     chosen = min(valid, key=lambda e: e.error)
     reason = f"smallest error of those whose check holds; for bar, {best.reason}"
-    return Comparison({e.method: e for e in found}, chosen.method, reason)
+    return Comparison(estimates, chosen.method, reason)
 
 
 def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimate:
@@ -138,3 +144,25 @@ def _beside(best: Estimate, estimate: Estimate) -> Estimate:
         return estimate
     reason = f"differs from {best.method} by {difference:.2g} nats; {estimate.reason}"
     return replace(estimate, valid=False, reason=reason)
+
+
+def _beside_the_other_side(
+    found: Sequence[Estimate], n_forward: int, n_reverse: int
+) -> list[Estimate]:
+    """Estimates, those of one direction not valid if the averages of the two contradict."""
+    by_method = {e.method: e for e in found}
+    best, forward, reverse = (by_method[m] for m in ("bar", "forward average", "reverse average"))
+    if best.valid and not (forward.valid and reverse.valid):
+        return list(found)  # one is refuted already, and says nothing of the other
+    # Tame weights vary as much in either direction, by Crooks' relation. That tells the error of a
+    # side whose own few chains do not.
+    per_chain = np.fmax(forward.error * np.sqrt(n_forward), reverse.error * np.sqrt(n_reverse))
+    error = per_chain * np.sqrt(1 / n_forward + 1 / n_reverse)
+    difference = abs(forward.value - reverse.value)
+    if difference <= MAX_DISAGREEMENT * error:
+        return list(found)
+    reason = f"the averages of the two directions are {difference:.2g} nats apart"
+    return [
+        replace(e, valid=False, reason=f"{reason}; {e.reason}") if e.method in _ONE_SIDED else e
+        for e in found
+    ]

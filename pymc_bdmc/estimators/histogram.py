@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit, logsumexp
+from scipy.special import logsumexp
 
-from pymc_bdmc.estimators.bar import bar, overlap, solve_bar
+from pymc_bdmc.estimators.bar import bar, overlap, overlap_variance, solve_bar
 from pymc_bdmc.estimators.checks import checked_pair
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
@@ -58,13 +58,8 @@ def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     estimate = replace(bar(forward, reverse), method="histogram")
     if np.isnan(estimate.error):
         return estimate
-    offset = estimate.value + np.log(forward.size / reverse.size)
-    odds = np.concatenate([forward, reverse]) - offset
-    # Infinite where no chain tells the directions apart.
-    with np.errstate(over="ignore"):
-        inverse = np.exp(-logsumexp(log_expit(odds) + log_expit(-odds)))
-    variance = inverse - 1 / forward.size - 1 / reverse.size
-    return replace(estimate, error=float(np.sqrt(max(variance, 0.0))))
+    variance = overlap_variance(forward, reverse, estimate.value)
+    return replace(estimate, error=float(np.sqrt(variance)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import pymbar
 import pytest
 from scipy.special import expit
 
-from pymc_bdmc.estimators import bar, overlap
+from pymc_bdmc.estimators import bar, effective_sample_size, overlap
+from pymc_bdmc.estimators.bar import crooks_misfit, log_acceptances
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 
@@ -21,9 +22,12 @@ def test_agrees_with_pymbar(work, n_f, n_r, request):
     forward, reverse = work.forward(n_f, rng), work.reverse(n_r, rng)
     ours = bar(forward, reverse)
     # pymbar takes the work of each process: −log w forward, and +log w for the reverse one.
-    theirs = pymbar.bar(-forward, reverse, relative_tolerance=1e-12)
-    assert ours.value == pytest.approx(-theirs["Delta_f"], abs=1e-6)
-    assert ours.error == pytest.approx(theirs["dDelta_f"], rel=0.01)
+    theirs = [
+        pymbar.bar(-forward, reverse, relative_tolerance=1e-12, uncertainty_method=method)
+        for method in ("BAR", "MBAR")
+    ]
+    assert ours.value == pytest.approx(-theirs[0]["Delta_f"], abs=1e-6)
+    assert ours.error == pytest.approx(max(each["dDelta_f"] for each in theirs), rel=0.01)
 
 
 def without_count_term(forward, reverse):
@@ -73,6 +77,58 @@ def test_coverage_where_valid(std):
     runs = [bar(work.forward(200, rng), work.reverse(100, rng)) for _ in range(1000)]
     assert np.mean([r.valid for r in runs]) > 0.9
     assert 0.93 <= np.mean([abs(r.value) < 1.96 * r.error for r in runs if r.valid]) <= 0.97
+
+
+def tight(apart, n, rng, std=0.1):
+    """Works so many nats apart that vary by far less, which Crooks' relation forbids."""
+    return rng.normal(0, std, n), rng.normal(apart, std, n)
+
+
+def by_kish_alone(forward, reverse, log_z):
+    """Broken twin: the error and the check count chains that cross by their relative variance."""
+    sizes = [effective_sample_size(a) for a in log_acceptances(forward, reverse, log_z)]
+    n = len(forward)
+    return min(sizes) >= 5, np.sqrt(sum((n / size - 1) / (n - 1) for size in sizes))
+
+
+@pytest.mark.parametrize("apart", [70, 1000, 1e5])
+@pytest.mark.parametrize("n", [16, 200])
+def test_tight_works_that_lie_apart_do_not_overlap(apart, n):
+    forward, reverse = tight(apart, n, np.random.default_rng(10))
+    estimate = bar(forward, reverse)
+    assert not estimate.valid
+    assert estimate.error > 1000
+    assert "hardly overlap" in estimate.reason
+    valid, error = by_kish_alone(forward, reverse, estimate.value)
+    assert valid
+    assert error < 0.1
+
+
+@pytest.mark.parametrize("apart", [0.3, 1.0])
+def test_tight_works_that_overlap_must_keep_to_crooks_relation(apart):
+    """They may lie 0.01 nats apart, their variance. 16 chains are 4 to 5 standard errors off."""
+    rng = np.random.default_rng(11)
+    found = [bar(*tight(apart, 16, rng)) for _ in range(20)]
+    assert not any(each.valid for each in found)
+    assert all("Crooks" in each.reason for each in found)
+    assert all(bar(*tight(0.01, 16, rng)).valid for _ in range(20))
+
+
+@pytest.mark.parametrize(("std", "n_f", "n_r"), [(0.1, 16, 16), (1.0, 100, 20), (3.0, 100, 100)])
+def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
+    """The misfit is standard normal: 400 replicates, α = 5e-4 a mean and 1e-3 a variance.
+
+    Broken twin: one nat is added to every reverse weight, which BAR's equation absorbs.
+    """
+    from pymc_bdmc.testsystems import GaussianWork
+
+    work, rng = GaussianWork(stds=(std,)), np.random.default_rng(12)
+    pairs = [(work.forward(n_f, rng), work.reverse(n_r, rng)) for _ in range(400)]
+    for shift, holds in ((0.0, True), (1.0, False)):
+        found = np.array([crooks_misfit(f, r + shift, bar(f, r + shift).value) for f, r in pairs])
+        moments = np.mean(found), np.mean(found**2) - 1
+        bounds = Z_ALPHA / np.sqrt(400) + 0.1, Z_ALPHA * np.sqrt(2 / 400) + 0.1
+        assert all(np.abs(moments) < bounds) is holds
 
 
 def test_says_invalid_without_overlap():
