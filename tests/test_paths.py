@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import CompiledEngine, PilotTask, tuning

@@ -3,12 +3,15 @@
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.special import stdtrit
 
 from pymc_bdmc.estimators import (
     Comparison,
+    clustered_mean,
     compare_estimators,
     cumulant_forward,
     jarzynski_forward,
+    log_mean_exp,
     log_prior_mass,
     refutes,
 )
@@ -112,26 +115,61 @@ def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
 
 def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
     """Rows of `evidence` by (data, dataset, method), of data sets with chains that finished."""
-    rows = {}
+    rows, short = {}, short_on_simulated(dt)
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
         other = refuting_path(dt, forward + mass.estimate) if data == "real" else ""
         for name, estimate in found.estimates.items():
-            recommended = name == found.recommended and not other
-            reason = found.reason if recommended else estimate.reason
+            doubt = ""
             if other:
-                reason = f"runs on path {other!r} come to a higher log ML, for certain; {reason}"
+                doubt = f"runs on path {other!r} come to a higher log ML, for certain"
+            elif data == "real" and name not in _NEED_REVERSE and short > estimate.error:
+                doubt = f"on simulated data such averages are at least {short:.2g} nats too low"
+            recommended = name == found.recommended and not doubt
+            reason = found.reason if recommended else estimate.reason
+            if doubt:
+                reason = f"{doubt}; {reason}"
             if status != "exact" and name in _NEED_REVERSE:
                 reason += f"; reverse chains from a {status} start"
             rows[data, dataset, name] = {
                 "value": estimate.value + mass.estimate,
                 "error": float(np.hypot(estimate.error, mass.error)),
-                "valid": estimate.valid and not other,
+                "valid": estimate.valid and not doubt,
                 "recommended": recommended,
                 "reason": reason,
             }
     return rows
+
+
+def short_on_simulated(dt: xr.DataTree, confidence: float = 0.975) -> float:
+    """Return by how many nats at least forward averages are too low on simulated data.
+
+    There the reverse averages show what forward runs miss, however well their own weights agree.
+    Averages of K runs whose weights are sound are apart by about gap/K, which is allowed for.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+    confidence : float
+        Of the lower limit, by Student's t over the data sets.
+
+    Returns
+    -------
+    float
+        Nats; 0 where that is not shown, or where there are fewer than two simulated data sets.
+    """
+    pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
+    if len(pairs) < 2 or not all(np.isfinite(np.concatenate(pair)).all() for pair in pairs):
+        return 0.0
+    apart = [
+        -log_mean_exp(-reverse) - log_mean_exp(forward)
+        - (reverse.mean() - forward.mean()) / min(forward.size, reverse.size)
+        for forward, reverse in pairs
+    ]  # fmt: skip
+    value, error = clustered_mean(np.array(apart)[:, None])
+    return max(0.0, value - float(stdtrit(len(pairs) - 1, confidence)) * error)
 
 
 def refuting_path(dt: xr.DataTree, forward: np.ndarray) -> str:
