@@ -48,6 +48,7 @@ from pymc_bdmc.model.simulation import (
     make_simulation,
     possible_simulation,
 )
+from pymc_bdmc.model.structure import hard_variables
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
@@ -263,6 +264,7 @@ def sample(
                 last = rounds[-1]
                 simulated = [each.sources[0] for each in last.sides if each.group == "reverse"]
                 attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
+                    **hard_variables(model),
                     "step": engine.description,
                     "path": taken.name,
                     "path_reason": reason,

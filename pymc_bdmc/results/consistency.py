@@ -211,7 +211,10 @@ def _shortfall(dt: xr.DataTree, found: Shortfall, real: np.ndarray, simulated: n
     if not tail.resolved:
         kind += f"; the mean log weight is {tail.reason}"
     elif not valid:
-        kind += f"; run more chains than {runs}, at least {FEWEST_RUNS}"
+        closer = (reach / MARGIN) ** 2 if np.isfinite(reach) else 1.0
+        kind += (
+            f"; more chains are needed: take chains={max(FEWEST_RUNS, int(np.ceil(runs * closer)))}"
+        )
     return {
         "value": found.value,
         "error": found.error,

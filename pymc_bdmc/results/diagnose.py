@@ -21,7 +21,7 @@ from pymc_bdmc.results.groups import (
     mean_of_logs,
 )
 
-__all__ = ["MAX_CHANCE", "diagnose", "warn"]
+__all__ = ["MAX_CHANCE", "diagnose", "divergent_share", "warn"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -30,8 +30,6 @@ MOST_WARNINGS = 3
 MAX_DIVERGENT_SHARE = 0.01
 
 MIN_ACCEPTANCE = 0.01
-
-NON_CENTRED = "write effects of unknown scale non-centred, as mean + scale * z with a unit normal z"
 
 WIDE_GAP = 2.0
 """Nats, beyond two errors."""
@@ -93,8 +91,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> import xarray as xr
     >>> import pymc_bdmc as bdmc
     >>> real = xr.Dataset(dict(log_weight=("chain", np.array([-1.0, -np.inf]))))
-    >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])
-    real: 1 of 2 log weights are infinite; the kernel left the support of the likelihood.
+    >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
+    real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
     if is_tempered(dt):
         return _tempering_doubts(dt)
@@ -107,6 +105,32 @@ def diagnose(dt: xr.DataTree) -> list[str]:
         if told:
             doubts.append(f"{told}; {remedy(dt)}")
     return doubts
+
+
+def divergent_share(dt: xr.DataTree) -> float:
+    """Share of the transitions that diverged, in the forward runs on real or simulated data.
+
+    Of both kinds of data the larger share is returned, over all temperatures and particles of the
+    final runs; 0 where divergences are not counted.
+
+    @@
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> from pymc_bdmc.results.diagnose import divergent_share
+    >>> real = dict(log_weight=("chain", np.zeros(5)), divergences=("beta", np.array([0, 1, 2, 1])))
+    >>> round(divergent_share(xr.DataTree.from_dict(dict(real=xr.Dataset(real)))), 2)
+    0.27
+    """
+    groups = [forward for forward, _ in SIDES.values() if forward in dt.children]
+    return max((_share(dt, group) for group in groups), default=0.0)
 
 
 def _interruption(dt: xr.DataTree) -> str:
@@ -190,12 +214,17 @@ def _dead(dt: xr.DataTree, group: str) -> str:
 
 
 def _divergent(dt: xr.DataTree, group: str) -> str:
+    share = _share(dt, group)
+    return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
+
+
+def _share(dt: xr.DataTree, group: str) -> float:
+    """Divergent transitions of a group, as a share of all; 0 where they were not counted."""
     run, chains = dt[group].dataset, _n_chains(dt, group)
     if "divergences" not in run or not chains:
-        return ""
+        return 0.0
     transitions = chains * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
-    share = float(run["divergences"].sum()) / transitions
-    return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
+    return float(run["divergences"].sum()) / transitions
 
 
 def _diverges(dt: xr.DataTree) -> bool:
@@ -230,11 +259,14 @@ def _wide_part(dt: xr.DataTree) -> tuple[str, bool]:
     opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
     width = max(1, len(apart) // KNOT_PARTS)
     inside = opened[width:] - opened[:-width]
-    if not opened[-1] > 1 or not inside.max() > opened[-1] / 2 or len(apart) < KNOT_PARTS:
+    if len(apart) < KNOT_PARTS or not min(_gap(dt)[0], opened[-1]) > 1:
         return "", False
     first = int(np.argmax(inside))
+    share = inside[first] / opened[-1]
+    if not share > 0.5:
+        return "", False
     text = (
-        f"{inside[first]:.2g} nats between forward and reverse, {opened[-1]:.2g} in all, open at "
+        f"{min(share, 1):.0%} of the difference between forward and reverse runs arises at "
         f"beta = {betas[first]:.3g} to {betas[first + width]:.3g}"
     )
     return text, first == 0
@@ -259,7 +291,7 @@ def _even_gap(dt: xr.DataTree, group: str) -> str:
     if group != "forward" or "reverse" not in dt.children or _wide_part(dt)[0]:
         return ""
     gap, error = _gap(dt)
-    if not gap - 2 * error > WIDE_GAP:
+    if not gap - 2 * error > WIDE_GAP or not mean_of_logs(dt, group).resolved:
         return ""
     return f"{gap:.2g} nats between forward and reverse open along all of the path"
 
@@ -324,9 +356,20 @@ def _better_moves(dt: xr.DataTree) -> str:
     if gap - 2 * error > WIDE_GAP and _slowness(dt) > MAX_SLOWNESS:
         return (
             f"the gap is {_slowness(dt):.2g} times the ideal one, so the kernel hardly mixes: "
-            f"{NON_CENTRED}, or try {_another_kernel(dt)}."
+            f"{_easier(dt, _another_kernel(dt))}."
         )
     return ""
+
+
+def _easier(dt: xr.DataTree, kernel: str) -> str:
+    """Changes of the model that its variables call for, then another kernel."""
+    discrete, centred = map(dt.attrs.get, ("discrete_variables", "centred_effects"))
+    remedies = [f"try {kernel}"]
+    if centred:
+        remedies.insert(0, f"write {centred} non-centred, as mean + scale * z with z of unit scale")
+    if discrete:
+        remedies.insert(0, f"sum {discrete} out of the likelihood, as pm.Mixture does")
+    return ", or ".join(remedies)
 
 
 def _has_particles(dt: xr.DataTree) -> bool:
@@ -341,18 +384,23 @@ def _more_particles(dt: xr.DataTree) -> str:
 def _another_kernel(dt: xr.DataTree) -> str:
     """The nearest kernel that may do better."""
     step = str(dt.attrs.get("step", ""))
-    if step.startswith("compiled") and "NUTS" not in step:
-        return 'step="nuts"'
-    if step.startswith(("compiled", "NUTS")):
-        return "a reparametrised model"
+    if step.startswith("compiled"):
+        if "HMC(" in step:
+            return 'step="nuts"'
+        if "NUTS(" in step:
+            return 'step="autostep"'
+        return "more particles"  # Metropolis, which has no gradient to follow
     return "another step method"
 
 
 def _local_steps(dt: xr.DataTree) -> str:
     """A kernel whose step size follows the state, if it was not that."""
     step = str(dt.attrs.get("step", ""))
-    global_step = step.startswith("compiled") and "HMC(" in step and "AutoStep" not in step
-    return 'step="autostep"' if global_step else _another_kernel(dt)
+    if step.startswith("compiled") and "AutoStep" not in step:
+        return 'step="autostep"'
+    if "NUTS(" in step:
+        return "step=functools.partial(pm.NUTS, target_accept=0.95)"
+    return _another_kernel(dt)
 
 
 def _disagreement(dt: xr.DataTree, group: str) -> str:
@@ -379,7 +427,13 @@ def _too_short(dt: xr.DataTree, group: str) -> str:
 
 _DOUBTS: list[tuple[Callable, Callable]] = [
     (_unfinished, lambda dt: "run it again."),
-    (_infinite, lambda dt: "the kernel left the support of the likelihood."),
+    (
+        _infinite,
+        lambda dt: (
+            "the kernel accepted states where the likelihood is zero, which a correct one does "
+            "not: put it to testing.check_invariance."
+        ),
+    ),
     (
         _disagreement,
         lambda dt: (
@@ -391,11 +445,8 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_no_mean, _lighter_tails),
     (_bad_average, lambda dt: f"the averaged weights cannot be trusted: {_more_effort(dt)}"),
     (_few_runs, _more_runs),
-    (_dead, lambda dt: f"their log weights widen the gap. Try {_another_kernel(dt)}."),
-    (
-        _divergent,
-        lambda dt: f"{NON_CENTRED}, or try {_local_steps(dt)}.",
-    ),
+    (_dead, lambda dt: f"their log weights widen the gap: {_easier(dt, _another_kernel(dt))}."),
+    (_divergent, lambda dt: f"{_easier(dt, _local_steps(dt))}."),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),
     (_even_gap, _closing),

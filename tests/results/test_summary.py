@@ -8,7 +8,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.diagnose import divergent_share, warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
@@ -189,10 +189,23 @@ def test_divergences_and_dead_chains_are_told():
 def test_divergences_come_first():
     """Other doubts are their consequence, which no number of temperatures removes."""
     diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}
-    text = doubts(real=RNG.normal(0, 6, 33), **diverged)
+    dt = tree(real=RNG.normal(0, 6, 33), **diverged)
+    assert "non-centred" not in " ".join(bdmc.diagnose(dt))
+    dt.attrs |= {"step": "compiled HMC(theta, z)", "centred_effects": "theta"}
+    text = " ".join(bdmc.diagnose(dt))
     assert "cannot be trusted" in text
-    assert "non-centred" in text
+    assert "write theta non-centred" in text
+    assert 'or try step="autostep"' in text
     assert "more temperatures" not in text
+
+
+def test_the_divergent_share_is_that_of_the_forward_runs():
+    few, many = ({"divergences": (("beta",), np.array([0, 0, n]))} for n in (1.0, 60.0))
+    dt = tree(real=np.zeros(33), **few)
+    assert divergent_share(dt) == pytest.approx(1 / 66)
+    dt["forward"] = tree(forward=np.zeros((1, 33)), **many)["forward"]
+    assert divergent_share(dt) == pytest.approx(60 / 66)
+    assert divergent_share(tree(real=np.zeros(33))) == 0
 
 
 def with_paths(gap_at):
@@ -219,7 +232,11 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
     (message,) = [text for text in bdmc.diagnose(knot) if "transition" in text]
     beta = float(message.split("at beta = ")[1].split(" to ")[0])
     assert 0.34 < beta < 0.46
-    assert "1.6 nats between forward and reverse, 1.6 in all, open at" in message
+    assert "100% of the difference between forward and reverse runs arises at" in message
+    narrow = knot.copy(deep=True)
+    for group in ("forward", "reverse"):
+        narrow[group]["log_weight"][:] = 0.0
+    assert bdmc.diagnose(narrow) == []
     knot.attrs["path"] = "data"
     assert any("observations come that change much" in text for text in bdmc.diagnose(knot))
     assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
@@ -230,7 +247,10 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     closed["forward"]["log_weight"][:] = 1.0  # the reverse ones are at 2
     (message,) = bdmc.diagnose(wide)
     assert "4 nats between forward and reverse" in message
-    assert "44 times the ideal one, so the kernel hardly mixes" in message
+    assert "44 times the ideal one, so the kernel hardly mixes: try another" in message
+    wide.attrs |= {"step": "compiled Metropolis(z) > HMC(mu)", "discrete_variables": "z"}
+    (message,) = bdmc.diagnose(wide)
+    assert 'sum z out of the likelihood, as pm.Mixture does, or try step="nuts".' in message
     wide["forward"]["thermodynamic_length"][:] = 9.0
     (message,) = bdmc.diagnose(wide)
     assert "temperatures=400," in message
@@ -400,8 +420,8 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
     [
         ("compiled HMC(x)", 'step="autostep"'),
         ("compiled AutoStep HMC(x)", 'step="nuts"'),
-        ("compiled NUTS(x)", "a reparametrised model"),
-        ("NUTS(x)", "a reparametrised model"),
+        ("compiled NUTS(x)", 'step="autostep"'),
+        ("NUTS(x)", "target_accept=0.95"),
         ("Metropolis(x)", "another step method"),
     ],
 )
@@ -429,7 +449,7 @@ def test_more_particles_are_a_remedy_where_there_can_be_more(particles, told):
 def test_a_far_start_is_no_knot(schedule):
     dt = with_paths(lambda betas: 100.0 * (betas < 0.05))
     dt.attrs["schedule"] = schedule
-    messages = [text for text in bdmc.diagnose(dt) if "open at beta = 0 " in text]
+    messages = [text for text in bdmc.diagnose(dt) if "arises at beta = 0 " in text]
     (message,) = messages
     assert "far tail" in message
     assert "kernel" not in message

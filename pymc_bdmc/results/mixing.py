@@ -1,0 +1,63 @@
+"""Whether the runs on the real data end in the same places."""
+
+import numpy as np
+import xarray as xr
+
+__all__ = ["rhat_of_runs"]
+
+
+def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
+    """Return the variable whose means differ most between the final runs, and its R̂.
+
+    Every run is a weighted population, and the weight of a run is its share of all. With W the mean
+    variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 where the runs agree,
+    1.4 where each of them has collapsed to a single ancestor, and far more where they end in
+    different modes.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`, with the group ``particles``.
+
+    Returns
+    -------
+    str, float
+        Name of the variable, with the index of its element, and R̂; NaN where there are no particles
+        or none of them has a weight.
+
+    References
+    ----------
+    Gelman and Rubin (1992), Inference from iterative simulation using multiple sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> from pymc_bdmc.results.mixing import rhat_of_runs
+    >>> x = np.array([[0.0, 1.0], [10.0, 11.0]])
+    >>> weights = (("chain", "particle"), np.full((2, 2), 0.25))
+    >>> particles = xr.Dataset(dict(x=(("chain", "particle"), x)), dict(bdmc_weight=weights))
+    >>> name, rhat = rhat_of_runs(xr.DataTree.from_dict(dict(particles=particles)))
+    >>> name, round(rhat, 1)
+    ('x', 10.0)
+    """
+    worst, highest = "", np.nan
+    if "particles" not in dt.children:
+        return worst, highest
+    particles = dt["particles"].dataset
+    weights = particles["bdmc_weight"]
+    of_runs = weights.sum("particle")
+    if not np.isfinite(of_runs).all():
+        return worst, highest
+    within = weights / of_runs.where(of_runs > 0)
+    for name, values in particles.data_vars.items():
+        means = (values * within).sum("particle")
+        spread = (((values - means) ** 2 * within).sum("particle") * of_runs).sum("chain")
+        between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
+        with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
+            rhat = np.sqrt(1 + between.values / spread.values)
+        if np.isfinite(rhat).any() and not np.nanmax(rhat) <= highest:
+            place = np.unravel_index(np.nanargmax(rhat), rhat.shape)
+            worst = f"{name}{[int(i) for i in place] if place else ''}"
+            highest = float(rhat[place])
+    return worst, highest
