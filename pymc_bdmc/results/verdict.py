@@ -19,10 +19,12 @@ from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.certified import certified, certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
-from pymc_bdmc.results.diagnose import MAX_CHANCE, diagnose
+from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
 from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, is_system
+from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.summary import summary
+from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["Verdict", "verdict"]
 
@@ -147,7 +149,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     two paths              (no say)                                runs on another path
                                                                    come to a higher log ML
     both sides             (no say)                                p ≤ 0.001
-    divergences            at most 5 % of the transitions          (more is open)
+    divergences            at most 20 % of the transitions         (more is open)
+    ends of the runs       R̂ of every variable at most 1.7         (more is open)
     shortfall              interval below 0.25 nats                (above it is open)
     model                  p > 0.05, or not tested                 (p ≤ 0.05 is open)
     interruption           none                                    (one is open)
@@ -384,7 +387,27 @@ def _contradictions(dt: xr.DataTree) -> Iterator[_Finding]:
                 "chance lets them, so these miss part of the posterior."
             )
             yield _Finding("two paths", "bad", sentence, f"pass path={path!r}.")
+        yield from _mixing(dt)
     yield from _both_sides(dt)
+
+
+def _mixing(dt: xr.DataTree) -> Iterator[_Finding]:
+    """Whether the kernel moved, and whether the runs on the real data end in the same places."""
+    share = divergent_share(dt)
+    if share > MOST_DIVERGENT:
+        sentence = (
+            f"{share:.0%} of the transitions diverged, so the kernel hardly moves where the "
+            "posterior is narrow."
+        )
+        yield _Finding("divergences", "open", sentence, value=share, upper=MOST_DIVERGENT)
+    name, rhat = rhat_of_runs(dt)
+    if rhat > MAX_RHAT:
+        sentence = (
+            "The runs on your data end in different places: between them R̂ of "
+            f"{name} is {rhat:.2g}."
+        )
+        remedy = "use more particles, so that every run has a share of each place."
+        yield _Finding("ends", "open", sentence, remedy, rhat, upper=MAX_RHAT)
 
 
 def _start(dt: xr.DataTree) -> Iterator[_Finding]:
@@ -484,7 +507,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     )
     certain = f"; it is certified to be {ends}" if ends else ""
     if best.empty:
-        sentence = f"No estimate of log ML can be trusted{certain}."
+        sentence = f"No estimate of log ML can be trusted{certain} ({methods['reason'].iloc[0]})."
         yield _Finding("log ML", None, sentence, lower=sure["lower"], upper=sure["upper"])
         return
     row = best.iloc[0]
