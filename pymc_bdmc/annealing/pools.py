@@ -38,6 +38,37 @@ MOST_KEPT = 8
 """Engines and tasks that a worker keeps, of this call and of others."""
 
 
+def _one_thread(kind: str, libraries: ThreadpoolController | None = None) -> Any:
+    """Limit the libraries of one kind; unlike `threadpool_limits` it gives back no other kind's."""
+    return (libraries or ThreadpoolController()).select(user_api=kind).limit(limits=1)
+
+
+class _OneBlasThread:
+    """Keeps BLAS to one thread until the last pool that needs it is left.
+
+    The number of threads belongs to the process, and the bits of a product of matrices depend on
+    it. So of two calls at once, the first to end may not give the number back.
+    """
+
+    def __init__(self):
+        self._lock, self._users = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limits = _one_thread("blas")
+            self._users += 1
+
+    def __exit__(self, *exc_info) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limits.restore_original_limits()
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
+
+
 class Task(Protocol):
     """A piece of work that needs an engine; its result depends on nothing else."""
 
@@ -226,7 +257,7 @@ class WorkerPool:
     def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         for i, task in enumerate(tasks):
             try:
-                with threadpool_limits(1), nothing_to_keep():
+                with ONE_BLAS_THREAD, _one_thread("openmp"), nothing_to_keep():
                     result = task.run(self._engine)
             except KeyboardInterrupt:
                 return
@@ -270,7 +301,8 @@ class ThreadPool:
 
     def __enter__(self) -> "ThreadPool":
         self._libraries = ThreadpoolController()  # to look for them takes milliseconds
-        self._limits = self._libraries.limit(limits=1)
+        self._limits = _one_thread("openmp", self._libraries)
+        ONE_BLAS_THREAD.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_) -> None:
@@ -279,6 +311,7 @@ class ThreadPool:
         if kind is not KeyboardInterrupt:  # which must not wait for a thread that compiles, say
             for thread in self._threads:
                 thread.join()
+        ONE_BLAS_THREAD.__exit__()
         self._limits.restore_original_limits()
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:

@@ -12,7 +12,9 @@ from types import ModuleType
 
 import pymc as pm
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from pymc_bdmc.annealing import pools
 from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
 from pymc_bdmc.interrupts import interruptible
 
@@ -237,3 +239,40 @@ def test_ctrl_c_while_workers_start(tmp_path, moment):
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(parent.pid, signal.SIGKILL)
+
+
+def blas_threads_of_two_calls():
+    """How many threads BLAS has in the second of two pools, after the first, and after both."""
+
+    def present():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"), interruptible() as stop:
+        first, second = (ThreadPool(None, 1, stop) for _ in range(2))
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        within = present()
+        second.__exit__(None, None, None)
+        return within, present()
+
+
+def test_blas_has_one_thread_until_the_last_of_two_calls_ends():
+    assert blas_threads_of_two_calls() == ({1}, {2})
+
+
+def test_limits_of_each_call_alone_would_mix(monkeypatch):
+    """The broken twin."""
+
+    class Each:
+        def __init__(self):
+            self.limits = []
+
+        def __enter__(self):
+            self.limits.append(threadpool_limits(1, "blas"))
+
+        def __exit__(self, *exc_info):
+            self.limits.pop(0).restore_original_limits()
+
+    monkeypatch.setattr(pools, "ONE_BLAS_THREAD", Each())
+    assert blas_threads_of_two_calls() == ({2}, {1})
