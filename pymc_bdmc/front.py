@@ -112,7 +112,9 @@ def sample_bdmc(
         Whether to anneal forward on the real data too.
     posterior : DataTree, optional
         With a group ``posterior``: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
-        the real data. Reverse runs on the real data start from them, a different one for each run.
+        the real data. Reverse runs on the real data start from them, a different one for each run,
+        so that at least ``chains`` are needed. With a group ``observed_data``, a fit to other data
+        is refused.
         Their bounds are heuristic, but where forward and reverse runs disagree, `diagnose` says so:
         the draws or the forward runs miss part of the posterior. ``"hyperparameters"`` takes its
         values from the same draws.
