@@ -18,6 +18,10 @@ CORRELATED = 8
 """Samples of a walk that say as much as one that is independent: a pilot's stage has 8 a member."""
 SHRINKAGE = 1e-6
 """Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
+LARGEST = 1e30
+"""Of scaled samples. Effects whose scale has no upper end go beyond, and their squares overflow."""
+MOST_UNEVEN = 1e6
+"""Ratio of deviations along two directions, beyond which nothing in float64 is left of it."""
 
 
 class Metric(NamedTuple):
@@ -120,10 +124,12 @@ def estimate_metric(
 def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
     """Notable principal axes of the geometric mean of two covariances, and excess along them."""
     values, vectors = eigh(_covariance(gradients, weights))
-    root = (vectors * np.sqrt(values)) @ vectors.T
+    values = np.maximum(values, SHRINKAGE / 2)  # as they are, but for rounding errors
+    root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
     inner, turned = eigh(root @ _covariance(thetas, weights) @ root)
-    half = np.linalg.solve(root, turned * np.maximum(inner, 0.0) ** 0.25)
+    half = inverse @ (turned * np.maximum(inner, 0.0) ** 0.25)
     variances, directions = eigh(half @ half.T)
+    variances = np.clip(variances, MOST_UNEVEN**-2, MOST_UNEVEN**2)
     notable = np.abs(np.log(variances)) > np.log(NOTABLE)
     return directions[:, notable].T.copy(), variances[notable] - 1
 
@@ -144,11 +150,14 @@ def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
 def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Standard deviation of every column; never 0."""
     mean = weights @ values
-    variance = weights @ (values - mean) ** 2
-    return np.sqrt(variance) + 1e-10 * (1 + np.abs(mean))
+    distances = values - mean
+    unit = np.abs(distances).max(axis=0, initial=0.0)
+    unit[unit == 0] = 1.0  # squares of effects whose scale has no upper end overflow without it
+    return unit * np.sqrt(weights @ (distances / unit) ** 2) + 1e-10 * (1 + np.abs(mean))
 
 
 def _covariance(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Drawn to the identity a little: directions without samples stay."""
+    values = np.clip(values, -LARGEST, LARGEST)
     covariance = np.atleast_2d(np.cov(values.T, aweights=weights, ddof=0))
     return (covariance + SHRINKAGE * np.eye(len(covariance))) / (1 + SHRINKAGE)

@@ -8,16 +8,20 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
+from pymc.logprob.transforms import LogOddsTransform, LogTransform, Transform
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
 from pytensor.compile.mode import Mode
 from pytensor.compile.rewriting import inline_ofg_expansion
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import dfs_rewriter
+from pytensor.tensor.random.basic import BetaRV, GammaRV, InvGammaRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_bdmc.types import Point, stack
 from pymc_bdmc.upstream import alone, own_constants
@@ -67,6 +71,35 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
     return max(1, min(MOST_ACCEPTED, MOST_TRIALS * accepted // drawn))
 
 
+def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable | None:
+    """A draw of a gamma, inverse gamma or beta variable that never leaves the unconstrained scale.
+
+    Of Gamma(0.01) one draw in a thousand is below 1e-308, and its logarithm would be −∞. Exact: if
+    G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a Gamma(a) variable,
+    and log-odds of Beta(a, b) are the difference of two of them. Devroye (1986), Non-Uniform Random
+    Variate Generation, Section IX.3.5. Other variables: None.
+    """
+    op = rv.owner.op
+    if not isinstance(op, GammaRV | InvGammaRV | BetaRV):
+        return None
+    size = op.size_param(rv.owner)
+    size = None if isinstance(size.type, NoneTypeT) else size
+    first, second = pt.broadcast_arrays(*op.dist_params(rv.owner))
+
+    def log_gamma(shape):
+        large = pm.Gamma.dist(shape + 1, 1, size=size)
+        return pt.log(large) - pm.Exponential.dist(shape, size=size)
+
+    match op, transform:
+        case GammaRV(), LogTransform():
+            return log_gamma(first) + pt.log(second)
+        case InvGammaRV(), LogTransform():
+            return pt.log(second) - log_gamma(first)
+        case BetaRV(), LogOddsTransform():
+            return log_gamma(first) - log_gamma(second)
+    return None
+
+
 def _largest(dtype: str) -> float:
     """Largest number of a type that the density can be told."""
     if np.dtype(dtype).kind == "f":
@@ -102,15 +135,32 @@ class ForwardSampler:
 
     @alone
     def __init__(self, model: pm.Model, *, observed: bool = False, given: Sequence[str] = ()):
-        unconstrained = [
-            rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-            for rv, transform in ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
-        ]
         known = {model[name]: model[name].type() for name in given}
         inputs = list(known.values())
         if not observed:  # where the prior of a free variable depends on data, as log p(θ) has it
             known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+        unconstrained, exponentials = [], []
+        for rv in model.free_RVs:  # parents before children
+            transform = model.rvs_to_transforms[rv]
+            direct = None if rv in known else _unconstrained_draw(rv, transform)
+            if direct is not None:
+                (direct,) = graph_replace([direct], known, strict=False)
+                known[rv] = transform.backward(direct, *rv.owner.inputs)
+                exponentials.append(known[rv])
+            elif transform is not None:
+                direct = transform.forward(rv, *rv.owner.inputs)
+            unconstrained.append(rv if direct is None else direct)
         undefined = pt.stack([pt.isnan(rv).any() for rv in model.free_RVs])
+        if exponentials:
+            # What a variable that rounds to 0 or ∞ leaves without a value is no mistake of the
+            # model; such draws are left out as unsupported ones are, and counted in P(S).
+            rounded = pt.any([(pt.eq(x, 0) | pt.isinf(x)).any() for x in exponentials])
+            lost = rounded & pt.any([(pt.isnan(z) | pt.isinf(z)).any() for z in unconstrained])
+            undefined &= ~lost
+            unconstrained = [
+                z if z.dtype in discrete_types else pt.switch(lost, np.nan, z)
+                for z in unconstrained
+            ]
         drawn = [undefined, *unconstrained] + (model.observed_RVs if observed else [])
         drawn = graph_replace(drawn, known, strict=False)
         self._model = model

@@ -96,3 +96,17 @@ def test_momenta_have_the_inverse_covariance(normal):
     stated, kinetic = energies(metric, np.random.default_rng(2), n).T
     np.testing.assert_allclose(stated, kinetic, rtol=1e-9)
     assert abs(kinetic.mean() - N_DIMENSIONS / 2) < 4 * np.sqrt(N_DIMENSIONS / 2 / n)
+
+
+def test_samples_of_any_size_give_a_metric():
+    """A scale without an upper end gives effects of 1e150 beside those of 1; squares overflow."""
+    rng = np.random.default_rng(5)
+    sizes = np.exp(rng.uniform(-3, 350, size=(200, 1)))
+    effects = sizes * rng.normal(size=(200, 6))
+    thetas = np.concatenate([-2 * np.log(sizes), effects], axis=1)
+    gradients = np.concatenate([rng.normal(size=(200, 1)), -effects], axis=1)
+    for slopes in (gradients, np.zeros_like(gradients)):
+        metric = estimate_metric(thetas, slopes)
+        assert all(np.isfinite(part).all() for part in metric)
+        assert (metric.scale > 0).all()
+        assert (metric.excess > -1).all()
