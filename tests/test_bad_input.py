@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from pytensor.tensor.random.op import RandomVariable
 
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
@@ -106,6 +107,16 @@ def custom_without_draws():
     with pm.Model() as model:
         x = pm.Normal("x")
         pm.CustomDist("likely", x, logp=lambda v, mu: -((v - mu) ** 2), observed=np.ones(2))
+    return model
+
+
+def trees():
+    """With what pymc_bart puts into a model: an operation of a class made for each variable."""
+    base = type("BARTRV", (RandomVariable,), {"__module__": "pymc_bart.bart", "rng_fn": None})
+    op = type("BART_mu", (base,), {})("BART", signature="()->()", dtype="float64")
+    with pm.Model() as model:
+        mu = model.register_rv(op(0.0), "mu")
+        pm.Normal("y", mu, observed=0.5)
     return model
 
 
@@ -214,6 +225,7 @@ BAD = [
     (parent_beyond_the_end, {}, ValueError, "^x: it cannot be drawn .*index 2 is out of bounds"),
     (masked_vectors, {}, ValueError, "^y: missing values of a multivariate"),
     (simulator, {"simulate": None}, ValueError, "sim: pm.Simulator has no likelihood"),
+    (trees, {}, ValueError, "^mu: the trees of pymc_bart.BART have no log density"),
     (custom_without_draws, {"simulate": "prior"}, ValueError, "likely: its distribution has a log"),
     *(
         (lambda: hard_constraint()[0], options, ValueError, "the Potential constraint.*simulate=")

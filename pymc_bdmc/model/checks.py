@@ -83,6 +83,12 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
                 f"{rv.name}: an improper prior ({title}) has no normalised "
                 "density, so the marginal likelihood is not defined. Use a proper prior."
             )
+        if any(each.__module__.split(".")[0] == "pymc_bart" for each in type(op).__mro__):
+            raise ValueError(
+                f"{rv.name}: the trees of pymc_bart.BART have no log density that could be "
+                "tempered; PGBART alone moves them. Use splines or a Gaussian process in its "
+                "place, such as pm.gp.HSGP."
+            )
         if rv in model.observed_RVs:
             continue
         if isinstance(op, CustomDistRV) and not has_draws(op):
