@@ -4,10 +4,14 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
+from io import BytesIO
+from pickle import PicklingError
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from pymc.step_methods.compound import BlockedStep
+from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
 
 __all__ = [
@@ -16,6 +20,7 @@ __all__ = [
     "alone",
     "competence",
     "deviations_of",
+    "dumps",
     "has_draws",
     "history_of",
     "jitted_function",
@@ -70,6 +75,30 @@ def jitted_function(function) -> Callable:
         If this PyTensor keeps it elsewhere.
     """
     return function.vm.jit_fn
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Sends functions that `pytensor.wrap_py` made into operations by value where need be.
+
+    PyTensor sends them by the name of the function, so one that is local to another function, or to
+    a notebook, could not be sent at all.
+    """
+
+    def reducer_override(self, thing):
+        if isinstance(thing, FromFunctionOp):
+            try:
+                return thing.__reduce__()
+            except PicklingError:
+                hidden = ("_FromFunctionOp__fn", "itypes", "otypes", "_FromFunctionOp__infer_shape")
+                return FromFunctionOp, tuple(getattr(thing, name) for name in hidden)
+        return super().reducer_override(thing)
+
+
+def dumps(thing: Any) -> bytes:
+    """Pickle anything that a user's model may hold, for another process."""
+    file = BytesIO()
+    _Pickler(file).dump(thing)
+    return file.getvalue()
 
 
 def own_constants(function) -> None:

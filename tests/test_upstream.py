@@ -6,7 +6,9 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from pickle import PicklingError
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -14,6 +16,7 @@ import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import compile as compile_graph
 from pymc.step_methods.compound import Competence
+from pytensor import wrap_py
 
 import pymc_bdmc
 from pymc_bdmc import upstream
@@ -33,6 +36,21 @@ def test_jitted_function_computes_what_the_function_does():
     at = np.array([0.5, -1.0])
     for a, b in zip(upstream.jitted_function(function)(at), function(at), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_a_function_of_a_notebook_can_be_sent():
+    """PyTensor's own pickling looks for the function by its name; the twin is to rely on it."""
+    offset = 2.0
+
+    def shifted(x):
+        return np.asarray(x + offset)
+
+    x = pt.dscalar("x")
+    graph = [x, wrap_py([pt.dscalar], [pt.dscalar])(shifted)(x)]
+    with pytest.raises(PicklingError):
+        cloudpickle.dumps(graph)
+    x, y = cloudpickle.loads(upstream.dumps(graph))
+    assert y.eval({x: 1.0}, mode="FAST_COMPILE") == 3.0
 
 
 def test_has_draws():

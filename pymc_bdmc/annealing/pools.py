@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from pymc_bdmc.interrupts import nothing_to_keep
+from pymc_bdmc.upstream import dumps
 
 __all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
 
@@ -186,7 +187,7 @@ class ExecutorPool:
 
     @cached_property
     def _pickled(self) -> bytes:
-        return cloudpickle.dumps(self._engine)
+        return dumps(self._engine)
 
 
 class WorkerPool:
