@@ -14,13 +14,24 @@ LOWER_BOUNDS := import re, tomllib; \
 	[print(re.sub(r"\[.*\]", "", each).replace(">=", "==")) \
 	for each in project["dependencies"] if ">=" in each]
 
-.PHONY: demo test test-oldest test-slow lint docs clean
+# Another processor: without the instructions that this one may have, everything compiled has other
+# bits. Tests of choices come first to rest on them; TESTS=tests runs all.
+ELSEWHERE := .elsewhere
+TESTS := tests/test_paths.py
+
+.PHONY: demo test test-elsewhere test-oldest test-slow lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+
+test-elsewhere: $(VENV)/installed
+	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Haswell \
+	NUMBA_CACHE_DIR=$(CURDIR)/$(ELSEWHERE)/numba \
+	PYTENSOR_FLAGS=base_compiledir=$(CURDIR)/$(ELSEWHERE)/pytensor \
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-oldest: $(OLDEST)/installed
 	PYTENSOR_FLAGS=base_compiledir=$(OLDEST)/pytensor \
@@ -65,5 +76,5 @@ $(OLDEST)/installed: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) output docs/_build
+	rm -rf $(VENV) $(OLDEST) $(ELSEWHERE) output docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +

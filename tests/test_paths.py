@@ -172,12 +172,16 @@ def test_a_scout_in_the_tail_of_a_covered_mode_is_led_back(monkeypatch):
 
 
 def test_the_pilot_stays_until_it_mixes(monkeypatch):
-    """On a posterior with one mode that takes its time; the twin does not stay."""
+    """On a posterior with one mode that takes its time; the twin does not stay.
+
+    All of 24 seeds mixed, and 16 of the twin's: of 16 one at least does not, but for 0.2 %.
+    """
     density = TemperedDensity(models.eight_schools(True))
-    engine, task = CompiledEngine(density), PilotTask(density.data, np.random.SeedSequence(1))
-    assert task.run(engine).rhat <= MAX_RHAT
+    engine = CompiledEngine(density)
+    tasks = [PilotTask(density.data, np.random.SeedSequence(seed)) for seed in range(16)]
+    assert sum(task.run(engine).rhat <= MAX_RHAT for task in tasks) >= 15
     monkeypatch.setattr(pilot, "MOST_ITERATIONS", pilot.ITERATIONS)
-    assert task.run(engine).rhat > MAX_RHAT
+    assert any(task.run(engine).rhat > MAX_RHAT for task in tasks)
 
 
 KNOWN = {
