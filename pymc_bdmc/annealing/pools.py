@@ -1,5 +1,6 @@
 """Run independent tasks on an engine, in threads, processes or on a cluster, until Ctrl-C."""
 
+import logging
 import multiprocessing
 import os
 import platform
@@ -24,6 +25,8 @@ from pymc_bdmc.interrupts import nothing_to_keep
 from pymc_bdmc.upstream import dumps
 
 __all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 POLL = 0.1
 """Seconds between looks at the flag: a wait without end is deaf to Ctrl-C."""
@@ -387,9 +390,14 @@ def _run(
 def _context() -> BaseContext:
     """How to start processes: as Python would, but forked only from a process that bears it."""
     context = multiprocessing.get_context()
-    if context.get_start_method() == "fork" and any(name in sys.modules for name in UNFORKABLE):
-        return multiprocessing.get_context("forkserver")
-    return context
+    loaded = [name for name in UNFORKABLE if name in sys.modules]
+    if context.get_start_method() != "fork" or not loaded:
+        return context
+    _log.info(
+        f"Workers start afresh, which takes seconds, since {loaded[0]} is loaded and does not bear "
+        'forking. A script needs `if __name__ == "__main__":` around what it calls.'
+    )
+    return multiprocessing.get_context("forkserver")
 
 
 def _prepare() -> None:
