@@ -160,12 +160,13 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
     """The slopes of log p(θ, y) along continuous elements; none where the model has no gradient."""
     try:
         gradient = density.gradient
-    except (NotImplementedError, NullTypeGradError, ValueError):  # the last: nothing continuous
+    except (NotImplementedError, NullTypeGradError):
         return lambda point: np.zeros(0)
 
     def slopes(point: Point) -> np.ndarray:
         density.set_beta(1.0)
-        return np.concatenate([np.ravel(each) for each in gradient(point).values()])
+        found = [np.ravel(each) for each in gradient(point).values()]
+        return np.concatenate([np.zeros(0), *found])
 
     return slopes
 

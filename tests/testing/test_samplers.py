@@ -4,8 +4,10 @@ from functools import partial
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pymc.pytensorf import compile as compile_graph
+from pytensor import wrap_py
 
 from pymc_bdmc.kernels import StepKernel
 from pymc_bdmc.model import tempered
@@ -25,6 +27,13 @@ from tests.testing.samplers import (
     walk,
     wrong_beta,
 )
+
+
+@wrap_py([pt.dscalar], [pt.dscalar])
+def halved(x):
+    """An operation without a gradient."""
+    return np.array(x / 2)
+
 
 CHECKS = [check_invariance, check_geweke, check_exact_rank, check_sampler]
 QUICK = 500
@@ -74,6 +83,35 @@ def test_right_marginals_with_a_wrong_joint_distribution():
     report = check_invariance(alternating, model, random_seed=1)
     assert not report.passed
     assert any("log prior" in finding or "a · b" in finding for finding in report.findings)
+
+
+def lazy(point, target, rng):
+    """Draws a coin anew, without looking at the data, every other time."""
+    new = {name: rng.integers(2, size=value.shape) for name, value in point.items()}
+    accepted = rng.random() < 0.5 or np.log(rng.random()) < target(new) - target(point)
+    return new if accepted else point
+
+
+@pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
+def test_models_without_slopes():
+    """One of discrete variables only, and one whose likelihood has no gradient."""
+    with pm.Model() as coins:
+        pm.Normal("y", pm.Bernoulli("k", 0.5, shape=2).sum(), 0.3, observed=0.0)
+    report = check_invariance(lazy, coins, random_seed=1)
+    assert not report.passed
+    assert "prior standard deviations" in report.blind_to[-1]
+    with pm.Model() as black_box:
+        pm.Normal("y", halved(pm.Normal("mu")), observed=0.0)
+    assert check_invariance(walk, black_box, budget=QUICK, random_seed=1).passed
+
+
+def test_a_larger_budget_sees_smaller_effects(model):
+    """At four times the budget they are half as large."""
+    shifts = [
+        float(check_invariance(walk, model, budget=n).blind_to[-1].split("about ")[1].split()[0])
+        for n in (100, 400)
+    ]
+    np.testing.assert_allclose(shifts[0] / shifts[1], 2, rtol=0.02)
 
 
 def test_the_seed_repeats_it(model):
