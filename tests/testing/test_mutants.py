@@ -7,7 +7,15 @@ import pytest
 from pymc_bdmc.testing.mutants import MUTANTS
 from pymc_bdmc.testing.mutants.__main__ import main
 
-QUICK = ["JacobianUpsideDown", "OldData", "SharedStream", "WeightsKept", "no_shrinkage", "rounded"]
+QUICK = [
+    "BetterOfTwo",
+    "JacobianUpsideDown",
+    "OldData",
+    "SharedStream",
+    "WeightsKept",
+    "no_shrinkage",
+    "rounded",
+]
 PARENTS = {mutant.parent: mutant for mutant in MUTANTS.values()}
 
 
