@@ -48,8 +48,9 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
         Columns: ``value``; ``error``, one standard error, which for forward methods on the real
         data contains in quadrature what such averages miss on simulated data; ``valid``, whether
         the method's own check holds; ``recommended``, true for the method to use on that data
-        set; ``reason``, what the checks found, and where reverse chains start that are no exact posterior samples. Where
-        part of the prior makes the data impossible, value and error include log P(ℓ > −∞).
+        set; ``reason``, what the checks found, and where reverse chains start that are no exact
+        posterior samples. Where part of the prior makes the data impossible, value and error
+        include log P(ℓ > −∞).
 
     Raises
     ------
