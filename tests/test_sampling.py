@@ -189,7 +189,7 @@ def test_hyperparameters_are_printed_and_recorded(caplog):
     fit = {"mu": np.zeros((1, 5)), "tau": np.full((1, 5), 2.0)}
     idata = pm.backends.arviz.dict_to_dataset(fit)
     tree = xr.DataTree.from_dict({"posterior": idata})
-    simulate = bdmc.FromHyperparameters(at="mean", idata=tree)
+    simulate = bdmc.FromHyperparameters(at="mean", idata=tree, datasets=1)
     dt = pm.sample_bdmc(eight_schools(centred=True), simulate=simulate, random_seed=1, **SMALL)
     assert "Hyperparameters held at a posterior mean: mu, tau" in caplog.text
     assert "Fitting" not in caplog.text

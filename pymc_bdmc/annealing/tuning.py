@@ -206,15 +206,19 @@ class Preparation:
         scouts = {way.name: self.scouts(data, way) for way in (prior, fitted)}
         reached = self.scouted(next(iter(data)))
         means = {name: log_mean_exp(found) for name, found in reached.items()}
-        for way, other in ((prior, fitted), (fitted, prior)):
-            if refutes(reached[way.name], reached[other.name]):
-                return way, (
-                    f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those "
-                    f"on path {other.name!r} to {means[other.name]:.4g}: they miss part of the "
-                    "posterior"
-                )
+
+        def higher(way: Path, other: Path) -> str:
+            return (
+                f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
+                f"path {other.name!r} to {means[other.name]:.4g}: they miss part of the posterior"
+            )
+
+        if refutes(reached[prior.name], reached[fitted.name]):
+            return prior, higher(prior, fitted)
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
+        if refutes(reached[fitted.name], reached[prior.name]):
+            return fitted, higher(fitted, prior)
         if rhat > MAX_RHAT:
             return prior, (
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
