@@ -53,6 +53,7 @@ PRIORS = {
         lambda n: pm.Exponential(n, 3),
         lambda n: pm.Gamma(n, 2, 1),
         lambda n: pm.Gamma(n, 0.2, 1),
+        lambda n: pm.Gamma(n, 0.01, 0.01),
         lambda n: pm.InverseGamma(n, 1, 1),
         lambda n: pm.LogNormal(n, 0, 2),
         lambda n: pm.Weibull(n, 0.7, 1),
