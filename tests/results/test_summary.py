@@ -42,7 +42,7 @@ FORWARD, REVERSE = RNG.normal(-10, 1, (3, 50)), RNG.normal(-9, 1, (3, 50))
 
 
 def test_evidence_is_valid_where_the_table_of_estimates_says_so():
-    """Forward weights that look fine, but BAR knows better."""
+    """Forward weights that look fine, but the reverse ones contradict them."""
     rng = np.random.default_rng(3)
     dt = tree(rng.normal(-1.1, 0.4, (1, 60)), rng.normal(0.5, 1.0, (1, 60)))
     row = bdmc.evidence(dt).loc[("simulated", 0, "forward average")]
@@ -249,7 +249,7 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
 
 def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     wide, closed = with_paths(np.ones_like), with_paths(np.zeros_like)
-    closed["forward"]["log_weight"][:] = 1.0  # the reverse ones are at 2
+    closed["forward"]["log_weight"][:] = 2.0  # as the reverse ones
     (message,) = bdmc.diagnose(wide)
     assert "4 nats between forward and reverse" in message
     assert "44 times the ideal one, so the kernel hardly mixes: try another" in message
@@ -259,7 +259,7 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     wide["forward"]["thermodynamic_length"][:] = 9.0
     (message,) = bdmc.diagnose(wide)
     assert "temperatures=400," in message
-    assert "between forward and reverse" not in " ".join(bdmc.diagnose(closed))
+    assert bdmc.diagnose(closed) == []
 
 
 def test_ideal_gap_is_the_squared_length_per_temperature():
