@@ -196,7 +196,7 @@ class ExecutorPool:
 class WorkerPool:
     """Processes of this machine that each hold a copy of an engine.
 
-    Where the platform forks, a worker inherits the compiled engine and answers in 0.1 s. Elsewhere,
+    Where the platform forks, a worker inherits the compiled engine and answers at once. Elsewhere,
     and where JAX or another library of `UNFORKABLE` is loaded, it starts afresh, receives a pickled
     copy and compiles again, which takes seconds. With ``cores=1`` everything runs in this process.
     Workers end with the process that started them, however it ends.

@@ -192,10 +192,11 @@ class Preparation:
         if reason := no_reference_for(self._engine):
             return prior, reason
         (from_prior,) = self.tunings(data, prior).values()
+        not_a_number = "log p is no number at some states on the way from a fit"
         try:
             (from_fit,) = self.tunings(data, fitted).values()
         except FloatingPointError:
-            return prior, "log p is no number at some draws from a fit"
+            return prior, not_a_number
         if from_fit.accepted_draws > 1:
             return prior, "part of what a fit covers is ruled out"
         before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
@@ -203,7 +204,11 @@ class Preparation:
         rhat, peaks = cast(PathTuning, from_prior).rhat, _n_peaks(from_fit)
         if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
             return prior, f"{lengths}: hardly shorter"
-        scouts = {way.name: self.scouts(data, way) for way in (prior, fitted)}
+        try:
+            self.scouts(data, fitted)
+        except FloatingPointError:
+            return prior, not_a_number
+        scouts = self.scouts(data, prior)
         reached = self.scouted(next(iter(data)))
         means = {name: log_mean_exp(found) for name, found in reached.items()}
 
@@ -224,7 +229,7 @@ class Preparation:
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
                 "fit may miss some"
             )
-        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts[prior.name])
+        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts)
         if surplus > MAX_SURPLUS:
             return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
         return fitted, f"{lengths}; the gap is proportional to it"
