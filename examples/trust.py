@@ -2,8 +2,8 @@
 =========================
 
 Falls in nine wards, and how each ward's rate differs from the common one. PyMC's NUTS has sampled
-the posterior; one call says whether to believe it, and a second, with a sampler that hardly moves,
-what a bad answer looks like. The page docs/trust.md tells more.
+the posterior; one call says how far its draws can be trusted, and a second, with a sampler that hardly
+moves, what an answer looks like that proves nothing. The page docs/trust.md tells more.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ def falls() -> pm.Model:
     return model
 
 
-def main(folder: str = "output", datasets: int = 19, **options) -> dict:
+def main(folder: str = "output", datasets: int = 20, **options) -> dict:
     model = falls()
     simulate = bdmc.FromHyperparameters(datasets=datasets)
     with model:
@@ -39,8 +39,9 @@ def main(folder: str = "output", datasets: int = 19, **options) -> dict:
             random_seed=1, **options,
         )  # fmt: skip
         bad = pm.sample_bdmc(
-            step="metropolis", particles=1, temperatures=30, path="prior", random_seed=1, **options
-        )
+            step="metropolis", particles=1, temperatures=30, path="prior", simulate=simulate,
+            random_seed=1, **options,
+        )  # fmt: skip
     results = {"HMC": good, "a few steps of Metropolis": bad}
     for name, dt in results.items():
         print(f"\n{name}\n\n{bdmc.verdict(dt)}")
