@@ -2,8 +2,8 @@
 =========================
 
 Falls in nine wards, and how each ward's rate differs from the common one. PyMC's NUTS has sampled
-the posterior; one call says how far its draws can be trusted, and a second, with a sampler that hardly
-moves, what an answer looks like that proves nothing. The page docs/trust.md tells more.
+the posterior. One call says how far draws of an annealed sampler can be trusted; a second, with a
+sampler that hardly moves, shows an answer that proves nothing. The page docs/trust.md tells more.
 """
 
 from pathlib import Path
