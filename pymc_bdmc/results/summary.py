@@ -156,8 +156,8 @@ def _total_variation(found: TotalVariation, start: str) -> dict:
         "error": clustered_mean(found.terms[:, None])[1],
         **_quartiles(found.terms),
         "valid": True,
-        "kind": f"a probability: at most {found.upper:.2g} with {found.confidence:.4g} confidence, "
-        f"{datasets}, {start}",
+        "kind": f"a probability, at most {np.ceil(100 * found.upper - 1e-9) / 100:.2f} with "
+        f"{100 * found.confidence:.4g}%, {datasets}, {start}",
     }
 
 

@@ -49,7 +49,7 @@ _COLOURS = {"good": "#2e7d32", "open": "#b26a00", "bad": "#c62828"}
 
 _DATA = {
     "prior": "data sets that your model expects before it sees data",
-    "matched": "data sets of your model that are most like yours",
+    "matched": "data sets from your model that are most like yours",
     "hyperparameters": "data sets simulated with hyperparameters from your fit",
     "given": "the data that you gave",
 }
@@ -253,13 +253,13 @@ def _total_variation(
     look: int | None,
 ) -> _Finding:
     status: Status = "good" if found.upper <= CLOSE else "open"
-    numbers = f"{_outwards(found.upper)} with {100 * confidence:g} % confidence"
+    level = f"{100 * confidence:g} % confidence"
     if look:
-        numbers += f" over all looks, of which this is number {look}"
+        level += f" over all looks, of which this is number {look}"
     sentence = (
-        f"{_about(dt, found.datasets)}, a posterior draw of such runs is within a total variation "
-        f"of {numbers} (mean {found.value:.2g}): on average over them no probability is off by "
-        "more"
+        f"{_about(dt, found.datasets)}, a posterior draw of such runs is at most "
+        f"{_outwards(found.upper)} from the true posterior in total variation, on average and with "
+        f"{level} (mean {found.value:.2g}): on that average no probability is off by more"
     )
     if dt.attrs.get("upper_bound") == "burned-in":
         sentence += (
@@ -289,8 +289,11 @@ def _about(dt: xr.DataTree, datasets: int) -> str:
     """Say what the claim is about."""
     if dt.attrs.get("independent_starts"):
         return f"By {datasets} independent pairs of runs"
-    data = _DATA.get(str(dt.attrs.get("simulate")), "simulated data sets")
-    return f"On {data} ({datasets} of them)" if datasets > 1 else f"On {data} (one set)"
+    simulate = str(dt.attrs.get("simulate"))
+    data = _DATA.get(simulate, "simulated data sets")
+    if simulate == "given":
+        return f"On {data}"
+    return f"On {datasets} {data}" if datasets > 1 else f"On one of the {data}"
 
 
 def _monte_carlo(dt: xr.DataTree) -> str:
@@ -322,8 +325,9 @@ def _to_settle(
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
     # Terms fall as one by the square root of the number of runs that are pooled.
     more = int(np.ceil(runs * (found.value / (CLOSE / 3)) ** 2))
-    missed = (found.terms > MISSED).any()
-    if needed and needed <= MOST_MORE * datasets and (missed or needed / datasets <= more / runs):
+    pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
+    cheaper = needed and (not pools or needed / datasets <= more / runs)
+    if needed and cheaper and needed <= MOST_MORE * datasets:
         seconds = dt.attrs.get("sampling_time", np.nan) * needed / datasets
         way = {"prior": "FromPrior", "matched": "Matched"}.get(
             str(dt.attrs.get("simulate")), "FromHyperparameters"
@@ -333,7 +337,7 @@ def _to_settle(
             f"{seconds:.2g} s: simulate=bdmc.{way}(datasets={needed}) with another random_seed, "
             f"and then verdict(dt, look={following}), which allows for this look."
         )
-    if not missed and more <= MOST_MORE * runs:
+    if pools:
         return (
             f"more runs on each data set: chains={more}, which pools them, another random_seed, "
             f"and then verdict(dt, look={following}), which allows for this look."
