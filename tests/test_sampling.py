@@ -74,6 +74,20 @@ def test_a_model_that_cannot_be_simulated_is_annealed_on_the_real_data(caplog):
     assert default.attrs["simulate"] == "none"
 
 
+def test_many_data_sets_have_few_runs_each():
+    """The caller's ``chains`` count everywhere."""
+    small = SMALL | {"simulate": bdmc.FromPrior(), "random_seed": 1}
+    del small["chains"]
+    dt = pm.sample_bdmc(normal_model(), **small)
+    assert dt["real"].sizes["chain"] == 16
+    for group in ("forward", "reverse"):
+        assert dt[group]["log_weight"].sizes == {"dataset": 20, "chain": 3}
+    assert dt["rounds"]["real_log_weight"].sizes == {"round": 1, "real_chain": 16}
+    assert bdmc.consistency(dt).loc["shortfall", "valid"].all()
+    dt = pm.sample_bdmc(normal_model(), chains=2, **small)
+    assert {dt[group].sizes["chain"] for group in ("real", "forward", "reverse")} == {2}
+
+
 STEPS = SMALL | {
     "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": bdmc.FromPrior(1),
     "random_seed": 4,

@@ -9,7 +9,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.annealing import AnnealTask
-from pymc_bdmc.annealing.rounds import Plan, Side, anneal_in_rounds
+from pymc_bdmc.annealing.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.annealing.tasks import PilotTask
 from pymc_bdmc.types import Direction, Population, Run
 from tests.models import conjugate_regression
@@ -45,6 +45,31 @@ def test_rounds_double_until_the_gap_and_its_error_fit_and_the_last_is_repeated(
     assert result.attrs["rounds"] == len(looked_at)
     gap = bdmc.summary(result).loc[("simulated", "jeffreys bound"), "value"]
     assert gap == rounds["jeffreys_bound"].values[-1] != rounds["jeffreys_bound"].values[-2]
+
+
+@pytest.mark.parametrize(
+    ("simulate", "renewed"),
+    [(bdmc.FromPrior(2), True), (bdmc.Given({"beta": np.ones(10)}, {"y": np.ones(60)}), False)],
+)
+def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulate, renewed):
+    """The first round is that of a call without a target."""
+    options = OPTIONS | {"simulate": simulate, "chains": 4}
+    single = pm.sample_bdmc(model, **options)
+    confirmed = pm.sample_bdmc(model, target_gap=1e3, **options)
+    weights = confirmed["rounds"]["forward_log_weight"]
+    np.testing.assert_array_equal(weights[0], single["forward"]["log_weight"])
+    assert not np.intersect1d(weights[0], weights[1]).size
+    same = np.isin(confirmed["simulated"]["y"], single["simulated"]["y"])
+    assert not same.any() if renewed else same.all()
+
+
+def test_all_sides_have_their_first_runs_before_any_has_its_second():
+    sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
+    tasks = Tasks(sides, None, None, 0)
+    places = [tasks.place(k) for k in range(len(tasks))]
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
+    with pytest.raises(IndexError):
+        tasks.place(7)
 
 
 class GaussianWork:
