@@ -194,7 +194,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     told = [finding.sentence for finding in findings if finding.sentence]
     # Without simulated data log ML is what was asked for.
     headline = [_HEADLINES[status]] if "forward" in dt.children or status == "bad" else []
-    sentences = [*headline, *told, f"Next: {_next_step(findings, doubts)}"]
+    steps = [f"Next: {step}" for step in _next_steps(findings, doubts)[:1]]
+    sentences = [*headline, *told, *steps]
     columns = ["value", "error", "lower", "upper", "status"]
     rows = {
         each.name: [getattr(each, column) if column != "status" else each.status or ""
@@ -205,14 +206,13 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     return Verdict(status, "\n".join(sentences), table)
 
 
-def _next_step(findings: list[_Finding], doubts: list[str]) -> str:
-    """Return what a failed check asks for; else the gravest doubt; else what else could be done."""
+def _next_steps(findings: list[_Finding], doubts: list[str]) -> list[str]:
+    """Return what failed checks ask for, then the doubts, then what else could be done."""
 
     def remedies(status: Status | None) -> list[str]:
         return [each.remedy for each in findings if each.status == status and each.remedy]
 
-    steps = [*remedies("bad"), *remedies("open"), *doubts, *remedies(None)]
-    return steps[0] if steps else "nothing that this can tell."
+    return [*remedies("bad"), *remedies("open"), *doubts, *remedies(None)]
 
 
 def _findings(
