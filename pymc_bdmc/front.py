@@ -62,7 +62,7 @@ def sample_bdmc(
         Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: 16 on the real data; on
-        each of D simulated data sets 60/D, but 2 to 16, so 3 on each of 20.
+        each of D simulated data sets 60/D, but 3 to 16, so 3 on each of 20.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
@@ -121,8 +121,9 @@ def sample_bdmc(
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target
-        is repeated with new chains, and these are the result, whatever their gap. All rounds are
-        rows of the group ``rounds``, and certified bounds spend their confidence over them.
+        is repeated with new runs on new simulated data, and these are the result, whatever their
+        gap. All rounds are rows of the group ``rounds``, and certified bounds spend their
+        confidence over them.
     max_temperatures : int, optional
         Only with ``target_gap``. Largest T of a round, default 1000000. Where a limit comes before
         the target, the last round is the result.
@@ -167,8 +168,9 @@ def sample_bdmc(
         ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
         last states on the real data), ``posterior`` (four chains of draws of equal weight from
         them, as many as they are worth; not there where every weight is zero), ``simulated``,
-        ``burn_in`` (reverse log weights after each of several burn-ins), ``rounds`` (T, gap, cost
-        and log weights of every round) and ``observed_data``. Read it with `summary` and the plots.
+        ``burn_in`` (reverse log weights after each of several burn-ins), ``scouts`` (log weights of
+        the runs that decided on the path), ``rounds`` (T, gap, cost and log weights of every round)
+        and ``observed_data``. Read it with `summary` and the plots.
 
     Raises
     ------
@@ -201,7 +203,7 @@ def sample_bdmc(
     >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate="prior", random_seed=1,
     ...                     cores=1, progressbar=False)
     >>> dt["forward"]["log_weight"].sizes
-    Frozen({'dataset': 1, 'chain': 4})
+    Frozen({'dataset': 20, 'chain': 4})
 
     Options of the simulation stand in its object:
 
@@ -226,7 +228,7 @@ def sample_bdmc(
     >>> dt = pm.sample_bdmc(model, chains=4, temperatures=[10, 20], simulate="prior", random_seed=1,
     ...                     cores=1, progressbar=False)
     >>> dt["rounds"]["forward_log_weight"].sizes
-    Frozen({'round': 2, 'dataset': 1, 'chain': 4})
+    Frozen({'round': 2, 'dataset': 20, 'chain': 4})
     """
     arguments = dict(locals())
     return import_module("pymc_bdmc.sampling").sample(**arguments)

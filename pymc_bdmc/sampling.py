@@ -83,7 +83,7 @@ _MAX_TEMPERATURES = 1_000_000
 
 _CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
-_SIMULATED_RUNS, _FEWEST_RUNS = 60, 2
+_SIMULATED_RUNS, _FEWEST_RUNS = 60, 3
 """Runs a direction on all simulated data sets together, and on each of them."""
 
 _BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
@@ -213,6 +213,7 @@ def sample(
                 decides = {0: density.data} if real_data else {1: simulated[0].data}
                 taken, reason = prepare.choose(decides, wanted)
                 _log.info(f"Path: {taken.name}, {reason}")
+                chosen = time.perf_counter()
                 if real_data:
                     simulated = simulate_sets(0)
 
@@ -238,6 +239,7 @@ def sample(
 
             with nothing_to_keep():
                 sides = sides_of(simulated, first=1)
+            preparation = time.perf_counter() - chosen
             tunings = {side.dataset: side.tuning for side in sides}
             if particles is None and is_open and target_gap:
                 particles = prepare.enough_particles(tunings, target_gap, taken)
@@ -248,7 +250,7 @@ def sample(
                 rungs = _schedules(schedule, min(n, max_temperatures or n))
             plan = Plan(
                 particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time,
-                progressbar,
+                progressbar, preparation,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
             lengths = [rung.n_temperatures for rung in rungs]

@@ -439,14 +439,15 @@ def tight_scale():
 @pytest.mark.slow
 @pytest.mark.parametrize("build", [frequency, tight_scale])
 def test_what_runs_from_the_prior_seldom_meet_is_never_recommended_wrongly(build):
-    """Ten seeds; 20 scores, α = 1.2e-3 in all; nine in ten answer."""
+    """Ten seeds; 20 scores, α = 1.2e-3 in all. Nine in ten answer, and fewer than six of ten with a
+    probability of 1.6e-3."""
     model, log_ml = build()
     rows = [
         bdmc.evidence(pm.sample_bdmc(model, **QUICK | {"random_seed": seed})).iloc[0]
         for seed in range(10)
     ]
     valid = [row for row in rows if row["valid"]]
-    assert len(valid) >= 9
+    assert len(valid) >= 6
     assert all(abs(row["value"] - log_ml) < SIGMAS * row["error"] for row in valid)
 
 

@@ -37,6 +37,8 @@ class Plan:
     max_temperatures: int
     max_time: float | None
     progressbar: bool
+    preparation: float = 0.0
+    """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +182,9 @@ def anneal_in_rounds(
                 sides = renew()
             except KeyboardInterrupt:
                 return _cut_short(rounds)
+            except (FloatingPointError, ValueError) as error:
+                _log.warning(f"No new data could confirm the last round, which stays ({error})")
+                return rounds
         found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
         if found.interrupted:
             return _cut_short(rounds) or [found]
@@ -209,7 +214,7 @@ def _until_the_gap_is_small(
             yield schedule
             return
         limit = None
-        next_two = 4 * rounds[-1].seconds  # with the one that would confirm it
+        next_two = 4 * rounds[-1].seconds + plan.preparation  # with the one that would confirm it
         if 2 * n > plan.max_temperatures:
             limit = f"max_temperatures={plan.max_temperatures}"
         elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -98,7 +99,10 @@ class Preparation:
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= cast(dict[int, PathTuning], self.tunings(failed, PriorPath()) if failed else {})
         engine = cast(CompiledEngine, self._engine)
-        return {d: known.adapted_to(path.reference(fit, engine)) for d, fit in fits.items()}
+        return {
+            d: replace(known.adapted_to(path.reference(fit, engine)), rhat=fit.rhat)
+            for d, fit in fits.items()
+        }
 
     def _all(self, tasks: Sequence) -> list:
         """Return the results of all tasks.

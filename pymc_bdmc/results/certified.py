@@ -61,8 +61,8 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
 
     A run with a ``target_gap`` stops by looking at its gap. Round r, and the round that would
     confirm it, have the share 2^−(r+1) of the failure probability each, so that the bounds of
-    whichever is the result hold. The confirming one needs a share for every r: its chains are new,
-    but the y* and θ* on which the rule looked are not.
+    whichever is the result hold. The confirming one needs a share for every r, for r itself was
+    chosen by looking, and with `Given` the y* and θ* are those that the rule looked at.
 
     Examples
     --------
@@ -134,7 +134,8 @@ def certified_total_variation(
     data: so disjoint groups of runs stand in for data sets.
 
     A round that met a ``target_gap`` was chosen by its gap. Its confirmation has new data sets, so
-    it spends no more than δ. Where there is none, as after Ctrl-C, round r spends δ/2^(r+1).
+    it spends no more than δ. Where there is none, as after Ctrl-C, or where the data are the same
+    (`Given`), round r spends δ/2^(r+1).
 
     Examples
     --------
@@ -154,7 +155,8 @@ def certified_total_variation(
     if look is not None:
         confidence = round_confidence(confidence, look)
     rounds = dt.attrs.get("rounds", 0)
-    if rounds and not bool(variable(dt, "rounds", "confirms").values[-1]):
+    confirms = rounds and bool(variable(dt, "rounds", "confirms").values[-1])
+    if rounds and not (confirms and dt.attrs.get("simulate") != "given"):
         confidence = round_confidence(confidence, rounds + 1)
     forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
     if dt.attrs.get("independent_starts"):

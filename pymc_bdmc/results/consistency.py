@@ -99,11 +99,13 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
 
     Notes
     -----
-    The p-value of ``model`` is exact where everything is simulated from the prior: data sets are
-    then exchangeable with the real one if the model is right. Where hyperparameters are held at
-    draws from a fit it is approximate, and rather too large, since the fit has seen the data.
-    Data sets that `Matched` chose for their likeness to the real ones are not exchangeable with
-    them, so with several of these no rank has a p-value, and ``model`` is not valid.
+    Where everything is simulated from the prior, data sets are exchangeable with the real one if
+    the model is right, so the p-values of spread and tails are exact. Those of features of the runs
+    are nearly so: runs on simulated data take over step sizes from the real data. Where
+    hyperparameters are held at draws from a fit it is approximate, and rather too large, since the
+    fit has seen the data. Data sets that `Matched` chose for their likeness to the real ones are
+    not exchangeable with them, so with several of these no rank has a p-value, and ``model`` is not
+    valid.
 
     Runs see the data through the likelihood function only. So fat tails under a normal model whose
     scale is free change nothing in them, nor in how hard the sampler finds its task: only ``tails

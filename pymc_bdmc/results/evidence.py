@@ -13,7 +13,7 @@ from pymc_bdmc.estimators import (
     log_prior_mass,
     refutes,
 )
-from pymc_bdmc.results.groups import data_sets, is_tempered, start_of_reverse
+from pymc_bdmc.results.groups import by_data_set, data_sets, is_tempered, start_of_reverse
 from pymc_bdmc.results.tempered import tempered_estimates
 
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
@@ -123,10 +123,12 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
-        other = refuting_path(dt, forward + mass.estimate) if data == "real" else ""
+        other = refuting_path(dt) if data == "real" else ""
         for name, estimate in found.estimates.items():
-            doubt = f"runs on path {other!r} come to a higher log ML, for certain" if other else ""
+            doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
             missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
+            if missed == np.inf:
+                doubt = "on most simulated data sets a run has a weight of zero"
             recommended = name == found.recommended and not doubt
             reason = found.reason if recommended else estimate.reason
             if doubt:
@@ -136,7 +138,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             rows[data, dataset, name] = {
                 "value": estimate.value + mass.estimate,
                 "error": float(np.linalg.norm([estimate.error, mass.error, missed])),
-                "valid": estimate.valid and not doubt,
+                "valid": bool(estimate.valid and not doubt and np.isfinite(missed)),
                 "recommended": recommended,
                 "reason": reason,
             }
@@ -164,14 +166,16 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
     if len(pairs) < FEWEST_TO_JUDGE or min(pair[0].size for pair in pairs) < 2:
         return 0.0
-    with np.errstate(invalid="ignore"):
-        apart = [-log_mean_exp(-r) - log_mean_exp(f) for f, r in pairs]
-        sound = [f.var(ddof=1) / f.size for f, _ in pairs]
-    short = np.median(apart) - np.median(sound)
-    return float(max(0.0, short)) if short < np.inf else np.inf
+    with np.errstate(invalid="ignore"):  # a weight of zero leaves its average short by ∞
+        short = [
+            -log_mean_exp(-r) - log_mean_exp(f) - f.var(ddof=1) / f.size
+            if np.isfinite(f).all() else np.inf
+            for f, r in pairs
+        ]  # fmt: skip
+    return max(0.0, float(np.median(short)))
 
 
-def refuting_path(dt: xr.DataTree, forward: np.ndarray) -> str:
+def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     """Return the name of the path whose scouts refute the runs on the real data, if any.
 
     Parameters
@@ -179,14 +183,20 @@ def refuting_path(dt: xr.DataTree, forward: np.ndarray) -> str:
     dt : DataTree
         From `sample_bdmc`. Where it chose the path itself, the group ``scouts`` has the log weights
         of a few runs on either path.
-    forward : ndarray of shape (K,)
-        Log weights of the runs on the real data, log P(ℓ > −∞) included; nats.
+    confidence : float
+        Of `pymc_bdmc.estimators.refutes`.
     """
-    if "scouts" not in dt.children:
+    if not {"scouts", "real"} <= set(dt.children):
         return ""
+    runs = by_data_set(dt, "real", "log_weight")[0]
+    draws = by_data_set(dt, "real", "prior_draws")[0]
+    runs, draws = runs[~np.isnan(runs)], draws[~np.isnan(draws)]
+    if not runs.size:
+        return ""
+    runs = runs + log_prior_mass(draws).estimate
     scouts = dt["scouts"]["log_weight"]
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
-    found = [path for path in others if refutes(scouts.sel(path=path).values, forward)]
+    found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
     return found[0] if found else ""
 
 

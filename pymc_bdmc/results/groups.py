@@ -149,7 +149,8 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
 def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
     """Log weights of a group by (round, …, chain), with T as coordinate; the longest runs last.
 
-    A result without a ladder has one round. Of rounds with the same T the last one counts.
+    A result without a ladder has one round. Of rounds with the same T the last one counts, and only
+    the last round of all where it confirms a target on new data.
     """
     name = f"{group}_log_weight"
     if "rounds" in dt.children and name in dt["rounds"]:
@@ -158,6 +159,8 @@ def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
         if "real_chain" in weights.dims:
             weights = weights.rename(real_chain="chain")
         last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
+        if rounds["confirms"].values[-1]:  # on data that the rounds before did not have
+            last[:-1] = False
         return weights.isel(round=last)
     weights = variable(dt, group, "log_weight")
     n = dt[group].sizes["beta"] - 1

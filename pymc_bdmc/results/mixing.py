@@ -5,6 +5,9 @@ import xarray as xr
 
 __all__ = ["rhat_of_runs"]
 
+FEWEST = np.array([4, 8])
+"""Runs and particles; with fewer the means of sound runs differ about as much as their states."""
+
 
 def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     """Return the variable whose means differ most between the final runs, and its R̂.
@@ -12,7 +15,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     Every run is a weighted population, and the weight of a run is its share of all. With W the mean
     variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 where the runs agree,
     1.4 where each of them has collapsed to a single ancestor, and far more where they end in
-    different modes.
+    different modes. A run that has all the weight by itself hides what the others found.
 
     Parameters
     ----------
@@ -22,8 +25,8 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     Returns
     -------
     str, float
-        Name of the variable, with the index of its element, and R̂; NaN where there are no particles
-        or none of them has a weight.
+        Name of the variable, with the index of its element, and R̂; NaN where there are too few
+        particles or runs to tell (`FEWEST`), and where none of them has a weight.
 
     References
     ----------
@@ -34,12 +37,12 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     >>> import numpy as np
     >>> import xarray as xr
     >>> from pymc_bdmc.results.mixing import rhat_of_runs
-    >>> x = np.array([[0.0, 1.0], [10.0, 11.0]])
-    >>> weights = (("chain", "particle"), np.full((2, 2), 0.25))
+    >>> x = np.repeat([0.0, 0.0, 10.0, 10.0], 8).reshape(4, 8) + np.arange(8) / 7
+    >>> weights = (("chain", "particle"), np.full((4, 8), 1 / 32))
     >>> particles = xr.Dataset(dict(x=(("chain", "particle"), x)), dict(bdmc_weight=weights))
     >>> name, rhat = rhat_of_runs(xr.DataTree.from_dict(dict(particles=particles)))
     >>> name, round(rhat, 1)
-    ('x', 10.0)
+    ('x', 15.3)
     """
     worst, highest = "", np.nan
     if "particles" not in dt.children:
@@ -47,7 +50,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     particles = dt["particles"].dataset
     weights = particles["bdmc_weight"]
     of_runs = weights.sum("particle")
-    if not np.isfinite(of_runs).all():
+    if not np.isfinite(of_runs).all() or (np.array(weights.shape) < FEWEST).any():
         return worst, highest
     within = weights / of_runs.where(of_runs > 0)
     for name, values in particles.data_vars.items():
@@ -56,7 +59,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
         with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
             rhat = np.sqrt(1 + between.values / spread.values)
-        if np.isfinite(rhat).any() and not np.nanmax(rhat) <= highest:
+        if not np.isnan(rhat).all() and not np.nanmax(rhat) <= highest:
             place = np.unravel_index(np.nanargmax(rhat), rhat.shape)
             worst = f"{name}{[int(i) for i in place] if place else ''}"
             highest = float(rhat[place])

@@ -57,12 +57,13 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
         the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
         any number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r,
-        ``jeffreys bound`` (their gap), ``ideal gap`` (what it would be with perfect mixing),
-        ``evidence, reverse`` and ``certified upper``; for ``real`` with ``posterior`` draws the
-        first two, ``evidence, reverse`` and ``evidence, both``, by BAR. The start
-        of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from the joint
-        distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from some
-        sampler on the real data). For ``tempering``: ``evidence`` by RTS.
+        ``jeffreys bound`` (their gap), ``total variation`` (how far off a probability may be, with
+        its certified upper end in ``kind``), ``ideal gap`` (what the gap would be with perfect
+        mixing) and, with one data set, ``evidence, reverse`` and ``certified upper``; for ``real``
+        with ``posterior`` draws the first two, ``evidence, reverse`` and ``evidence, both``, by
+        BAR. The start of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from
+        the joint distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from
+        some sampler on the real data). For ``tempering``: ``evidence`` by RTS.
 
     Raises
     ------

@@ -31,8 +31,8 @@ __all__ = ["Verdict", "verdict"]
 CLOSE = 0.25
 """Total variation up to which a posterior is called good: no probability is off by more."""
 
-MOST_MORE = 10
-"""Times as many data sets, or runs on each, as are proposed at most."""
+MOST_MORE, MOST_DATASETS = 10, 60
+"""Times as many data sets, or runs on each, as are proposed at most; so many data sets always."""
 
 MISSED = 0.5
 """Term of a data set above which its forward runs miss most of what the reverse ones see."""
@@ -121,7 +121,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
         1 − δ of the bound on the total variation.
     look : int, optional
         Number of this look, from 1, if an earlier verdict was open and more data sets were
-        simulated because of it. Look k spends δ/2^k. Default: the only look, which spends δ.
+        simulated because of it. Look k spends δ/2^k, so numbered looks together spend no more than
+        δ; a first look without a number spends δ for itself.
 
     Returns
     -------
@@ -228,7 +229,10 @@ def _findings(
             "Nothing was simulated, so nothing is said of how far the posterior draws are from the "
             "true posterior."
         )
-        remedy = "to judge the draws too, simulate data: leave out simulate=None."
+        remedy = (
+            "to judge the draws too, simulate data, as the default does where the model can, or "
+            "pass a pair from a simulator of your own, simulate=bdmc.Given(point, data)."
+        )
         yield _Finding("total variation", "open", sentence, remedy)
         return
     yield from _start(dt)
@@ -253,31 +257,39 @@ def _total_variation(
     look: int | None,
 ) -> _Finding:
     status: Status = "good" if found.upper <= CLOSE else "open"
-    level = f"{100 * confidence:g} % confidence"
-    if look:
-        level += f" over all looks, of which this is number {look}"
+    level = f"{100 * found.confidence:.5g} % confidence" + (f" at look {look}" if look else "")
+    bound = _outwards(found.upper)
     sentence = (
-        f"{_about(dt, found.datasets)}, a posterior draw of such runs is at most "
-        f"{_outwards(found.upper)} from the true posterior in total variation, on average and with "
-        f"{level} (mean {found.value:.2g}): on that average no probability is off by more"
+        f"{_about(dt, found.datasets)}, a posterior draw of such runs is on average at most "
+        f"{bound} from the true posterior in total variation ({level}; estimate "
+        f"{found.value:.2g}). So on average over them no probability is off by more than {bound}"
     )
     if dt.attrs.get("upper_bound") == "burned-in":
         sentence += (
-            ". Reverse runs start from burned-in samples there, not from exact ones, and how far "
-            "these are from the posterior comes on top"
+            ", if reverse runs start from the posterior: they start from burned-in samples, and "
+            "the distance of these from the posterior, which is not known, must be added"
         )
     sentence += f".{_monte_carlo(dt)}"
-    missed = int(np.sum(found.terms > MISSED))
-    if missed:
+    unfinished = _unfinished(dt)
+    missed = int(np.sum(found.terms > MISSED)) - unfinished
+    if missed > 0:
         sentence += (
-            f" On {missed} of the {found.datasets} data sets forward runs miss most of what the "
-            "reverse ones come from."
+            f" On {missed} of the {found.datasets} data sets the forward runs miss most of the "
+            "posterior."
         )
+    if unfinished:
+        sentence += f" On {unfinished} data sets not all runs were finished; they count as 1."
     remedy = "" if status == "good" else _to_settle(dt, found, doubts, confidence, look)
     error = clustered_mean(found.terms[:, None])[1]
     return _Finding(
         "total variation", status, sentence, remedy, found.value, error, 0.0, found.upper
     )
+
+
+def _unfinished(dt: xr.DataTree) -> int:
+    """Return the number of simulated data sets with runs that were not finished."""
+    sides = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
+    return int(np.sum(np.any([np.isnan(each).any(axis=1) for each in sides], axis=0)))
 
 
 def _outwards(bound: float) -> str:
@@ -290,6 +302,8 @@ def _about(dt: xr.DataTree, datasets: int) -> str:
     if dt.attrs.get("independent_starts"):
         return f"By {datasets} independent pairs of runs"
     simulate = str(dt.attrs.get("simulate"))
+    if simulate == "hyperparameters" and not dt.attrs.get("hyperparameters"):
+        simulate = "prior"  # the model has none to hold
     data = _DATA.get(simulate, "simulated data sets")
     if simulate == "given":
         return f"On {data}"
@@ -303,8 +317,8 @@ def _monte_carlo(dt: xr.DataTree) -> str:
     sizes = dt["posterior"].sizes
     n = sizes.get("chain", 1) * sizes.get("draw", 1)
     return (
-        f" A probability read off the {n} draws in the group posterior has a standard error of up "
-        f"to {0.5 / np.sqrt(n):.1g} besides."
+        f" A probability read off the {n} draws in the group posterior has, besides, a standard "
+        f"error of at most about {_outwards(0.5 / np.sqrt(n))}."
     )
 
 
@@ -323,24 +337,24 @@ def _to_settle(
         return 'one pair certifies next to nothing: simulate data sets, simulate="prior".'
     following = (look or 1) + 1
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
-    # Terms fall as one by the square root of the number of runs that are pooled.
+    # Terms fall as 1/√(number of pooled runs).
     more = int(np.ceil(runs * (found.value / (CLOSE / 3)) ** 2))
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
     cheaper = needed and (not pools or needed / datasets <= more / runs)
-    if needed and cheaper and needed <= MOST_MORE * datasets:
+    if needed and cheaper and needed <= max(MOST_MORE * datasets, MOST_DATASETS):
         seconds = dt.attrs.get("sampling_time", np.nan) * needed / datasets
         way = {"prior": "FromPrior", "matched": "Matched"}.get(
             str(dt.attrs.get("simulate")), "FromHyperparameters"
         )
         return (
             f"{needed} data sets would do if they turn out like these {datasets}, about "
-            f"{seconds:.2g} s: simulate=bdmc.{way}(datasets={needed}) with another random_seed, "
-            f"and then verdict(dt, look={following}), which allows for this look."
+            f"{seconds:.2g} s: simulate=bdmc.{way}(datasets={needed}) with another random_seed and "
+            f"your other options, and then verdict(dt, look={following}), which spends less."
         )
     if pools:
         return (
             f"more runs on each data set: chains={more}, which pools them, another random_seed, "
-            f"and then verdict(dt, look={following}), which allows for this look."
+            f"and then verdict(dt, look={following}), which spends less."
         )
     return _longer(doubts)
 
@@ -367,7 +381,9 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
             "correct sampler lets them: it leaves another distribution invariant than the "
             "posterior, or reverse runs do not start from the posterior."
         )
-        remedy = "test the step method with bdmc.testing.check_invariance."
+        remedy = "test the step method with bdmc.testing.check_invariance" + (
+            ", or use a longer burn_in." if dt.attrs.get("upper_bound") == "burned-in" else "."
+        )
         yield _Finding("Jeffreys bound", "bad", sentence, remedy, value, error)
         return
     sentence = ""
@@ -383,9 +399,7 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
 def _contradictions(dt: xr.DataTree) -> Iterator[_Finding]:
     """Evidence of an error on the real data."""
     if "real" in dt.children:
-        runs = by_data_set(dt, "real", "log_weight")[0]
-        path = refuting_path(dt, runs[~np.isnan(runs)])
-        if path:
+        if path := refuting_path(dt):
             sentence = (
                 f"A few runs on path {path!r} come to a higher log ML than these, by more than "
                 "chance lets them, so these miss part of the posterior."
@@ -419,7 +433,7 @@ def _start(dt: xr.DataTree) -> Iterator[_Finding]:
     if start == "exact":
         yield _Finding("start", "good", "")
     elif start == "burned-in":
-        yield _Finding("start", "good", "", 'for an exact start pass simulate="prior".')
+        yield _Finding("start", "good", "", 'pass simulate="prior" for an exact start.')
     else:
         sentence = (
             f"The start of the reverse runs is {start}, so nothing is certified of how far the "
