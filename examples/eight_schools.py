@@ -41,13 +41,11 @@ def non_centred() -> pm.Model:
     return model
 
 
-def main(chains: int = 64, folder: str = "output", **options) -> dict:
+def main(folder: str = "output", **options) -> dict:
     results = {}
     for name, build in [("centred", centred), ("non-centred", non_centred)]:
         with build():
-            results[name] = pm.sample_bdmc(
-                chains=chains, simulate="prior", random_seed=8, **options
-            )
+            results[name] = pm.sample_bdmc(simulate="prior", random_seed=8, **options)
     for name, dt in results.items():
         table = bdmc.summary(dt)
         log_ml = table.loc[("real", "evidence")]
@@ -55,6 +53,7 @@ def main(chains: int = 64, folder: str = "output", **options) -> dict:
         print(f"\nEight schools, {name} (nats)\n{table.round(3).to_string(na_rep='')}")
         print(f"log ML of the data: {log_ml['value']:.3f} ± {log_ml['error']:.3f}; exact {LOG_ML}")
         print(f"Jeffreys bound: {gap['value']:.3f} ± {gap['error']:.3f}")
+        print(bdmc.verdict(dt))
     Path(folder).mkdir(exist_ok=True)
     picture = Path(folder, "eight_schools.png")
     bdmc.plot_sandwich(results, backend="matplotlib")

@@ -30,7 +30,7 @@ def main(chains: int = 512, temperatures: int = 60, folder: str = "output") -> d
         pm.Binomial("y", N, p1 * p2, observed=Y)
         dt = pm.sample_bdmc(
             chains=chains, particles=1, temperatures=temperatures, path="prior", schedule="power",
-            simulate="prior", step="metropolis", random_seed=1,
+            simulate=bdmc.FromPrior(1), step="metropolis", random_seed=1,
         )  # fmt: skip
     exact = {"simulated": log_ml(int(dt["simulated"]["y"].item())), "real": log_ml(Y)}
     pictures = {

@@ -95,7 +95,7 @@ def test_first_evidence(tmp_path):
 
 def test_eight_schools(tmp_path):
     module = example("eight_schools")
-    results = module.main(chains=16, temperatures=60, folder=str(tmp_path))
+    results = module.main(folder=str(tmp_path))
     assert (tmp_path / "eight_schools.png").stat().st_size > 10_000
     for dt in results.values():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]

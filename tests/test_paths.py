@@ -153,22 +153,37 @@ def test_a_climb_can_be_stopped():
             engine.with_peaks(fit, density.data, seed)
 
 
-def test_a_scout_in_the_tail_of_a_covered_mode_is_led_back(monkeypatch):
-    """The posterior's tails are heavier than those of the fit; the twin is not led anywhere."""
+def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
+    """Its ℓ is 9 nats above all that the pilot of the fit saw; the twin stays where it is."""
     with pm.Model() as model:
-        pm.Normal("y", pm.StudentT("x", 3), 50.0, observed=0.0)
+        pm.Normal("y", pm.Normal("x"), 50.0, observed=0.0)
     density = TemperedDensity(model)
     engine, data = CompiledEngine(density), density.data
     with interruptible() as stop, engine.pool(1, stop) as pool:
         prepare = tuning.Preparation(pool, engine, 1, progressbar=False)
         found = prepare.tunings({0: data}, FittedPath())[0]
-        ends = {"x": np.linspace(-2, 30, 32)}
-        scouts = [SimpleNamespace(log_weight=0.0, weights=np.full(32, 1 / 32), ends=ends)]
-        assert prepare._surplus({0: data}, found, scouts) < tuning.MAX_SURPLUS
-        monkeypatch.setattr(
-            engine, "settled", lambda x, data, t, _: engine.log_likelihoods(x, data, t.reference)
-        )
-        assert prepare._surplus({0: data}, found, scouts) > tuning.MAX_SURPLUS
+        seen = found.last_log_likelihood.max()
+        scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
+        monkeypatch.setattr(engine, "log_likelihoods", lambda *_: np.array([seen + 9]))
+        for end, surplus in ((seen - 1, -1), (seen + 9, 9)):
+            monkeypatch.setattr(engine, "settled", lambda *_, end=end: np.array([end]))
+            assert prepare._surplus({0: data}, found, scouts) == pytest.approx(surplus)
+
+
+def test_moves_lead_states_back_from_the_tail():
+    """From ten deviations out, 32 states, α = 1e-6; without moves they stay there."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), 50.0, observed=0.0)
+    density = TemperedDensity(model)
+    engine, data = CompiledEngine(density), density.data
+    with interruptible() as stop, engine.pool(1, stop) as pool:
+        found = tuning.Preparation(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
+        far = np.full((32, 1), 10.0)
+        before = engine.log_likelihoods(far, data, found.reference)
+        after = engine.settled(far, data, found, np.random.SeedSequence(1))
+    near = engine.log_likelihoods(np.array([[0.0], [6.0]]), data, found.reference)
+    assert (after >= near.min()).all()
+    assert (before < near.min()).all()
 
 
 def test_the_pilot_stays_until_it_mixes(monkeypatch):

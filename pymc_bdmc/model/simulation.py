@@ -404,28 +404,34 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
 
 
 def possible_simulation(
-    simulation: Simulation | None, model: pm.Model, *, needed: bool
+    simulation: Simulation | None, check: Callable[[], object], *, needed: bool
 ) -> Simulation | None:
-    """The default simulation, or None with a warning where the model cannot be simulated.
+    """Return the default simulation, or None with a warning where the model cannot be simulated.
 
     Parameters
     ----------
     simulation : Simulation or None
         What ``simulate="hyperparameters"`` stands for.
-    model : pymc.Model
+    check : callable
+        Raises a ValueError where the model cannot be simulated.
     needed : bool
-        Whether the call is pointless without simulated data; then the check of the simulation
-        raises.
+        Whether simulated data were asked for, or the call is pointless without them.
+
+    Raises
+    ------
+    ValueError
+        That of the check, if simulated data are needed.
     """
     try:
-        check_simulable(model)
+        check()
     except ValueError as reason:
-        if not needed:
-            _log.warning(
-                f"No simulated data, so no upper bound: the real data are annealed alone, as with "
-                f"simulate=None. ({reason})"
-            )
-            return None
+        if needed:
+            raise
+        _log.warning(
+            "No simulated data, so no upper bound: the real data are annealed alone, as with "
+            f"simulate=None. ({reason})"
+        )
+        return None
     return simulation
 
 

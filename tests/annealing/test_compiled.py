@@ -231,7 +231,7 @@ def test_chains_lost_in_the_tail_of_a_prior_return(monkeypatch, stride, lost):
     """No gradient leads back from a variance of 10^9; a fresh prior draw does, the twin's none."""
     monkeypatch.setattr(compiled, "FRESH_STRIDE", stride)
     with pm.Model() as model:
-        variances = pm.InverseGamma("variances", 0.3, 1.0, shape=2)
+        variances = pm.InverseGamma("variances", 0.2, 1.0, shape=2)
         mean = pm.Normal("mean", 0, pm.math.sqrt(variances[0]))
         y = np.random.default_rng(0).normal(size=30)
         pm.Normal("y", mean, pm.math.sqrt(variances[1]), observed=y)

@@ -106,14 +106,16 @@ def test_hyperparameters_come_from_joint_draws_or_are_means():
     for each in chosen:
         np.testing.assert_array_equal(each.point["b"], 2 * each.point["a"] + [0, 1])
     assert len({float(each.point["a"]) for each in chosen}) == 4
-    (mean,) = FromHyperparameters("a", at="mean", idata=idata).simulate(density, 1, None)
+    (mean,) = FromHyperparameters("a", at="mean", idata=idata, datasets=1).simulate(
+        density, 1, None
+    )
     assert mean.point["a"] == 2.5
     with pytest.raises(ValueError, match=r"lacks the variables \['b'\]"):
         FromHyperparameters("b", idata=fit(a=[1.0])).check(density)
 
 
 def test_a_fit_is_made_only_where_none_is_given(regression):
-    (found,) = FromHyperparameters().simulate(regression, 1, lambda: fit(scale=[3.0]))
+    (found,) = FromHyperparameters(datasets=1).simulate(regression, 1, lambda: fit(scale=[3.0]))
     assert np.exp(found.point["scale_log__"]) == pytest.approx(3.0)
     FromHyperparameters(idata=fit(scale=[3.0])).simulate(regression, 1, None)
 
@@ -175,7 +177,7 @@ def test_given_hyperparameters_are_kept():
     with pm.Model() as model:
         mean = pm.Normal("mean")
         pm.Normal("y", pm.Normal("x", mean, 1e-3), 1e-3, observed=0.0)
-    simulation = FromHyperparameters(idata=fit(mean=[7.0]))
+    simulation = FromHyperparameters(idata=fit(mean=[7.0]), datasets=1)
     (found,) = simulation.simulate(TemperedDensity(model), 1, None)
     assert found.point["mean"] == 7
     assert abs(found.data["y"] - 7) < 0.01
