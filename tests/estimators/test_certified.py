@@ -9,6 +9,8 @@ from pymc_bdmc.estimators import (
     certified_lower,
     certified_probability,
     certified_upper,
+    log_mean_exp,
+    refutes,
     round_confidence,
 )
 from pymc_bdmc.testsystems import GammaWork, GaussianWork
@@ -159,3 +161,40 @@ def test_all_rounds_together_spend_delta():
 def test_refuses(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def two_errors_apart(high, low):
+    """The twin: nothing is certified, and an error is that of the weights which were found."""
+    relative = [np.std(w, ddof=1) / np.mean(w) / np.sqrt(len(w)) for w in map(np.exp, (high, low))]
+    return log_mean_exp(high) - log_mean_exp(low) > 2 * np.hypot(*relative)
+
+
+def refuted(gap, sds, runs, rule=refutes, trials=400):
+    """Share of trials in which one sound way to Z, shifted up by so much, refutes another."""
+    rng, count = np.random.default_rng(5), 0
+    for _ in range(trials):
+        # Normal log weights of mean −sd²/2 have mean weight 1.
+        high, low = (rng.normal(-(sd**2) / 2, sd, runs) for sd in sds)
+        count += rule(gap + high, low)
+    return count / trials
+
+
+@pytest.mark.parametrize("runs", [4, 16])
+def test_a_sound_way_is_seldom_refuted(runs):
+    """In 5 % at most, whichever of the two has the heavier weights; α = 1e-3 a rate."""
+    limit = binom.ppf(0.999, 400, 0.05) / 400
+    for sds in ((0.1, 0.1), (1.5, 1.5), (0.3, 1.5), (1.5, 0.3)):
+        assert refuted(0.0, sds, runs) <= limit
+    assert refuted(0.0, (0.3, 1.5), runs, two_errors_apart) > limit
+
+
+def test_a_way_that_misses_much_is_refuted():
+    assert refuted(6.0, (0.3, 0.3), 4) > 0.99
+    assert refuted(0.3, (0.3, 0.3), 4) < 0.05  # what four runs cannot tell is not refuted
+
+
+def test_a_way_without_any_weight_is_refuted():
+    assert refutes([0.0, 0.0], [-np.inf, -np.inf])
+    assert not refutes([-np.inf, -np.inf], [0.0, 0.0])
+    with pytest.raises(ValueError, match="confidence"):
+        refutes([0.0], [0.0], 1.5)
