@@ -47,6 +47,8 @@ WORTHWHILE = 0.5
 """Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
 MAX_SURPLUS = 5.0
 """Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
+MAX_SPREAD = 2.0
+"""Nats between scouts up to which they agree."""
 NOTABLE_WEIGHT = 1e-3
 """Share of all weight that a scout's particle must have to be heard."""
 
@@ -226,16 +228,18 @@ class Preparation:
             return prior, higher(prior, fitted)
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
-        if refutes(reached[fitted.name], reached[prior.name]):
+        is_higher = refutes(reached[fitted.name], reached[prior.name])
+        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts)
+        # Scouts that agree tell how little lies where they came to; of others each may lie far off.
+        if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
+            return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+        if is_higher:
             return fitted, higher(fitted, prior)
         if rhat > MAX_RHAT:
             return prior, (
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
                 "fit may miss some"
             )
-        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts)
-        if surplus > MAX_SURPLUS:
-            return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
         return fitted, f"{lengths}; the gap is proportional to it"
 
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:

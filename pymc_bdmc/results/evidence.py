@@ -12,6 +12,7 @@ from pymc_bdmc.estimators import (
     log_mean_exp,
     log_prior_mass,
     refutes,
+    total_variation,
 )
 from pymc_bdmc.results.groups import by_data_set, data_sets, is_tempered, start_of_reverse
 from pymc_bdmc.results.tempered import tempered_estimates
@@ -22,7 +23,7 @@ _NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cum
 
 
 FEWEST_TO_JUDGE = 5
-"""Simulated data sets, of which the median tells what forward averages usually miss."""
+"""Simulated data sets, whose mean tells what share of a posterior forward runs miss."""
 
 
 def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
@@ -128,7 +129,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
             missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
             if missed == np.inf:
-                doubt = "on most simulated data sets a run has a weight of zero"
+                doubt = "on simulated data such runs miss all of the posterior"
             recommended = name == found.recommended and not doubt
             reason = found.reason if recommended else estimate.reason
             if doubt:
@@ -146,12 +147,12 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
 
 
 def short_on_simulated(dt: xr.DataTree) -> float:
-    """Return by how many nats forward averages are too low on simulated data, in the median.
+    """Return by how many nats forward averages are too low on simulated data.
 
-    There the reverse averages show what forward runs miss, however well their own weights agree.
-    Of sound weights averages of K runs a direction are apart by about Var(log w)/K, by Crooks'
-    relation for normal ones; that is taken off. The median is taken over data sets, since one θ* in
-    ten may carry all of the mean.
+    Reverse runs show what forward ones miss, however well the weights of these agree: the mean of
+    min(1, Ẑ/w) over reverse runs is the share of the posterior that forward runs come to, less what
+    the spread of sound weights takes off. By Crooks' relation that is (1 − w/Ẑ)₊ over forward runs,
+    with Ẑ from the others. All terms lie in [0, 1], so that no data set decides alone.
 
     Parameters
     ----------
@@ -166,13 +167,20 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
     if len(pairs) < FEWEST_TO_JUDGE or min(pair[0].size for pair in pairs) < 2:
         return 0.0
-    with np.errstate(invalid="ignore"):  # a weight of zero leaves its average short by ∞
-        short = [
-            -log_mean_exp(-r) - log_mean_exp(f) - f.var(ddof=1) / f.size
-            if np.isfinite(f).all() else np.inf
-            for f, r in pairs
-        ]  # fmt: skip
-    return max(0.0, float(np.median(short)))
+    missed = [
+        total_variation(f[None], r[None], islands=1).value - _spread_alone(f) for f, r in pairs
+    ]
+    share = float(np.mean(missed))
+    if share <= 0:
+        return 0.0
+    return float(-np.log1p(-share)) if share < 1 else np.inf
+
+
+def _spread_alone(forward: np.ndarray) -> float:
+    """Mean of (1 − w/Ẑ)₊ over forward runs, each with Ẑ from the others."""
+    others = [log_mean_exp(np.delete(forward, k)) for k in range(len(forward))]
+    with np.errstate(invalid="ignore"):  # where every weight is zero, nothing is known
+        return float(np.mean(np.nan_to_num(-np.expm1(np.minimum(forward - others, 0.0)))))
 
 
 def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
