@@ -388,13 +388,24 @@ class Found(tuning.Preparation):
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
 
 CHOICES = {
-    "alike": (dict(prior=LOW, fitted=LOW), "fitted", "proportional"),
+    "alike": (dict(prior=LOW, fitted=LOW), "fitted", "the gap follows"),
     "the fit is higher": (dict(prior=LOW, fitted=HIGH, rhat=8.0), "fitted", "miss part"),
     "the prior is higher": (dict(prior=HIGH, fitted=LOW), "prior", "miss part"),
     "several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0), "prior", "R̂ is 8"),
     "no shorter": (dict(prior=LOW, fitted=LOW, lengths=(100.0, 90.0)), "prior", "hardly shorter"),
     "a place that the fit misses": (dict(prior=LOW, fitted=LOW, surplus=9.0), "prior", "misses"),
-    "a peak": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "fitted", "narrow peak"),
+    "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
+    "peaks of several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "prior", "R̂ is 8"),
+    "a place beside a higher fit": (
+        dict(prior=[-9.0, 0.0, -5.0, -2.0], fitted=HIGH, surplus=9.0),
+        "prior",
+        "misses",
+    ),
+    "a place that is negligible": (
+        dict(prior=LOW, fitted=HIGH, surplus=9.0),
+        "fitted",
+        "miss part",
+    ),
 }
 
 

@@ -226,21 +226,19 @@ class Preparation:
 
         if refutes(reached[prior.name], reached[fitted.name]):
             return prior, higher(prior, fitted)
-        if peaks:
-            return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
         is_higher = refutes(reached[fitted.name], reached[prior.name])
         surplus = self._surplus(data, cast(PathTuning, from_fit), scouts)
         # Scouts that agree tell how little lies where they came to; of others each may lie far off.
         if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
             return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
-        if is_higher:
-            return fitted, higher(fitted, prior)
-        if rhat > MAX_RHAT:
+        if rhat > MAX_RHAT and not is_higher:
             return prior, (
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
                 "fit may miss some"
             )
-        return fitted, f"{lengths}; the gap is proportional to it"
+        if peaks:
+            return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
+        return fitted, higher(fitted, prior) if is_higher else f"{lengths}; the gap follows it"
 
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
         """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
