@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -12,6 +13,7 @@ from pymc.step_methods.arraystep import GradientSharedStep
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
+from pymc_bdmc.results.verdict import _model
 from tests.results.test_consistency import BETAS, runs
 
 
@@ -152,6 +154,15 @@ def test_a_wrong_model_is_told():
     assert found.status == found.table.loc["model", "status"] == "open"
     assert "of y" in found.text
     assert found.text.splitlines()[-1].startswith("Next: change the model")
+    extreme = {
+        "value": 2.8,
+        "p_value": 1 / 21,
+        "valid": True,
+        "flagged": True,
+        "kind": "tails of y",
+    }
+    assert _model(pd.Series(extreme), "prior").status is None
+    assert _model(pd.Series(extreme | {"value": -4.3}), "prior").status == "open"
     right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
     assert "do not stand out" in right.text
