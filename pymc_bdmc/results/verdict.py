@@ -485,7 +485,8 @@ def _model(row: pd.Series, simulate: str) -> _Finding:
     if row["flagged"] and abs(row["value"]) < STANDS_OUT:
         sentence = (
             f"Your data are the most extreme of all, by {abs(row['value']):.2g} standard "
-            f"deviations (p = {row['p_value']:.2g}; {row['kind']}), as those of one right model in twenty are."
+            f"deviations (p = {row['p_value']:.2g}; {row['kind']}), as those of one right model in "
+            "twenty are."
         )
         return _Finding("model", None, sentence, value=row["p_value"])
     if row["flagged"]:
