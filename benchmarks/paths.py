@@ -1,10 +1,11 @@
 """The two paths beside one another, and what the default call makes of every model.
 
-Run as ``python benchmarks/paths.py [--docs]``; a quarter of an hour. With ``--docs`` tables and
-picture go to docs/paths.md.
+Run as ``python benchmarks/paths.py [--default] [--docs]``; half an hour, with ``--default`` a part
+of it for the default call alone. With ``--docs`` tables and picture go to docs/paths.md.
 """
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -133,16 +134,8 @@ def draw(rows: list[list]) -> None:
     figure.savefig(DOCS / "images" / "paths.png", dpi=150)
 
 
-def main() -> None:
-    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
-    both, default = [], []
-    for name, (make, known) in CASES.items():
-        model, log_ml = make(), known()
-        sample(model, random_seed=0, temperatures=3, simulate=None)  # fills the caches
-        both.append(shown(beside(name, model, log_ml)))
-        default.append(shown(by_default(name, model, log_ml)))
+def publish_both(both: list[list]) -> None:
     draw(both)
-    expected = 2 * ndtr(-4) * len(default) * len(SEEDS)
     publish(
         "Two paths beside one another",
         "Made by `python benchmarks/paths.py --docs`. On the real data alone, with default\n"
@@ -155,10 +148,25 @@ def main() -> None:
         ),
         page=DOCS / "paths.md",
     )
+
+
+def main() -> None:
+    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
+    both, default, alone = [], [], "--default" in sys.argv
+    for name, (make, known) in CASES.items():
+        model, log_ml = make(), known()
+        sample(model, random_seed=0, temperatures=3, simulate=None)  # fills the caches
+        if not alone:
+            both.append(shown(beside(name, model, log_ml)))
+        default.append(shown(by_default(name, model, log_ml)))
+    if not alone:
+        publish_both(both)
+    expected = 2 * ndtr(-4) * len(default) * len(SEEDS)
     publish(
         "What the default call gives",
-        "Made by the same command: no option but the seed (for the models with two modes also\n"
-        f"`simulate=None`, since they are Potentials), {len(SEEDS)} seeds, two cores. Gap of the\n"
+        "Made by `python benchmarks/paths.py --default --docs`: no option but the seed (for the\n"
+        "models with two modes also `simulate=None`, since they are Potentials), "
+        f"{len(SEEDS)} seeds, two cores. Gap of the\n"
         "simulated data, stated error of log ML, and its distance z from the truth in stated\n"
         f"errors. Of so many z, {expected:.1g} are expected beyond 4. Seconds are medians, with\n"
         "simulation, without compilation.",
