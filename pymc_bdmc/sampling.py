@@ -37,7 +37,7 @@ from pymc_bdmc.arguments import (
 )
 from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import check_idata, posterior_states
@@ -135,10 +135,9 @@ def sample(
     )
     n_cores = number_of_cores(cores, executor)
     simulation, wanted = make_simulation(simulate), make_path(path)
-    is_default = isinstance(simulate, str) and simulate == FromHyperparameters.name
-    needed = not is_default or not real_data or target_gap is not None
-    if is_default:
-        simulation = possible_simulation(simulation, partial(check_simulable, model), needed=needed)
+    if isinstance(simulate, str) and simulate == FromHyperparameters.name:  # the default
+        needed = not real_data or target_gap is not None
+        simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
@@ -172,9 +171,7 @@ def sample(
         loan = Loan(model, backend, compile_kwargs)
         density = loan.density
         if simulation:
-            check = partial(simulation.check, density)
-            simulation = possible_simulation(simulation, check, needed=needed)
-            datasets = simulation.datasets if simulation else 0
+            simulation.check(density)
         engine = make_engine(
             density, rungs[0].betas, step, backend, compile_kwargs, isinstance(wanted, DataPath)
         )

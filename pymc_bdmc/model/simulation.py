@@ -404,7 +404,7 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
 
 
 def possible_simulation(
-    simulation: Simulation | None, check: Callable[[], object], *, needed: bool
+    simulation: Simulation | None, model: pm.Model, *, needed: bool
 ) -> Simulation | None:
     """Return the default simulation, or None with a warning where the model cannot be simulated.
 
@@ -412,18 +412,17 @@ def possible_simulation(
     ----------
     simulation : Simulation or None
         What ``simulate="hyperparameters"`` stands for.
-    check : callable
-        Raises a ValueError where the model cannot be simulated.
+    model : pymc.Model
     needed : bool
-        Whether simulated data were asked for, or the call is pointless without them.
+        Whether the call is pointless without simulated data.
 
     Raises
     ------
     ValueError
-        That of the check, if simulated data are needed.
+        If it cannot be simulated and simulated data are needed.
     """
     try:
-        check()
+        check_simulable(model)
     except ValueError as reason:
         if needed:
             raise

@@ -159,7 +159,9 @@ def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
         if "real_chain" in weights.dims:
             weights = weights.rename(real_chain="chain")
         last = ~rounds["temperatures"].to_series().duplicated(keep="last").values
-        if rounds["confirms"].values[-1]:  # on data that the rounds before did not have
+        if (
+            "confirms" in rounds and rounds["confirms"].values[-1]
+        ):  # on data that the rounds before did not have
             last[:-1] = False
         return weights.isel(round=last)
     weights = variable(dt, group, "log_weight")

@@ -392,6 +392,10 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
         )
         yield _Finding("Jeffreys bound", "bad", sentence, remedy, value, error)
         return
+    if value == np.inf:
+        sentence = "A run on simulated data came to a state of probability zero."
+        yield _Finding("Jeffreys bound", "open", sentence, value=value)
+        return
     sentence = ""
     if row["valid"]:
         spread = f", {row['q25']:.2g} to {row['q75']:.2g} on half of the sets" * (n > 1)
