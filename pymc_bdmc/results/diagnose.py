@@ -113,7 +113,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 def divergent_share(dt: xr.DataTree) -> float:
     """Share of the transitions that diverged, in the forward runs on real or simulated data.
 
-    Of both kinds of data the larger share is returned, over all temperatures and particles of the
+    Returns the larger share of the two kinds of data, over all temperatures and particles of the
     final runs; 0 where divergences are not counted.
 
     A divergent transition is one that was rejected, so the weights stay unbiased whatever the share

@@ -101,7 +101,7 @@ def even_chance(n: int, n_groups: int, alpha: float) -> float:
     n : int
         Observations.
     n_groups : int
-        Of bettors.
+        Number of bettors.
     alpha : float
 
     Examples

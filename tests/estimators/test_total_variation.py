@@ -204,7 +204,7 @@ SETS, DELTA = 10_000, 0.05
 
 
 def upper_ends(sets, confidence=0.95):
-    """Of each row; those that differ only in their order have the same one."""
+    """Bounds of the rows; those that differ only in their order have the same one."""
     distinct, where = np.unique(np.sort(sets, axis=1), axis=0, return_inverse=True)
     return np.array([upper_confidence_bound(row, confidence) for row in distinct])[where.ravel()]
 

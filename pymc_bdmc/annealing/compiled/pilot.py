@@ -228,7 +228,7 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
     Parameters
     ----------
     known : PathTuning
-        Of the path from a reference on other data.
+        Tuning of the path from a reference that was fitted to other data.
     population : ndarray of shape (M, n)
         Draws from its reference, moved in place.
     move : callable
