@@ -19,7 +19,7 @@ CORRELATED = 8
 SHRINKAGE = 1e-6
 """Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
 LARGEST = 1e30
-"""Largest scaled sample. Effects whose scale has no upper end go beyond, and their squares overflow."""
+"""Largest scaled sample: effects whose scale has no upper end go beyond, and squares overflow."""
 MOST_UNEVEN = 1e6
 """Ratio of deviations along two directions, beyond which nothing in float64 is left of it."""
 
