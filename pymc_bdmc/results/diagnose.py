@@ -356,7 +356,7 @@ def _more_effort(dt: xr.DataTree) -> str:
 
 
 def _more_runs(dt: xr.DataTree) -> str:
-    n = max(16, 2 * dt[directions(dt)[0]].sizes["chain"])
+    n = max(16, 2 * max(dt[g].sizes["chain"] for g in ("real", *directions(dt)) if g in dt))
     return f"too few runs to trust their averaged weights: take chains={n}."
 
 

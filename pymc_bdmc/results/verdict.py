@@ -543,7 +543,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     certain = f"; it is certified to be {ends}" if ends else ""
     if best.empty:
         sentence = f"No estimate of log ML can be trusted{certain} ({methods['reason'].iloc[0]})."
-        yield _Finding("log ML", None, sentence, lower=sure["lower"], upper=sure["upper"])
+        yield _Finding("log ML", "open", sentence, lower=sure["lower"], upper=sure["upper"])
         return
     row = best.iloc[0]
     lower, upper = row["value"] - 1.96 * row["error"], row["value"] + 1.96 * row["error"]

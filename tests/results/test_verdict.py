@@ -324,7 +324,7 @@ class Langevin(GradientSharedStep):
     ],
     ids=["sound", "stuck", "far too large"],
 )
-def test_a_planted_fault_is_never_believed(fault, status):
+def test_the_total_variation_of_a_planted_fault_is_not_certified(fault, status):
     with pm.Model():
         x = pm.Normal("x", shape=4)
         pm.Normal("y", x, 0.8, observed=np.array([0.8, -0.5, 1.3, 0.1]))
@@ -333,4 +333,6 @@ def test_a_planted_fault_is_never_believed(fault, status):
             random_seed=1, cores=1, progressbar=False,
         )  # fmt: skip
     found = bdmc.verdict(dt)
-    assert found.status == found.table.loc["total variation", "status"] == status, found.text
+    # Six chains are too few for a log ML, so that even the sound sampler's verdict stays open.
+    assert found.table.loc["total variation", "status"] == status, found.text
+    assert found.status == "open"
