@@ -18,9 +18,9 @@ import pytensor.tensor as pt
 import xarray as xr
 from models import SD_SCHOOLS, Y_SCHOOLS, eight_schools
 from scipy import stats
-from scipy.special import betaln, digamma, gammaln, logsumexp
+from scipy.special import betaln, digamma, gammaln, log_expit, logsumexp
 
-__all__ = ["ADVERSARIES", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
+__all__ = ["ADVERSARIES", "FRESH", "MODELS", "Adversary", "Event", "three_normals_by_gibbs"]
 
 
 class Event(NamedTuple):
@@ -482,6 +482,98 @@ def schools() -> Adversary:
     return Adversary(eight_schools(centred=False), log_ml, events[0] | events[1])
 
 
+def torn_location(y: np.ndarray) -> Adversary:
+    """Cauchy noise about a location: two groups of data, and a mode at each."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 10)
+        pm.Cauchy("y", x, 0.1, observed=y)
+    step = 0.0005
+    grid = np.arange(-60, 60, step)
+    logs = stats.norm.logpdf(grid, 0, 10) + stats.cauchy.logpdf(y[:, None], grid, 0.1).sum(axis=0)
+    log_ml, shares = summed(logs, step)
+    return Adversary(model, log_ml, below("x", y.mean(), shares[grid < y.mean()].sum()))
+
+
+def funnel(y: np.ndarray) -> Adversary:
+    """Neal's funnel with one observation of each element. Given the scale these are normal."""
+    with pm.Model() as model:
+        scale = pm.Normal("scale", 0, 3)
+        x = pm.Normal("x", 0, pm.math.exp(scale / 2), shape=len(y))
+        pm.Normal("y", x, 1, observed=y)
+    step = 0.002
+    grid = np.arange(-30, 30, step)
+    sd = np.sqrt(1 + np.exp(grid))
+    logs = stats.norm.logpdf(grid, 0, 3) + stats.norm.logpdf(y[:, None], 0, sd).sum(axis=0)
+    log_ml, shares = summed(logs, step)
+    events = [below("scale", limit, shares[grid < limit].sum()) for limit in (-3.0, 0.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def inflated_zeros(y: np.ndarray) -> Adversary:
+    """Counts that are nearly all zero: the rate is small, or zeros are of another kind."""
+    with pm.Model() as model:
+        kept = pm.Uniform("kept")
+        rate = pm.Gamma("rate", 2, 0.2)
+        pm.ZeroInflatedPoisson("y", kept, rate, observed=y)
+    step_of_kept, step = 0.002, 0.005
+    kept, logs_of_rate = np.meshgrid(
+        np.arange(0.5 * step_of_kept, 1, step_of_kept), np.arange(-12, 6, step), indexing="ij"
+    )
+    rate, zeros = np.exp(logs_of_rate), int(np.sum(y == 0))
+    logs = stats.gamma.logpdf(rate, 2, scale=5) + logs_of_rate
+    logs += zeros * np.log1p(kept * np.expm1(-rate))
+    for count in y[y > 0]:
+        logs += np.log(kept) + stats.poisson.logpmf(count, rate)
+    log_ml, shares = summed(logs, step_of_kept, step)
+    events = [below("rate", limit, shares[rate < limit].sum()) for limit in (0.5, 2.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def parabola(y: np.ndarray, noise: float = 0.1) -> Adversary:
+    """Only a + b² is observed: a thin curved ridge with two arms. Given b the rest is normal."""
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 5), pm.Normal("b", 0, 5)
+        pm.Normal("y", a + b**2, noise, observed=y)
+    step, n, variance = 0.001, len(y), noise**2
+    grid = np.arange(-30, 30, step)
+    total = variance + n * 25
+    square = ((y - y.mean()) ** 2).sum() / variance + n * (y.mean() - grid**2) ** 2 / total
+    logs = stats.norm.logpdf(grid, 0, 5) - 0.5 * (
+        n * np.log(2 * np.pi) + (n - 1) * np.log(variance) + np.log(total) + square
+    )
+    log_ml, shares = summed(logs, step)
+    events = [below("b", limit, shares[grid < limit].sum()) for limit in (-2.0, 0.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def separated(x: np.ndarray) -> Adversary:
+    """Logistic regression whose outcomes a line separates, so that only the prior bounds it."""
+    y = (x > 0).astype(int)
+    with pm.Model() as model:
+        intercept, slope = pm.Normal("intercept", 0, 10), pm.Normal("slope", 0, 10)
+        pm.Bernoulli("y", logit_p=intercept + slope * x, observed=y)
+    step = 0.1
+    a, b = np.meshgrid(*2 * [np.arange(-60, 60, step)], indexing="ij")
+    logs = stats.norm.logpdf(a, 0, 10) + stats.norm.logpdf(b, 0, 10)
+    for one, outcome in zip(x, y, strict=True):
+        logs += log_expit((2 * outcome - 1) * (a + b * one))
+    log_ml, shares = summed(logs, step, step)
+    events = [below("slope", at + step / 2, shares[b < at + step / 2].sum()) for at in (5.0, 10.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def lost_signs(y: np.ndarray, noise: float = 0.1) -> Adversary:
+    """Only sizes are observed, so that each sign is free: 2^d modes, all alike."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=len(y))
+        pm.Normal("y", pm.math.abs(x), noise, observed=y)
+    precision = 1 / 9 + noise**-2
+    centre = y / noise**2 / precision
+    positive = stats.norm.logcdf(centre * np.sqrt(precision))
+    log_ml = np.sum(np.log(2) + stats.norm.logpdf(y, 0, np.sqrt(9 + noise**2)) + positive)
+    return Adversary(model, float(log_ml), below("x", 0.0, 0.5, 0) | below("x", 0.0, 0.5, 1))
+
+
 def noise(d: int) -> np.ndarray:
     return np.sqrt(1 + 0.05**2) * np.random.default_rng(3).normal(size=d)
 
@@ -535,7 +627,15 @@ ADVERSARIES: dict[str, Callable[[], Adversary]] = {
     "far tail of a Cauchy": lambda: cauchy_locations(FAR_OUT),
     "product of two chances": lambda: product(5_000, 10_000),
     "eight schools, non-centred": schools,
+    "torn location": lambda: torn_location(np.array([-4.1, -4.0, -3.8, 5.9, 6.0, 6.2])),
+    "funnel": lambda: funnel(np.linspace(-2, 2, 9)),
+    "inflated zeros": lambda: inflated_zeros(np.array([0] * 10 + [2])),
+    "parabola": lambda: parabola(np.array([8.9, 9.0, 9.2])),
+    "separated outcomes": lambda: separated(np.linspace(-2, 2, 12)),
+    "lost signs": lambda: lost_signs(np.array([0.3, 1.0, 2.0, 4.0, 5.0, 3.0, 0.1, 7.0])),
 }
+FRESH = list(ADVERSARIES)[-6:]
+"""Models that were written after the rules of the verdict, and by which none was changed."""
 MODELS: dict[str, Callable[[], pm.Model]] = {
     name: lambda make=make: make().model for name, make in ADVERSARIES.items()
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import xarray as xr
-from adversaries import ADVERSARIES, Adversary, Event, few_many_few, three_normals_by_gibbs
+from adversaries import ADVERSARIES, FRESH, Adversary, Event, few_many_few, three_normals_by_gibbs
 from common import publish, shown, table
 
 import pymc_bdmc as bdmc
@@ -167,6 +167,8 @@ def report(kept: dict[str, dict[int, dict]]) -> None:
     claims, z = (
         np.concatenate([getattr(each, of) for each in scores.values()]) for of in ("claims", "z")
     )
+    fresh = [scores[name] for name in FRESH if name in scores]
+    squares = np.concatenate([each.z for each in fresh] or [[]]) ** 2
     unsaid = int(np.isnan(claims).sum())
     without = f" ({unsaid} of them without a claim)" if unsaid else ""
     publish(
@@ -178,7 +180,11 @@ def report(kept: dict[str, dict[int, dict]]) -> None:
         f"- Wrong “good”: {wrong}, {wrong / calls:.1%} of all calls (at most 5 % are allowed).\n"
         f"- Recommended log ML: {len(z)}; none in {calls - len(z)} calls.\n"
         f"- Mean z²: {number(np.mean, z**2)} (0.5 to 1.6 is allowed).\n"
-        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed).",
+        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed).\n"
+        f"- Of these on the {len(fresh)} models written last, the last rows: "
+        f"{sum(each.statuses['good'] for each in fresh)} good, "
+        f"{sum(each.wrong for each in fresh)} of them wrong; recommended log ML {len(squares)}, "
+        f"mean z² {number(np.mean, squares)}, {np.sum(squares > 16)} with |z| above 4.",
         table(
             ["model", "good / open / bad", "claim", "true at least", "wrong “good”",
              "stated error", "no log ML", "mean z", "mean z²", "z beyond 4", "CPU s"],

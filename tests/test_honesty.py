@@ -40,6 +40,12 @@ SMALL = {
     "cauchy_locations": lambda made: made.cauchy_locations(np.array([0.0, 3.0])),
     "product": lambda made: made.product(5, 10),
     "schools": lambda made: made.schools(),
+    "torn_location": lambda made: made.torn_location(np.array([-1.0, 1.0])),
+    "funnel": lambda made: made.funnel(np.array([-1.0, 0.5])),
+    "inflated_zeros": lambda made: made.inflated_zeros(np.array([0, 0, 3])),
+    "parabola": lambda made: made.parabola(np.array([2.0]), noise=1.0),
+    "separated": lambda made: made.separated(np.array([-1.0, 0.5])),
+    "lost_signs": lambda made: made.lost_signs(np.array([0.5, 2.0]), noise=1.0),
 }
 """Every adversary, on so few data that draws from the prior answer the same questions."""
 THREE = np.array([18.0, 20.0, 23.0])
