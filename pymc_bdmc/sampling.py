@@ -221,7 +221,8 @@ def sample(
                 """Sides of all sandwiches; the simulated sets are numbered from ``first``."""
                 numbered = dict(enumerate(simulated, start=first))
                 data = {d: source.data for d, source in numbered.items()}
-                tunings = prepare.tunings(({0: density.data} if real_data else {}) | data, taken)
+                known = {0: density.data} if real_data else {}
+                tunings = prepare.tunings(known | data, taken, fits=False)
                 sides = [Side("real", 0, density.data, tunings[0], chains)] if real_data else []
                 if draws:
                     starts = [Simulated(point, density.data, "heuristic") for point in draws]

@@ -54,6 +54,8 @@ class PilotTask:
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     reference: Reference | None = None
+    until_mixed: bool = True
+    """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit asks for."""
 
     def run[T: Tuning](self, engine: Engine[T]) -> T | None:
         """The tuning that the pilot finds; None if it was stopped."""

@@ -71,12 +71,13 @@ class Preparation:
         self._tunings: dict[tuple[str, int], Tuning] = {}
         self._scouts: dict[tuple[str, int], list[Run]] = {}
 
-    def tunings(self, data: DataSets, path: Path) -> Tunings:
+    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return tunings of the kernel along a path, one for each data set.
 
         The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
         others take over its step sizes, and only the fit is made anew (`PathTuning.adapted_to`). On
-        other paths every data set has pilots of its own.
+        other paths every data set has pilots of its own; with ``fits=False`` those after the first
+        leave β = 1 before they mix, since nothing is fitted to their last states.
 
         Raises
         ------
@@ -89,7 +90,8 @@ class Preparation:
                 found = self._refits(new, cast(PathTuning, known), path)
             else:
                 references = {} if isinstance(path, PriorPath) else self._references(new, path)
-                found = self._pilots(new, references)
+                is_first = next(iter(data)) in new
+                found = self._pilots(new, references, fits or is_first)
             self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
         return {d: self._tunings[path.name, d] for d in data}
 
@@ -262,14 +264,15 @@ class Preparation:
         return self._engine.jitted.rows if isinstance(self._engine, CompiledEngine) else 0
 
     def _pilots(
-        self, data: DataSets, references: Mapping[int, Reference | None]
+        self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
     ) -> dict[int, Tuning]:
         stage = 1 if references else 0
         n = self._engine.pilots
         keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
+        seeds = [stream(self._entropy, Purpose.PILOT, d, stage, c) for d, c in keys]
         tasks = [
-            PilotTask(data[d], stream(self._entropy, Purpose.PILOT, d, stage, c), references.get(d))
-            for d, c in keys
+            PilotTask(data[d], seed, references.get(d), until_mixed)
+            for (d, _), seed in zip(keys, seeds, strict=True)
         ]
         found = dict(zip(keys, self._all(tasks), strict=True))
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}

@@ -139,7 +139,8 @@ class CompiledEngine:
         thetas, ells = map(np.array, zip(*starts[:PRIOR_DRAWS], strict=True))
 
         move = self._mover(target, rng)
-        tuning = pilot(thetas, ells, move, self.jitted.n_continuous, rng, task.reference)
+        n, longest = self.jitted.n_continuous, MOST_ITERATIONS if task.until_mixed else 0
+        tuning = pilot(thetas, ells, move, n, rng, task.reference, longest)
         return (
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )

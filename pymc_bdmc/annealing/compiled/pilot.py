@@ -145,12 +145,13 @@ def pilot(
     n: int,
     rng: np.random.Generator,
     reference: Reference | None = None,
+    longest: int = MOST_ITERATIONS,
 ) -> PathTuning | None:
     """Lead a population from the prior to the posterior and note what every β asks for.
 
     From stage to stage β rises as far as the samples of the last one bear. Weighted, they give the
     metric, and `MEMBERS` of them are drawn to move `ITERATIONS` times, which finds the step size
-    and E_β[ℓ]. At β = 1 they go on until they mix, or `MOST_ITERATIONS` are over. It is the tuning
+    and E_β[ℓ]. At β = 1 they go on until they mix, or ``longest`` iterations are over. It is the tuning
     alone that remains, so nothing here needs to be unbiased.
 
     Parameters
@@ -169,6 +170,8 @@ def pilot(
         The pilot's own stream.
     reference : Reference, optional
         That the draws are from.
+    longest : int
+        Most iterations of the last stage.
 
     Returns
     -------
@@ -197,7 +200,7 @@ def pilot(
             samples = trace.thetas.reshape(samples_ells.size, thetas.shape[1])
             weights = np.full(len(samples), 1 / len(samples))
             n_iterations *= 2
-            done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > MOST_ITERATIONS
+            done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > longest
         stages.append((beta, parameters._replace(step_size=step_size), acceptance))
         path.add(beta, samples_ells)
     betas, tuned, accepted = zip(*stages, strict=True)
