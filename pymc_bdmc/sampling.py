@@ -83,6 +83,8 @@ _MAX_TEMPERATURES = 1_000_000
 
 _CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
+_DRAWS, _FURTHER = 2048, 0.2
+"""States at β = 1 of all runs on the real data, if moves there cost no more than this share."""
 _SIMULATED_RUNS, _FEWEST_RUNS = 60, 3
 """Runs a direction on all simulated data sets together, and on each of them."""
 
@@ -186,7 +188,7 @@ def sample(
         size, n_kept = density.size, len(rungs) if real_data else 0
 
         def states(chains: int, particles: int) -> float:
-            return 8 * size * particles * max(n_kept * chains, n_cores)
+            return 8 * size * max(n_kept * (chains * particles + _DRAWS), n_cores * particles)
 
         check_memory(states, chains=chains, particles=most_particles)
         draws = [] if posterior is None else posterior_states(posterior, chains, density)
@@ -249,9 +251,13 @@ def sample(
                 gap = target_gap or IDEAL_GAP
                 n = prepare.enough_temperatures(tunings, particles, gap, taken)
                 rungs = _schedules(schedule, min(n, max_temperatures or n))
+            further = 0
+            if real_data and engine.moves_further:
+                affordable = int(_FURTHER * rungs[0].n_temperatures)
+                further = min(-(-_DRAWS // (chains * particles)) - 1, affordable)
             plan = Plan(
                 particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time,
-                progressbar, preparation,
+                progressbar, preparation, further,
             )  # fmt: skip
             is_adaptive = _is_adaptive(schedule, temperatures)
             lengths = [rung.n_temperatures for rung in rungs]
@@ -415,7 +421,7 @@ def _fit(
     states = _last_states(
         model, density, [(run.ends, run.weights) for run in scouts],
         [run.log_weight for run in scouts], [run.population.ancestors for run in scouts],
-        stream(entropy, Purpose.FIT),
+        stream(entropy, Purpose.FIT), len(scouts[0].weights),
     )  # fmt: skip
     if "posterior" not in states:
         raise ValueError(
@@ -432,9 +438,10 @@ def _last_states(
     log_weights: ArrayLike,
     ancestors: ArrayLike,
     seed: np.random.SeedSequence,
+    n_particles: int,
 ) -> dict[str, xr.Dataset]:
     """Last particles of runs on the real data, and draws from them if they have weight."""
-    particles = particles_dataset(density, model, ends, np.asarray(log_weights))
+    particles = particles_dataset(density, model, ends, np.asarray(log_weights), n_particles)
     if not np.isfinite(particles["bdmc_weight"]).all():
         return {"particles": particles}
     posterior = posterior_dataset(particles, np.asarray(ancestors), np.random.default_rng(seed))
@@ -468,7 +475,7 @@ def _to_datatree(
         ancestors = run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
         groups |= _last_states(
             model, density, [last.ends[place] for place in places], run.log_weight[places],
-            ancestors[places], stream(entropy, Purpose.POSTERIOR),
+            ancestors[places], stream(entropy, Purpose.POSTERIOR), attrs["particles"],
         )  # fmt: skip
     if draws:
         groups["real_starts"] = starts_dataset(density, model, draws)

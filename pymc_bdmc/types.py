@@ -146,8 +146,9 @@ class Run:
     gradient_evaluations : int
         Gradients computed along the run.
     ends : mapping of str to ndarray
-        Last states by variable, a row for each particle. Of a reverse run the first is θ_0.
-    weights : ndarray of shape (N,)
+        Last states by variable, a row for each particle, and after these as many for each further
+        move at β = 1. Of a reverse run the first is θ_0.
+    weights : ndarray of shape (number of rows,)
         Normalised, of the last states.
     population : Population
     prior_draws : int or ndarray of shape (A,)

@@ -53,7 +53,7 @@ class Recorder:
         self._resamplings += run.population.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._n_particles = len(run.weights)
+        self._n_particles = round(run.population.effective_size[0])
         self.n_finished += 1
         if run.ends:
             self.ends[place] = run.ends, run.weights

@@ -39,6 +39,8 @@ class Plan:
     progressbar: bool
     preparation: float = 0.0
     """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
+    further_moves: int = 0
+    """Of the particles on the real data, at β = 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,7 @@ class Side:
             source.burn_in if source else 0,
             plan.particles,
             self.group == "real",
+            plan.further_moves if self.group == "real" else 0,
         )
 
 

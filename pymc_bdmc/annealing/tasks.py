@@ -25,6 +25,8 @@ class Engine[T: Tuning](Protocol):
     """Independent pilots on a data set."""
     default_particles: int
     """Of a run, where nobody says how many."""
+    moves_further: bool
+    """Whether it heeds `AnnealTask.further_moves`."""
     lock: Lock
     """Whose holder alone may use the density."""
 
@@ -86,6 +88,9 @@ class AnnealTask[T: Tuning]:
         States that go along β together.
     keeps_ends : bool
         Whether somebody wants to know their last ones, which may be large.
+    further_moves : int
+        Moves of all particles at β = 1 after the last weight; the states after each of them are
+        kept beside the last ones, as further particles. For the compiled engine only.
     """
 
     direction: Direction
@@ -97,6 +102,7 @@ class AnnealTask[T: Tuning]:
     burn_in: int = 0
     particles: int = 1
     keeps_ends: bool = True
+    further_moves: int = 0
 
     def run(self, engine: Engine[T]) -> Run | None:
         """The run; None if it was stopped."""

@@ -148,12 +148,16 @@ def particles_dataset(
     model: pm.Model,
     ends: Sequence[tuple[Point, np.ndarray]],
     log_weights: np.ndarray,
+    n_particles: int,
 ) -> xr.Dataset:
     """Last states of the runs on the real data, weighted, by (chain, particle).
 
-    Their normalised weights are the coordinate ``bdmc_weight``, Pareto k of the tail of those of
-    the runs the attribute ``pareto_k`` (Vehtari et al. 2024); whether averages can be trusted
-    `expectation` says.
+    Where the runs made further moves at β = 1, the states after each of them are further particles:
+    the attribute ``sweeps`` says how many states of each of the N there are, those after the last
+    weight first, and ``autocorrelation_time`` how many of them are worth an independent one, for
+    the element that mixes worst. Their normalised weights are the coordinate ``bdmc_weight``,
+    Pareto k of the tail of those of the runs the attribute ``pareto_k`` (Vehtari et al. 2024);
+    whether averages can be trusted `expectation` says.
 
     Parameters
     ----------
@@ -163,6 +167,8 @@ def particles_dataset(
         Last states by variable, and their weights within the run.
     log_weights : ndarray of shape (C,)
         Of the runs, nats.
+    n_particles : int
+        N.
     """
     coords, dims = coords_and_dims_for_inferencedata(model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
@@ -184,7 +190,28 @@ def particles_dataset(
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
     shares = weights[:, None] * np.array([within for _, within in ends])
+    sweeps = shape[1] // n_particles
+    time = _autocorrelation_time(states, shares, sweeps)
+    dataset.attrs |= {"sweeps": sweeps, "autocorrelation_time": time}
     return dataset.assign_coords(bdmc_weight=(("chain", "particle"), shares))
+
+
+def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> float:
+    """1 + 2 Σ_s (1 − s/S) ρ_s, ρ_s the largest correlation over elements after s of S moves."""
+    if sweeps == 1 or not np.isfinite(shares).all():
+        return 1.0
+    runs, found = len(shares), np.zeros(sweeps - 1)
+    weight = shares.reshape(runs, sweeps, -1)[:, 0].ravel() * sweeps
+    for value in states.values():
+        by_run = value.reshape(runs, sweeps, len(weight) // runs, value[0].size).astype(float)
+        each = by_run.swapaxes(0, 1).reshape(sweeps, len(weight), value[0].size)
+        each = each - np.einsum("i,sik->sk", weight, each)[:, None]
+        first, later = each[0], each[1:]
+        product = np.einsum("i,ik,sik->sk", weight, first, later)
+        scale = np.sqrt(weight @ first**2 * np.einsum("i,sik->sk", weight, later**2))
+        with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
+            found = np.fmax(found, np.nanmax(product / scale, axis=1, initial=0.0))
+    return float(1 + 2 * (1 - np.arange(1, sweeps) / sweeps) @ found)
 
 
 def posterior_dataset(
@@ -194,7 +221,8 @@ def posterior_dataset(
 
     There are about as many draws as the particles are worth, so that errors which take draws for
     independent hold: their effective number, and at most that of the starts from which they
-    descend, rounded down to a multiple of four. Particles worth less than four still give one draw
+    descend, rounded down to a multiple of four. States after further moves at β = 1 add what their
+    correlation with earlier ones leaves of them. Particles worth less than four still give one draw
     a chain. Which chain a draw belongs to is left to chance, so rank plots and R̂ compare four
     parts of one sample; they do not judge the runs.
 
@@ -207,8 +235,9 @@ def posterior_dataset(
     rng : numpy.random.Generator
     """
     weights = particles["bdmc_weight"].values
-    runs = weights.sum(axis=1)
-    worth = min(1 / np.sum(weights**2), 1 / np.sum(runs**2 / ancestors))
+    runs, sweeps = weights.sum(axis=1), particles.attrs.get("sweeps", 1)
+    once = min(1 / np.sum(weights**2) / sweeps, 1 / np.sum(runs**2 / ancestors))
+    worth = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
     length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors cost no draw
     n = POSTERIOR_CHAINS * length
     heights = (rng.random() + np.arange(n)) / n

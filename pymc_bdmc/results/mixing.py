@@ -50,7 +50,8 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     particles = dt["particles"].dataset
     weights = particles["bdmc_weight"]
     of_runs = weights.sum("particle")
-    if not np.isfinite(of_runs).all() or (np.array(weights.shape) < FEWEST).any():
+    at_once = weights.sizes["particle"] // particles.attrs.get("sweeps", 1)
+    if not np.isfinite(of_runs).all() or (np.array([len(of_runs), at_once]) < FEWEST).any():
         return worst, highest
     within = weights / of_runs.where(of_runs > 0)
     for name, values in particles.data_vars.items():

@@ -16,7 +16,7 @@ from pymc_bdmc.annealing.compiled.loops import (
     Trace,
     anneal_run,
     move_chains,
-    pilot_stage,
+    move_population,
     terms_of,
 )
 from pymc_bdmc.annealing.compiled.peaks import add_peaks
@@ -82,6 +82,7 @@ class CompiledEngine:
         ahead.begin()
         self.density = density
         self.in_turn = in_turn
+        self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self._kernel = KERNELS[step or DEFAULT_KERNEL]
         self._stop = np.zeros(1, dtype=np.uint8)
@@ -167,8 +168,8 @@ class CompiledEngine:
             kernel = self._kernel.compiled
             if self.in_turn:
                 target.data[-2] = beta % 1  # the slope to β = 1, and there that from β = 0
-            stage = pilot_stage(
-                target, kernel, parameters, beta, population, rng, self._stop, trace
+            stage = move_population(
+                target, kernel, parameters, beta, population, True, rng, self._stop, trace
             )
             if not kernel.needs_gradient:
                 trace.gradients[:] = 0.0  # not known
@@ -264,16 +265,30 @@ class CompiledEngine:
 
         NaN if the engine was stopped.
         """
-        rows, n = thetas.shape
-        trace = Trace(
-            np.full((MOST_ITERATIONS, rows), np.nan),
-            np.empty((MOST_ITERATIONS, rows, n)),
-            np.empty((2, MOST_ITERATIONS, rows, self.jitted.n_continuous)),
-        )
         rng, target = np.random.default_rng(seed), self.target(data, tuning.reference)
+        return self._at_the_end(thetas, MOST_ITERATIONS, True, target, tuning, rng)[0].ells[-1]
+
+    def _at_the_end(
+        self,
+        thetas: np.ndarray,
+        n: int,
+        adapts: bool,
+        target: Target,
+        tuning: PathTuning,
+        rng: np.random.Generator,
+    ) -> tuple[Trace, int]:
+        """Return n moves of every row at β = 1, NaN where the engine was stopped; and gradients."""
+        rows, size = thetas.shape
+        trace = Trace(
+            np.full((n, rows), np.nan),
+            np.empty((n, rows, size)),
+            np.empty((2, n, rows, self.jitted.n_continuous)),
+        )
         last, kernel = tuning.last_parameters, self._kernel.compiled
-        pilot_stage(target, kernel, last, 1.0, thetas.copy(), rng, self._stop, trace)
-        return trace.ells[-1]
+        *_, gradients = move_population(
+            target, kernel, last, 1.0, thetas.copy(), adapts, rng, self._stop, trace
+        )
+        return trace, gradients
 
     def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
         if len(target.reference.locations):
@@ -394,6 +409,15 @@ class CompiledEngine:
             with self.lock:
                 self.density.set_data(task.data)
                 self._raise_at(betas[arrival], ends[0])
+        if task.further_moves:
+            trace, cost = self._at_the_end(
+                ends, task.further_moves, False, target, task.tuning, rng
+            )
+            if self._stop[0]:
+                return None
+            ends = np.concatenate([ends, *trace.thetas])
+            weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
+            gradients += cost
         return Run(
             float(np.diff(betas) @ record.highest[:-1] + record.rests.sum()),
             record.path,

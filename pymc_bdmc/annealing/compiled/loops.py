@@ -33,7 +33,7 @@ __all__ = [
     "Trace",
     "anneal_run",
     "move_chains",
-    "pilot_stage",
+    "move_population",
     "terms_of",
 ]
 
@@ -329,12 +329,12 @@ def count(roots, weights):
 
 
 @njit(nogil=True, cache=True, title="the pilot")
-def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
+def move_population(target, kernel, parameters, beta, population, adapts, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
-    Every iteration moves all rows of ``population``, corrects the step size by their mean
-    acceptance, and is written to the ``trace``. Where ``stop[0]`` is set it ends early, and what
-    it leaves means nothing.
+    Every iteration moves all rows of ``population`` and is written to the ``trace``. If it
+    ``adapts`` it corrects the step size by their mean acceptance, as pilots do. Where ``stop[0]``
+    is set it ends early, and what it leaves means nothing.
 
     Returns
     -------
@@ -366,7 +366,8 @@ def pilot_stage(target, kernel, parameters, beta, population, rng, stop, trace):
             copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
         if stop[0]:
             break
-        log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
+        if adapts:
+            log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
         if k >= n_iterations // 2:
             average += log_step
             late_acceptance += acceptance

@@ -151,8 +151,8 @@ def pilot(
 
     From stage to stage β rises as far as the samples of the last one bear. Weighted, they give the
     metric, and `MEMBERS` of them are drawn to move `ITERATIONS` times, which finds the step size
-    and E_β[ℓ]. At β = 1 they go on until they mix, or ``longest`` iterations are over. It is the tuning
-    alone that remains, so nothing here needs to be unbiased.
+    and E_β[ℓ]. At β = 1 they go on until they mix, or ``longest`` iterations are over. It is the
+    tuning alone that remains, so nothing here needs to be unbiased.
 
     Parameters
     ----------

@@ -44,6 +44,7 @@ class StepEngine:
     pilots = PILOT_CHAINS
     """Independent pilots on a data set."""
     default_particles = 1
+    moves_further = False
     """Of a run, where nobody says how many."""
 
     @alone
