@@ -4,6 +4,13 @@
 NumPy and SciPy only.
 """
 
+from pymc_bdmc.estimators.approximation import (
+    PosteriorMean,
+    certified_divergence,
+    evidence_lower_bound,
+    posterior_log_ratio,
+    total_variation_of_divergence,
+)
 from pymc_bdmc.estimators.averages import WeightedAverage, bootstrap, weighted_average
 from pymc_bdmc.estimators.bar import bar, overlap
 from pymc_bdmc.estimators.certified import (
@@ -82,6 +89,7 @@ __all__ = [
     "Estimate",
     "EvidenceDraws",
     "LadderEstimate",
+    "PosteriorMean",
     "PriorMass",
     "RankTest",
     "RunDistance",
@@ -94,6 +102,7 @@ __all__ = [
     "bar",
     "bootstrap",
     "certified_bounds",
+    "certified_divergence",
     "certified_lower",
     "certified_probability",
     "certified_upper",
@@ -111,6 +120,7 @@ __all__ = [
     "draw_places",
     "effective_sample_size",
     "error_analysis",
+    "evidence_lower_bound",
     "forward_divergence",
     "histogram",
     "histogram_posterior",
@@ -125,6 +135,7 @@ __all__ = [
     "overlap",
     "pareto_shape",
     "place_probabilities",
+    "posterior_log_ratio",
     "quantile_distance",
     "rank_among",
     "rao_blackwellized",
@@ -140,6 +151,7 @@ __all__ = [
     "thermodynamic_integration",
     "total_variation",
     "total_variation_bound",
+    "total_variation_of_divergence",
     "upper_confidence_bound",
     "weighted_average",
     "work_distribution",

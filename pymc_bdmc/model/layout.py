@@ -1,0 +1,134 @@
+"""The unconstrained variables of a model as rows of numbers."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["Layout"]
+
+
+class Layout:
+    """Order of the elements of θ: the value variables in the model's order, each raveled.
+
+    It is that of ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+
+    Attributes
+    ----------
+    shapes : dict of str to tuple of int
+        Of the unconstrained variables, by name.
+    titles : dict of str to str
+        Names of the model's variables, by those of the unconstrained ones.
+    size : int
+        Number of elements.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.layout import Layout
+    >>> from pymc_bdmc.model.tempered import TemperedDensity
+    >>> with pm.Model() as model:
+    ...     a, s = pm.Normal("a", shape=2), pm.HalfNormal("s")
+    ...     y = pm.Normal("y", a, s, observed=[1.0, 2.0])
+    >>> print(Layout(TemperedDensity(model)))
+    a (2,), s_log__ ()
+    """
+
+    def __init__(self, density: TemperedDensity):
+        self.shapes = density.shapes
+        self.titles = density.titles
+        self.size = density.size
+        self._dtypes = {value.name: value.dtype for value in density.model.value_vars}
+        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])
+        self._parts = {
+            name: slice(int(end) - prod(shape), int(end))
+            for (name, shape), end in zip(self.shapes.items(), ends, strict=True)
+        }
+
+    def __str__(self):
+        return ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+
+    def unravel(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by variable, shape (n, *shape), of rows, shape (n, d)."""
+        return {
+            name: rows[:, part].reshape(-1, *self.shapes[name]).astype(self._dtypes[name])
+            for name, part in self._parts.items()
+        }
+
+    def ravel(self, argument: str, values: Mapping[str, Any] | xr.Dataset) -> np.ndarray:
+        """Rows, of values by variable: arrays of shape (n, *shape), or with chains and draws.
+
+        Raises
+        ------
+        ValueError
+            If a variable is missing, unknown or of another shape; names it and the argument.
+        """
+        if isinstance(values, xr.Dataset):
+            order = [dim for dim in ("chain", "draw", "sample") if dim in values.dims]
+            values = {str(name): each.transpose(*order, ...) for name, each in values.items()}
+        arrays = {name: np.asarray(each) for name, each in values.items()}
+        self._check_names(argument, arrays)
+        rows = []
+        for name, shape in self.shapes.items():
+            array = arrays[name]
+            if array.ndim <= len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+                raise ValueError(
+                    f"{argument}: its {name} has the shape {array.shape}, and the number of draws "
+                    f"and then {shape} is needed."
+                )
+            rows.append(array.reshape(-1, prod(shape)).astype(float))
+        if len({len(each) for each in rows}) > 1:
+            raise ValueError(f"{argument}: its variables differ in the number of draws.")
+        theta = np.concatenate(rows, axis=1)
+        if not np.isfinite(theta).all():
+            raise ValueError(f"{argument}: some are not finite.")
+        return theta
+
+    def check(self, argument: str, sizes: Mapping[str, int]) -> None:
+        """Refuse the variables of another model, given with the number of elements of each."""
+        self._check_names(argument, sizes)
+        for name, size in sizes.items():
+            if size != prod(self.shapes[name]):
+                raise ValueError(
+                    f"{argument}: its {name} has {size} elements, the model's "
+                    f"{prod(self.shapes[name])}. Is it a fit of another model?"
+                )
+
+    def places(self, names: Sequence[str]) -> np.ndarray:
+        """Where each element of θ stands among variables in another order."""
+        given = np.concatenate([np.arange(self.size)[self._parts[name]] for name in names])
+        return np.argsort(given)
+
+    def places_of_labels(self, labels: Sequence[str]) -> np.ndarray:
+        """As `places`, from a label for every element: ``name`` or ``name[index]``."""
+        names = [
+            next((n for n in self.shapes if label == n or label.startswith(f"{n}[")), label)
+            for label in map(str, labels)
+        ]
+        sizes = {name: names.count(name) for name in dict.fromkeys(names)}
+        self.check("approximation", sizes)
+        return self.places(list(sizes))
+
+    def _check_names(self, argument: str, names: Mapping[str, Any]) -> None:
+        for value, title in self.titles.items():
+            if value != title and title in names and value not in names:
+                raise ValueError(
+                    f"{argument}: {title} is on the model's own scale. Pass {value}, its value on "
+                    "the unconstrained scale, and log q as a density there."
+                )
+        missing = sorted(set(self.shapes) - set(names))
+        unknown = sorted(set(map(str, names)) - set(self.shapes))
+        if missing or unknown:
+            told = [f"lacks {missing}"] * bool(missing) + [f"has {unknown} besides"] * bool(unknown)
+            raise ValueError(
+                f"{argument}: it {' and '.join(told)}; the model's unconstrained variables are "
+                f"{list(self.shapes)}. Is it of another model?"
+            )
