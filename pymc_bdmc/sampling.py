@@ -1,5 +1,6 @@
 """What is behind `sample_bdmc`: check, wire, run, convert."""
 
+import json
 import logging
 import os
 import time
@@ -171,7 +172,7 @@ def sample(
 
     with nothing_to_keep():
         loan = Loan(model, backend, compile_kwargs)
-        density = loan.density
+        density, variables = loan.density, loan.fingerprint
         if simulation:
             simulation.check(density)
         engine = make_engine(
@@ -274,6 +275,7 @@ def sample(
                 simulated = [each.sources[0] for each in last.sides if each.group == "reverse"]
                 attrs = run_attributes(last.schedule, entropy, compiled, last.interrupted) | {
                     **hard_variables(model),
+                    "model": json.dumps(variables),
                     "step": engine.description,
                     "path": taken.name,
                     "path_reason": reason,

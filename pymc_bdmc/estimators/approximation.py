@@ -174,7 +174,7 @@ def posterior_log_ratio(
     return PosteriorMean(Estimate(value, errors[0], _WEIGHTED, valid, reason), errors[1])
 
 
-_WEIGHTED = "weighted particles"
+_WEIGHTED = "particles"
 
 
 def _no_mean(value: float, valid: bool, reason: str) -> PosteriorMean:

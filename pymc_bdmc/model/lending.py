@@ -18,6 +18,7 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
+from pymc_bdmc.model.fingerprint import fingerprint
 from pymc_bdmc.model.structure import content, structure
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.upstream import alone
@@ -87,6 +88,11 @@ class Loan:
                 model, resolve_backend_compile_kwargs(backend, compile_kwargs)
             )
             self.density.check()
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Hash of each variable; empty where the model cannot be compared with another."""
+        return {} if self._seen is None else fingerprint(self._model)
 
     def give_back(self) -> None:
         """Let the next call have the density, as it was lent; not after an error."""

@@ -13,7 +13,7 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import alone
 
-__all__ = ["check_idata", "posterior_draws", "posterior_states", "shape_of"]
+__all__ = ["check_idata", "check_observed", "posterior_draws", "posterior_states", "shape_of"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -69,7 +69,7 @@ def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> li
     """
     model = density.model
     names = [rv.name for rv in model.free_RVs]
-    _check_observed(idata, density.data)
+    check_observed("posterior", idata, density.data)
     known = {each.name for each in model.unobserved_RVs + model.value_vars}
     if unknown := sorted(set(idata["posterior"].data_vars) - known):
         _log.warning(f"posterior: the model lacks its variables {unknown}. Is it another model's?")
@@ -84,12 +84,12 @@ def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> li
     return [_state({k: v[i] for k, v in zip(names, draws, strict=True)}, density) for i in chosen]
 
 
-def _check_observed(idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
-    """Refuse a fit to other data, as far as it says what they were."""
+def check_observed(argument: str, idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
+    """Refuse a fit to other data, as far as it says what they were; names the argument."""
     fitted = idata["observed_data"].data_vars if "observed_data" in idata.children else {}
     if fitted and data and not data.keys() & fitted.keys():
         raise ValueError(
-            f"posterior: its observed_data are {sorted(fitted)}, and the model observes "
+            f"{argument}: its observed_data are {sorted(fitted)}, and the model observes "
             f"{sorted(data)}. Pass a fit of this model; if it is one, leave that group out."
         )
     for name in data.keys() & fitted.keys():
@@ -98,7 +98,7 @@ def _check_observed(idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
             values, data[name], rtol=1e-6, atol=0, equal_nan=True
         ):
             raise ValueError(
-                f"posterior: it is a fit to other data: its {name} in observed_data differs from "
+                f"{argument}: it is a fit to other data: its {name} in observed_data differs from "
                 "the model's. Pass a fit to the data of the model."
             )
 

@@ -1,0 +1,334 @@
+"""How far an approximation with a density is from the posterior on the real data."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from scipy.special import stdtrit
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.estimators import (
+    Estimate,
+    PosteriorMean,
+    certified_divergence,
+    evidence_lower_bound,
+    jarzynski_forward,
+    posterior_log_ratio,
+    total_variation_bound,
+    total_variation_of_divergence,
+)
+from pymc_bdmc.model.approximation import Approximation, make_approximation
+from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.layout import Layout
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.posterior import check_observed, posterior_draws
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.certified import certified
+from pymc_bdmc.results.diagnose import MAX_CHANCE
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import check_annealed, data_sets
+from pymc_bdmc.streams import RandomSeed, entropy_of
+from pymc_bdmc.version import VERSION
+
+__all__ = ["FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
+
+TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
+
+COLUMNS = [
+    "value", "error", "lower", "upper", "total_variation", "confidence", "valid", "reason",
+]  # fmt: skip
+
+
+def distance(
+    dt: xr.DataTree,
+    approximation: Any,
+    *,
+    model: pm.Model | None = None,
+    draws: int = 10_000,
+    confidence: float = 0.95,
+    random_seed: RandomSeed = None,
+) -> pd.DataFrame:
+    """Divergences between an approximation q and the posterior p on the real data, in nats.
+
+    KL(q‖p) = log ML − E_q[log p(θ, y) − log q(θ)], whose mean is the ELBO, and
+    KL(p‖q) = E_p[log p(θ, y) − log q(θ)] − log ML, on the unconstrained scale with the transforms'
+    Jacobians. Either is the same on the model's own scale.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc` on the real data; ``simulate=None`` is enough.
+    approximation : object, or mapping of str to object
+        The density q, or several by name. What `pymc.fit` returns (mean field or full rank); a
+        frozen SciPy distribution with ``rvs`` and ``logpdf`` on the unconstrained scale, such as
+        `scipy.stats.multivariate_normal` or ``multivariate_t``; of pymc_extras the result of
+        ``fit_laplace`` or ``fit_dadvi``, or a ``Trainer`` of ADVI; or a pair ``(draws, log_q)``.
+
+        The elements of θ are those of the value variables, each raveled, in the order of
+        ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``. The ``draws`` of a pair
+        are independent, and an array of shape (n, d) in this order, or a mapping or Dataset of
+        arrays by value variable (``"tau_log__"``). ``log_q`` is a function of such draws, or an
+        array of its n values at them; then KL(p‖q) is not known. It is the logarithm of the
+        normalised density on the unconstrained scale.
+    model : pymc.Model, optional
+        The model that ``dt`` is a result of. Default: that of a `pymc.fit` result, or the one of
+        the context.
+    draws : int, default 10_000
+        From q. The first half judges the tail of the terms of the ELBO, and chooses what
+        `estimators.certified_divergence` has to fix beforehand.
+    confidence : float, default 0.95
+        Of ``lower``, and of all ``upper`` of one approximation together.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+
+    Returns
+    -------
+    DataFrame
+        Indexed by divergence, or by (approximation, divergence) of a mapping: ``KL(q‖p)``,
+        ``KL(p‖q)`` and their sum, which needs no log ML. Columns:
+
+        ``value``, ``error``
+            Estimate, which noise may make negative, and one standard error; nats.
+        ``lower``
+            Certified lower end of KL(q‖p), finite sample: from the certified lower bound on log ML
+            and an upper limit of the ELBO (`estimators.certified_divergence`), which spend half of
+            1 − ``confidence`` each. NaN in the other rows, of which nothing is certified.
+        ``upper``
+            Upper limit by Student's t with a run less one as degrees of freedom, and Bonferroni
+            over the three rows; infinite where the row is not valid. It is as right as ``error``
+            and not certified.
+        ``total_variation``
+            At most so much may the probability of any event under q be off, if the divergence is at
+            most ``upper``: the smaller of √(KL/2) (Pinsker) and √(1 − e^−KL) (Bretagnolle and
+            Huber), and of the sum, by `estimators.total_variation_bound`. The smallest of the three
+            holds at the same confidence.
+        ``confidence``
+            As given.
+        ``valid``, ``reason``
+            Whether value and error can be relied on, and what the checks found.
+
+    Raises
+    ------
+    ValueError
+        If ``dt`` has no runs on the real data, or is of another model or other data; if an
+        approximation has no density, or is one of other variables; names it and the remedy.
+    TypeError
+        If an approximation is nothing that is known, or there is no model.
+    FloatingPointError
+        If the log density of the model is NaN at a draw or a particle; names the variables.
+
+    Notes
+    -----
+    Log ML is the recommended estimate of `evidence`, with its error. Where it is the average of the
+    weights of runs, its covariance with E_p, which is of the same runs, enters the error of KL(p‖q);
+    with any other estimate errors are added, which is too much rather than too little.
+
+    Where all runs have missed a part of the posterior, log ML is too low and so is KL(q‖p), while
+    ``lower`` holds: whether the run is to be believed `verdict` says. A divergence that is below
+    zero beyond chance (p < 0.001) has its row say so: either the runs have missed something that q
+    has found, or log q is no normalised density of the draws.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> from scipy import stats
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=1.0)
+    >>> dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> q = stats.multivariate_normal([0.5], [[0.25]])  # the posterior has twice the variance
+    >>> table = bdmc.distance(dt, q, model=model, random_seed=1)
+    >>> bool(abs(table.loc["KL(q‖p)", "value"] - 0.097) < 0.02)
+    True
+    """
+    check_counts(draws=draws)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    several = isinstance(approximation, Mapping) and not isinstance(approximation, xr.DataTree)
+    named = dict(approximation) if several else {"": approximation}
+    if not named:
+        raise ValueError("approximation: the mapping is empty.")
+    model = _model(model, named)
+    check_model(model)
+    loan = Loan(model)
+    _check_results(dt, loan)
+    with_runs = _Runs(dt, loan.density, confidence)
+    rng = np.random.default_rng(entropy_of(random_seed))
+    tables = {
+        name: with_runs.table(make_approximation(each, with_runs.layout, draws, rng))
+        for name, each in named.items()
+    }
+    loan.give_back()
+    if not several:
+        return tables[""]
+    return pd.concat(tables, names=["approximation", "divergence"])
+
+
+def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
+    """The one that is given, that of a result of `pymc.fit`, or that of the context."""
+    fitted = [getattr(each, "model", None) for each in named.values()]
+    known = [each for each in fitted if isinstance(each, pm.Model)]
+    if model is not None or not known:
+        if model is None and pm.Model.get_context(error_if_none=False) is None:
+            raise TypeError("model: pass the model of the run, or call distance in its context.")
+        return pm.modelcontext(model)
+    return known[0]
+
+
+def _check_results(dt: xr.DataTree, loan: Loan) -> None:
+    """Refuse results without the real data, and those of another model or of other data."""
+    check_annealed(dt, "distance")
+    if not {"real", "particles"} <= set(dt.children):
+        raise ValueError(
+            "dt: it has no runs on the real data, whose posterior the approximation is of; leave "
+            "out real_data=False."
+        )
+    density = loan.density
+    known = {rv.name for rv in density.model.unobserved_RVs}
+    if unknown := sorted(set(map(str, dt["particles"].data_vars)) - known):
+        raise ValueError(f"dt: the model lacks its variables {unknown}. Is it of another model?")
+    check_observed("dt", dt, density.data)
+    versions = {"pymc_bdmc_version": VERSION, "pymc_version": pm.__version__}
+    if versions.items() <= dt.attrs.items():
+        then, now = json.loads(dt.attrs.get("model", "{}")), loan.fingerprint
+        other = sorted(name for name in then if now and then[name] != now.get(name))
+        if other:
+            raise ValueError(
+                f"dt: it is a result of another model: the distribution, the transform or the data "
+                f"of {other} differ. Pass the model of the run, and fit the approximation to it."
+            )
+
+
+class _Runs:
+    """What the runs on the real data know: log ML, a bound on it, and the weighted particles."""
+
+    def __init__(self, dt: xr.DataTree, density: TemperedDensity, confidence: float):
+        self.layout, self.confidence = Layout(density), confidence
+        self._density = density
+        try:
+            density.terms = density.jitted.terms(density.jitted.without_gradient)
+        except NotJittable:
+            pass  # PyTensor's own functions do as well, and take longer
+        self._theta, self.shares, self.log_weights = self._particles(dt)
+        methods = evidence(dt).loc["real"].loc[0]
+        best = methods[methods["recommended"]]
+        row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
+        reason = f"by {row.name}" if len(best) else f"no estimate can be trusted: {row['reason']}"
+        self.log_ml = Estimate(row["value"], row["error"], "log ML", bool(len(best)), reason)
+        self._is_average = row.name == "forward average"
+        # One half of 1 − confidence is spent on the lower side, and the upper one is not used.
+        self.lower = float(certified(dt, confidence).loc[("real", 0), "lower"])
+        (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
+        self.own_error = jarzynski_forward(forward).error
+
+    def _particles(self, dt: xr.DataTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Flat θ of shape (K, N, d), NaN at the edge of the support; weights; log weights."""
+        particles = dt["particles"].dataset.transpose("chain", "particle", ...)
+        model = self._density.model
+        names = [rv.name for rv in model.free_RVs]
+        as_draws = particles.drop_vars("bdmc_weight").rename(particle="draw")
+        values = posterior_draws(
+            "dt", xr.DataTree.from_dict({"posterior": as_draws}), names, model
+        )
+        points = [
+            self._density.unconstrain(dict(zip(names, each, strict=True)))
+            for each in zip(*values, strict=True)
+        ]
+        theta = np.array([np.concatenate([v.ravel() for v in p.values()]) for p in points])
+        weights = np.nan_to_num(particles["bdmc_weight"].values)
+        runs = weights.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return theta, np.nan_to_num(weights / runs[:, None]), np.log(runs)
+
+    def _log_joint(self, theta: np.ndarray) -> np.ndarray:
+        """Log p(θ, y) of rows, NaN for rows that are not finite."""
+        found = np.full(len(theta), np.nan)
+        finite = np.flatnonzero(np.isfinite(theta).all(axis=1))
+        points = self.layout.unravel(theta[finite])
+        for row, place in enumerate(finite):
+            found[place] = self._density.log_joint({k: v[row] for k, v in points.items()})
+        return found
+
+    def table(self, q: Approximation) -> pd.DataFrame:
+        """Rows of one approximation."""
+        terms = self._log_joint(q.draws) - q.log_density
+        elbo = evidence_lower_bound(terms)
+        share = (1 + self.confidence) / 2
+        estimates = {TO_POSTERIOR: _minus(self.log_ml, elbo, self.log_ml.error)}
+        lower = np.inf if elbo.value == -np.inf else certified_divergence(terms, self.lower, share)
+        if q.log_q is None:
+            reason = "log q is known at its own draws only; pass it as a function"
+            for name in (FROM_POSTERIOR, JEFFREYS):
+                estimates[name] = Estimate(np.nan, np.nan, name, False, reason)
+        else:
+            mean = self._posterior_mean(q)
+            estimates[FROM_POSTERIOR] = self._from_posterior(mean)
+            estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
+        rows = {name: self._row(name, each) for name, each in estimates.items()}
+        rows[TO_POSTERIOR]["lower"] = lower
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+        return table.rename_axis("divergence")
+
+    def _posterior_mean(self, q: Approximation) -> PosteriorMean:
+        finite = np.isfinite(self._theta).all(axis=1)
+        log_q = np.full(len(self._theta), np.nan)
+        log_q[finite] = np.ravel(q.log_q(self._theta[finite]))
+        if np.isnan(log_q[finite]).any() or (log_q[finite] == np.inf).any():
+            raise ValueError("log_q: it is NaN or +∞ at a particle of the run; it is a log density.")
+        terms = self._log_joint(self._theta) - log_q
+        return posterior_log_ratio(terms.reshape(self.shares.shape), self.shares, self.log_weights)
+
+    def _from_posterior(self, mean: PosteriorMean) -> Estimate:
+        """KL(p‖q), with an error that knows of the covariance where it can be known."""
+        if self._is_average:
+            rest = max(self.log_ml.error**2 - self.own_error**2, 0.0)  # not of the weights' spread
+            error = np.sqrt(mean.difference_error**2 + rest)
+        else:
+            error = mean.estimate.error + self.log_ml.error
+        found = _minus(mean.estimate, self.log_ml, 0.0)
+        return Estimate(found.value, float(error), found.method, found.valid, found.reason)
+
+    def _row(self, name: str, found: Estimate) -> dict:
+        """Columns of one divergence."""
+        runs = max(int(np.isfinite(self.log_weights).sum()), 2)
+        reach = float(stdtrit(runs - 1, 1 - (1 - self.confidence) / 3)) * found.error
+        farthest = float(stdtrit(runs - 1, 1 - MAX_CHANCE)) * found.error
+        valid, reason, upper = found.valid, found.reason, np.inf
+        if found.value == np.inf:
+            reason = f"infinite: {reason}"
+        elif valid and found.value + farthest < 0:
+            valid = False
+            reason = (
+                "below zero beyond chance: the runs have missed a part of the posterior, or log q "
+                f"is no normalised density of the draws; {reason}"
+            )
+        elif valid:
+            upper = max(found.value + reach, 0.0)
+            if found.value < reach:
+                reason = f"below its noise, at most {upper:.2g}; {reason}"
+        bound = total_variation_bound if name == JEFFREYS else total_variation_of_divergence
+        return {
+            "value": found.value,
+            "error": found.error if found.valid else np.nan,
+            "lower": np.nan,
+            "upper": upper,
+            "total_variation": bound(upper),
+            "confidence": self.confidence,
+            "valid": valid,
+            "reason": reason,
+        }
+
+
+def _minus(first: Estimate, second: Estimate, error: float) -> Estimate:
+    """Difference of two independent estimates, whose first has the error given."""
+    return Estimate(
+        first.value - second.value,
+        float(np.hypot(error, second.error)),
+        f"{first.method} less {second.method}",
+        first.valid and second.valid,
+        f"{first.method}: {first.reason}; {second.method}: {second.reason}",
+    )
