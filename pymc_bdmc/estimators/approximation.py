@@ -211,7 +211,7 @@ def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
         needed = f"too few to judge a tail; it takes {FEWEST}"
         return False, f"values worth {values.size} draws, {needed}", 0.0
     if np.ptp(values) <= ROUNDING:
-        return True, "all values are equal", 0.0
+        return True, "all values are equal", ROUNDING
     shape = pareto_shape(values)
     tail = float(parts.max()) / (1 - np.clip(shape, 0.0, 0.95))
     if shape < HEAVY or tail <= LITTLE:

@@ -1,6 +1,6 @@
 """Approximations of a posterior as draws and log densities on the unconstrained scale."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,8 @@ def make_approximation(
         If it is nothing that is known.
     """
     if isinstance(approximation, tuple | list) and len(approximation) == 2:
-        return _given(*approximation, layout)
+        given, log_q = approximation
+        return _given(given, log_q, layout)
     density = _density(approximation, layout)
     if density is None:
         raise TypeError(
@@ -73,7 +74,7 @@ def make_approximation(
 @dataclass(frozen=True, eq=False)
 class _Density:
     rvs: Callable[[int, np.random.Generator], ArrayLike]
-    logpdf: Callable[[np.ndarray], ArrayLike]
+    logpdf: Callable[[np.ndarray], np.ndarray]
 
 
 def _density(approximation: Any, layout: Layout) -> _Density | None:
@@ -124,8 +125,8 @@ def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
     """Mean field and full rank, of one group of variables."""
     if not all(group.has_logq for group in approximation.groups):
         raise ValueError(
-            f"approximation: {type(approximation).__name__}, as SVGD returns it, is a set of points "
-            "without a density. Pass a mean field or a full rank fit."
+            f"approximation: {type(approximation).__name__}, as SVGD returns it, is a set of "
+            "points without a density. Pass a mean field or a full rank fit."
         )
     if len(approximation.groups) > 1:
         raise ValueError("approximation: of several groups; pass a pair (draws, log_q).")

@@ -44,7 +44,7 @@ class Layout:
 
     def __init__(self, density: TemperedDensity):
         self.shapes = density.shapes
-        self.titles = density.titles
+        self.titles = {name: density.titles[name] for name in self.shapes}
         self.size = density.size
         self._dtypes = {value.name: value.dtype for value in density.model.value_vars}
         ends = np.cumsum([prod(shape) for shape in self.shapes.values()])

@@ -4,6 +4,7 @@ from pymc_bdmc.plots.burn_in import plot_burn_in
 from pymc_bdmc.plots.compare import plot_compare
 from pymc_bdmc.plots.consistency import plot_consistency
 from pymc_bdmc.plots.convergence import plot_convergence
+from pymc_bdmc.plots.distance import plot_distance
 from pymc_bdmc.plots.error_analysis import plot_error_analysis
 from pymc_bdmc.plots.estimators import plot_estimators
 from pymc_bdmc.plots.hysteresis import plot_hysteresis
@@ -17,6 +18,7 @@ __all__ = [
     "plot_compare",
     "plot_consistency",
     "plot_convergence",
+    "plot_distance",
     "plot_error_analysis",
     "plot_estimators",
     "plot_hysteresis",

@@ -1,7 +1,8 @@
 """How far an approximation with a density is from the posterior on the real data."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,8 @@ def distance(
     Notes
     -----
     Log ML is the recommended estimate of `evidence`, with its error. Where it is the average of the
-    weights of runs, its covariance with E_p, which is of the same runs, enters the error of KL(p‖q);
-    with any other estimate errors are added, which is too much rather than too little.
+    weights of runs, its covariance with E_p, which is of the same runs, enters the error of
+    KL(p‖q); with any other estimate errors are added, which is too much rather than too little.
 
     Where all runs have missed a part of the posterior, log ML is too low and so is KL(q‖p), while
     ``lower`` holds: whether the run is to be believed `verdict` says. A divergence that is below
@@ -198,8 +199,9 @@ def _check_results(dt: xr.DataTree, loan: Loan) -> None:
         other = sorted(name for name in then if now and then[name] != now.get(name))
         if other:
             raise ValueError(
-                f"dt: it is a result of another model: the distribution, the transform or the data "
-                f"of {other} differ. Pass the model of the run, and fit the approximation to it."
+                "dt: it is a result of another model: the distribution, a parent, the transform or "
+                f"the data of {other} differ. Pass the model of the run, and an approximation of "
+                "its posterior."
             )
 
 
@@ -209,10 +211,8 @@ class _Runs:
     def __init__(self, dt: xr.DataTree, density: TemperedDensity, confidence: float):
         self.layout, self.confidence = Layout(density), confidence
         self._density = density
-        try:
+        with suppress(NotJittable):  # else PyTensor's own functions, which take longer
             density.terms = density.jitted.terms(density.jitted.without_gradient)
-        except NotJittable:
-            pass  # PyTensor's own functions do as well, and take longer
         self._theta, self.shares, self.log_weights = self._particles(dt)
         methods = evidence(dt).loc["real"].loc[0]
         best = methods[methods["recommended"]]
@@ -231,9 +231,7 @@ class _Runs:
         model = self._density.model
         names = [rv.name for rv in model.free_RVs]
         as_draws = particles.drop_vars("bdmc_weight").rename(particle="draw")
-        values = posterior_draws(
-            "dt", xr.DataTree.from_dict({"posterior": as_draws}), names, model
-        )
+        values = posterior_draws("dt", xr.DataTree.from_dict({"posterior": as_draws}), names, model)
         points = [
             self._density.unconstrain(dict(zip(names, each, strict=True)))
             for each in zip(*values, strict=True)
@@ -265,7 +263,7 @@ class _Runs:
             for name in (FROM_POSTERIOR, JEFFREYS):
                 estimates[name] = Estimate(np.nan, np.nan, name, False, reason)
         else:
-            mean = self._posterior_mean(q)
+            mean = self._posterior_mean(q.log_q)
             estimates[FROM_POSTERIOR] = self._from_posterior(mean)
             estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
         rows = {name: self._row(name, each) for name, each in estimates.items()}
@@ -273,12 +271,14 @@ class _Runs:
         table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
         return table.rename_axis("divergence")
 
-    def _posterior_mean(self, q: Approximation) -> PosteriorMean:
+    def _posterior_mean(self, of_rows: Callable[[np.ndarray], np.ndarray]) -> PosteriorMean:
         finite = np.isfinite(self._theta).all(axis=1)
         log_q = np.full(len(self._theta), np.nan)
-        log_q[finite] = np.ravel(q.log_q(self._theta[finite]))
+        log_q[finite] = np.ravel(of_rows(self._theta[finite]))
         if np.isnan(log_q[finite]).any() or (log_q[finite] == np.inf).any():
-            raise ValueError("log_q: it is NaN or +∞ at a particle of the run; it is a log density.")
+            raise ValueError(
+                "log_q: it is NaN or +∞ at a particle of the run; it is a log density."
+            )
         terms = self._log_joint(self._theta) - log_q
         return posterior_log_ratio(terms.reshape(self.shares.shape), self.shares, self.log_weights)
 

@@ -1,0 +1,196 @@
+"""How far approximations are from the posterior, side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    annotate_xy,
+    labelled_x,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+    set_ylim,
+)
+
+from pymc_bdmc.estimators import total_variation_of_divergence
+from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_x, log_ticks, set_yticks
+from pymc_bdmc.results.distance import FROM_POSTERIOR, TO_POSTERIOR, distance
+
+__all__ = ["plot_distance"]
+
+HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
+"""Of the two divergences, around the place of their approximation."""
+
+NOTES = ("infinite ▸", "not known", "not reliable")
+
+
+def plot_distance(
+    dt: xr.DataTree,
+    approximation: Any,
+    *,
+    model: pm.Model | None = None,
+    draws: int = 10_000,
+    confidence: float = 0.95,
+    random_seed: int | np.random.Generator | None = None,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal["interval", "point", "certified", "note", "xlabel", "xticks", "yticks", "xlim"],
+        Sequence[str],
+    ] = None,
+    visuals: Mapping[
+        Literal[
+            "interval",
+            "point",
+            "certified",
+            "note",
+            "title",
+            "xlabel",
+            "xticks",
+            "yticks",
+            "xlim",
+            "ylim",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
+
+    A point is an estimate, and its line goes as far as `distance` limits it, to either side; a line
+    without a point is all that is known of a divergence below its noise. The cross is the certified
+    lower end of KL(q‖p). What is not reliable, or infinite, is told at the right. Below the nats
+    stands by how much the probability of any event can be off at most (Pinsker; Bretagnolle and
+    Huber).
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc` on the real data.
+    approximation : object, or mapping of str to object
+        As in `distance`.
+    model, draws, confidence, random_seed
+        As in `distance`.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * interval -> :func:`arviz_plots.visuals.line_xy`
+        * point, certified -> :func:`arviz_plots.visuals.scatter_xy`
+        * note -> :func:`arviz_plots.visuals.annotate_xy`
+        * title, xlabel -> the labels
+        * xticks, yticks, xlim, ylim -> numbers, names, and the ranges
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError, TypeError, FloatingPointError
+        As by `distance`.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> from scipy import stats
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=1.0)
+    >>> dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> normals = {name: stats.norm(0.5, sd) for name, sd in [("narrow", 0.5), ("wide", 1.0)]}
+    >>> pc = bdmc.plot_distance(dt, normals, model=model, random_seed=1)
+    """
+    visuals, aes_by_visuals = checked_options(
+        plot_distance, visuals, aes_by_visuals, ["interval", "point", "certified", "note"]
+    )
+    table = distance(
+        dt, approximation, model=model, draws=draws, confidence=confidence, random_seed=random_seed
+    )
+    if not isinstance(table.index, pd.MultiIndex):
+        table = pd.concat({"": table}, names=["approximation"])
+    order = table.index.unique("approximation")
+    found = table.to_xarray().sel(approximation=order, divergence=list(HEIGHTS))
+    estimate = found["value"].astype(float)
+    valid = found["valid"].astype(bool) & np.isfinite(estimate)
+    upper, lower = found["upper"].astype(float).where(valid), found["lower"].astype(float)
+    floor = 2 * estimate.where(valid) - upper
+    value = estimate.where(floor > 0)
+    places = xr.DataArray(-np.arange(len(order)), {"approximation": order})
+    heights = places + xr.DataArray(list(HEIGHTS.values()), {"divergence": list(HEIGHTS)})
+    shown = _shown(value, upper, lower)
+    left, right = (float(end) for end in shown)
+
+    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    canvas = Canvas(_named(heights.expand_dims(model=[""])), *options, by="divergence")
+    low = _log(floor).fillna(left).where(valid)
+    pieces = xr.concat([np.maximum(low, left), _log(upper), np.nan * low], "end")
+    ends = along("plot_axis", x=pieces, y=heights).transpose(..., "approximation", "end")
+    flat = ends.stack(piece=("approximation", "end"), create_index=False)
+    canvas.draw("interval", line_xy, _named(flat))
+    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=_log(value), y=heights)))
+    crosses = along("plot_axis", x=_log(lower), y=heights)
+    canvas.draw("certified", scatter_xy, _named(crosses), marker="C3")
+    told = xr.where(valid, 0, xr.where(np.isinf(estimate), 1, xr.where(estimate.isnull(), 2, 3)))
+    canvas.draw("note", _notes, _named(along("part", told=told, y=heights)), x=right)
+    canvas.draw("xlim", limit_x, _named(shown.expand_dims(model=[""])))
+    canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(order), 0.5))
+    names = {"values": places.values.tolist(), "labels": [str(name) for name in order]}
+    canvas.draw("yticks", set_yticks, canvas.panel, **names)
+    below = "<br>" if canvas.collection.backend == "plotly" else "\n"
+    canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(shown, below))
+    text = f"nats (log scale){below}a probability is off by at most"
+    canvas.draw("xlabel", labelled_x, canvas.panel, text=text)
+    return canvas.finish()
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"divergence_nats": array})
+
+
+def _log(array: xr.DataArray) -> xr.DataArray:
+    """Decimal logarithm, NaN where there is none."""
+    return np.log10(array.where(array > 0))
+
+
+def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:
+    """Limits of the axis: of points and ends, and as much again as a third to the left."""
+    known = np.concatenate([_log(each).values.ravel() for each in (value, upper, lower)])
+    known = known[np.isfinite(known)]
+    known = known if known.size else np.array([-1.0, 1.0])
+    margin = 0.1 * np.ptp(known) + 0.3
+    return xr.DataArray([known.min() - margin, known.max() + margin], {"limit": ["low", "high"]})
+
+
+def _ticks(shown: xr.DataArray, below: str) -> dict[str, list]:
+    """Nats, and below them by how much a probability can be off at most."""
+    ticks = log_ticks(shown.values)
+    bounds = [100 * total_variation_of_divergence(10**place) for place in ticks["values"]]
+    told = [f"{bound:.{0 if bound >= 10 else 1}f} %" for bound in bounds]
+    labels = [f"{nats}{below}{share}" for nats, share in zip(ticks["labels"], told, strict=True)]
+    return {"values": ticks["values"], "labels": labels}
+
+
+def _notes(da, target, *, x, **kwargs):
+    """Write at the right what has no place on the axis."""
+    artist = None
+    for told, y in zip(da.sel(part="told").values, da.sel(part="y").values, strict=True):
+        if told:
+            text = NOTES[int(told) - 1]
+            align = {"horizontal_align": "right", "vertical_align": "bottom"}
+            artist = annotate_xy(da, target, text=text, x=x, y=y, **align, **kwargs)
+    return artist
