@@ -51,12 +51,14 @@ def test_pages_are_whole(page):
     for link in re.findall(r"\]\(((?!http)[^)#]+)\)", text):
         assert (page.parent / link).exists(), link
     names = {
+        "ADVI",
         "BARRIER",
         "BDMC",
         "BREAD",
         "CHANGELOG",
         "CONTRIBUTING",
         "EASY",
+        "ELBO",
         "FAILED",
         "HARD",
         "JSON",
@@ -64,6 +66,7 @@ def test_pages_are_whole(page):
         "NUTS",
         "RAISE",
         "RMSE",
+        "SVGD",
     }
     assert set(re.findall(r"\b[A-Z]{4,}\b", text)) <= names
 
@@ -110,6 +113,16 @@ def test_trust(tmp_path):
     for name in ("sandwich", "consistency"):
         assert (tmp_path / f"trust_{name}.png").stat().st_size > 10_000
         assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
+
+
+def test_approximations(tmp_path):
+    """A mean field is too narrow; the divergences and the slopes say so."""
+    found = example("approximations").main(folder=str(tmp_path), iterations=6000)
+    value = found["table"]["value"]
+    assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
+    assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
+    assert (tmp_path / "approximations.png").stat().st_size > 10_000
+    assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
 
 
 def test_evidence_gallery(tmp_path):

@@ -436,3 +436,50 @@ def test_race_draws_errors_and_the_width_of_the_truth(raced):
     figure = bdmc.plot_race(raced, backend="matplotlib", visuals=options).viz["figure"].item()
     assert figure.axes[0].get_ylabel() == "mine"
     assert not figure.legends
+
+
+@pytest.fixture(scope="module")
+def normal_posterior():
+    """x = 0.5 ± √0.5 a posteriori, and approximations of it: near, poor, infinitely far, draws."""
+    import pymc as pm
+    from scipy import stats
+
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=1.0)
+    dt = bdmc.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
+    exact = stats.norm(0.5, np.sqrt(0.5))
+    draws = exact.rvs(1000, random_state=1)
+    approximations = {
+        "poor": stats.norm(0.5, 0.2),
+        "exact": exact,
+        "a part": stats.uniform(0.0, 1.0),
+        "draws": (draws, exact.logpdf(draws)),
+        "heavy": (stats.cauchy.rvs(size=1000, random_state=1), stats.cauchy.logpdf),
+    }
+    return dt, approximations, model
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distance(normal_posterior, backend):
+    dt, approximations, model = normal_posterior
+    options = dict(model=model, random_seed=1, draws=1000, backend=backend)
+    pc = bdmc.plot_distance(dt, approximations, **options)
+    assert isinstance(pc, PlotCollection)
+    assert pc.viz["interval"]["divergence_nats"].sizes == {"divergence": 2}
+    alone = bdmc.plot_distance(dt, approximations["poor"], visuals={"note": False}, **options)
+    assert "note" not in alone.viz
+
+
+def test_distance_draws_the_table(normal_posterior):
+    dt, approximations, model = normal_posterior
+    options = dict(model=model, random_seed=1, draws=1000)
+    table = bdmc.distance(dt, approximations, **options)
+    pc = bdmc.plot_distance(dt, approximations, backend="matplotlib", **options)
+    points = pc.viz["point"]["divergence_nats"].sel(divergence="KL(q‖p)").item()
+    places = np.asarray(points.get_offsets())
+    assert places[0] == pytest.approx([np.log10(table.loc[("poor", "KL(q‖p)"), "value"]), 0.15])
+    assert np.isnan(places[1, 0])  # below its noise
+    told = [text.get_text() for axes in pc.get_viz("figure").axes for text in axes.texts]
+    assert {"infinite ▸", "not known", "not reliable"} <= set(told)
+    labels = [each.get_text() for each in pc.get_viz("figure").axes[0].get_xticklabels()]
+    assert "1\n71 %" in labels
