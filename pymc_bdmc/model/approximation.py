@@ -226,9 +226,7 @@ def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
             f"approximation: its draws have the shape {theta.shape}, and (n, {layout.size}) is "
             f"needed: a draw a row, with the elements of {layout} in this order."
         )
-    if not np.isfinite(theta).all():
-        raise ValueError("approximation: some of its draws are not finite.")
-    return theta
+    return layout.checked("approximation", theta)
 
 
 def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from pymc.vartypes import continuous_types
 
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -87,10 +88,20 @@ class Layout:
             rows.append(array.reshape(-1, prod(shape)).astype(float))
         if len({len(each) for each in rows}) > 1:
             raise ValueError(f"{argument}: its variables differ in the number of draws.")
-        theta = np.concatenate(rows, axis=1)
-        if not np.isfinite(theta).all():
-            raise ValueError(f"{argument}: some are not finite.")
-        return theta
+        return self.checked(argument, np.concatenate(rows, axis=1))
+
+    def checked(self, argument: str, rows: np.ndarray) -> np.ndarray:
+        """The rows; refused unless finite, and whole where a variable is discrete."""
+        for name, part in self._parts.items():
+            values = rows[:, part]
+            if not np.isfinite(values).all():
+                raise ValueError(f"{argument}: its {name} is not finite in some draws.")
+            if self._dtypes[name] not in continuous_types and (values != np.round(values)).any():
+                raise ValueError(
+                    f"{argument}: {name} is discrete, and some of its draws are no whole numbers, "
+                    "so q is a density of something else. Pass a pair (draws, log_q)."
+                )
+        return rows
 
     def check(self, argument: str, sizes: Mapping[str, int]) -> None:
         """Refuse the variables of another model, given with the number of elements of each."""

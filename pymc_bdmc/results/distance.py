@@ -188,6 +188,8 @@ def _check_results(dt: xr.DataTree, loan: Loan) -> None:
             "dt: it has no runs on the real data, whose posterior the approximation is of; leave "
             "out real_data=False."
         )
+    if not any(data == "real" for data, *_ in data_sets(dt)):
+        raise ValueError("dt: no run on the real data was finished; run it again.")
     density = loan.density
     known = {rv.name for rv in density.model.unobserved_RVs}
     if unknown := sorted(set(map(str, dt["particles"].data_vars)) - known):

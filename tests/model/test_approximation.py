@@ -119,13 +119,16 @@ def wrong(layout):
         ((draws, log_q[1:]), "log_q: 49 values for 50 draws"),
         ((draws, lambda theta: -0.5 * theta**2), "log_q: it gives 500 values for 50 draws"),
         ((draws, np.where(np.arange(50) < 1, np.nan, log_q)), "log_q: it is not finite"),
-        ((np.where(draws > 5, np.inf, draws), log_q), "some of its draws are not finite"),
+        (
+            (np.where(draws > 5, np.inf, draws), log_q),
+            r"approximation: its effect is not finite in some",
+        ),
         ((lacking, log_q), r"draws: it lacks \['scale_log__'\]"),
         ((lacking | {"scale": scale}, log_q), "scale is on the model's own scale. Pass scale_log_"),
         ((named | {"w": scale}, log_q), r"has \['w'\] besides"),
         ((named | {"effect": named["effect"][:, :2]}, log_q), r"effect has the shape \(50, 2\)"),
         ((lacking | {"scale_log__": scale[1:]}, log_q), "differ in the number of draws"),
-        ((named | {"scale_log__": scale * np.nan}, log_q), "draws: some are not finite"),
+        ((named | {"scale_log__": scale * np.nan}, log_q), "draws: its scale_log__ is not finite"),
         (posterior, "a DataTree with draws without a density. Pass a pair"),
     ]
 
@@ -135,6 +138,16 @@ def test_what_cannot_be_used_is_named(layout, case):
     approximation, message = wrong(layout)[case]
     with pytest.raises(ValueError, match=message):
         make_approximation(approximation, layout, 10, rng())
+
+
+def test_discrete_variables_take_whole_numbers():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Poisson("k", 2.0), observed=1.0)
+    layout = Layout(TemperedDensity(model))
+    found = make_approximation((np.arange(4), np.zeros(4)), layout, 10, rng())
+    assert layout.unravel(found.draws)["k"].dtype == np.dtype("int64")
+    with pytest.raises(ValueError, match="k is discrete, and some of its draws are no whole"):
+        make_approximation(stats.norm(), layout, 10, rng())
 
 
 def test_a_fit_of_another_model(layout):

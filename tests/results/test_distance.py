@@ -206,4 +206,7 @@ def test_bad_input_is_named(result, model):
     simulated = xr.DataTree.from_dict({"forward": result["real"].to_dataset()})
     refused("leave out real_data=False", dt=simulated)
     refused("a result of sample_bdmc", dt=xr.DataTree())
+    unfinished = result.copy()
+    unfinished["real"]["log_weight"] = np.nan * result["real"]["log_weight"]
+    refused("no run on the real data was finished", dt=unfinished)
     refused(r"shape \(10000, 2\)", q=stats.multivariate_normal([0.0, 0.0]))
