@@ -20,7 +20,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.paths import DataPath, Path, PriorPath, make_path
+from pymc_bdmc.annealing.paths import DataPath, FittedPath, Path, PriorPath, make_path
 from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.annealing.store import Store, StoredPool
 from pymc_bdmc.annealing.tuning import (
@@ -142,6 +142,8 @@ def sample(
         needed = not real_data or target_gap is not None
         simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
+    if posterior is None and isinstance(wanted, FittedPath) and real_data:
+        posterior = wanted.starts
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
@@ -192,7 +194,7 @@ def sample(
             return 8 * size * max(n_kept * (chains * particles + _DRAWS), n_cores * particles)
 
         check_memory(states, chains=chains, particles=most_particles)
-        draws = [] if posterior is None else posterior_states(posterior, chains, density)
+        draws = posterior_states("posterior", posterior, chains, density) if posterior else []
         _log.info(f"Kernel: {engine.description}")
 
     compiled = time.perf_counter()

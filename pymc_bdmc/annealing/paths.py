@@ -1,11 +1,12 @@
 """Where a path of densities starts: at the prior, or at a reference near the posterior."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.logprob.transforms import CircularTransform
@@ -14,8 +15,9 @@ from pymc_bdmc.annealing.compiled.engine import CompiledEngine
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
 from pymc_bdmc.annealing.tasks import Engine
 from pymc_bdmc.arguments import check_choice, check_positive
-from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.metric import Metric, estimate_metric
 from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
+from pymc_bdmc.model.posterior import check_idata, posterior_states
 
 __all__ = [
     "DataPath",
@@ -26,6 +28,14 @@ __all__ = [
     "make_path",
     "no_reference_for",
 ]
+
+
+Fit = tuple[np.ndarray, Metric]
+"""Mean and shape of states on the unconstrained scale."""
+FEWEST_FROM_DRAWS = 10
+"""Temperatures from a fit to draws, which knows the posterior better than one to a pilot."""
+FEWEST_TO_FIT, MOST_TO_FIT = 100, 2000
+"""Draws for a fit."""
 
 
 class Path(ABC):
@@ -48,6 +58,8 @@ class Path(ABC):
     """
 
     name: ClassVar[str]
+    fewest_temperatures: int = 30
+    """However short the path: kernels mix less than perfectly, the more so the further they go."""
 
     def check(self, engine: Engine) -> None:
         """Refuse a model that has no such path.
@@ -61,8 +73,18 @@ class Path(ABC):
             raise ValueError(f"path: {self.name!r} is not possible here, {reason}. Use 'prior'.")
 
     @abstractmethod
-    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference | None:
-        """Where the path starts on the data of a pilot from the prior; None: there."""
+    def reference(
+        self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]
+    ) -> Reference | None:
+        """Return where the path starts; None: at the prior.
+
+        Parameters
+        ----------
+        engine : CompiledEngine
+        from_prior : callable
+            Returns what a pilot on the path from the prior found on the data at hand. It runs the
+            pilot, so a path that has no need of it does not call it.
+        """
 
 
 @dataclass(frozen=True)
@@ -77,12 +99,13 @@ class PriorPath(Path):
     """
 
     name = "prior"
+    fewest_temperatures = 100
 
     def check(self, engine: Engine) -> None:
         """Every model has it."""
 
-    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> None:
-        """The prior."""
+    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> None:
+        """Return None, for the prior."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +146,7 @@ class DataPath(PriorPath):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedPath(Path):
     """From a reference r near the posterior: f_β(θ) = r(θ)^(1−β) (p(θ) p(y|θ))^β.
 
@@ -133,8 +156,14 @@ class FittedPath(Path):
     component of its own. The path is shorter by far where the posterior has one mode; a mode that
     neither the pilot nor a climb came upon stays missed.
 
+    Whoever has draws of the posterior already, of NUTS say, saves the pilot: with ``idata`` r is
+    fitted to the first half of every chain, and reverse runs on the real data start from states of
+    the second half, as with ``posterior=idata``. Ten temperatures then do, where the fit is good.
+
     Parameters
     ----------
+    idata : DataTree, optional
+        With draws of the free variables in its group ``posterior``, from the real data.
     degrees_of_freedom : float, default 10
         Of the t distribution: the smaller, the heavier its tails.
 
@@ -155,16 +184,50 @@ class FittedPath(Path):
     'fitted'
     """
 
+    idata: xr.DataTree | None = None
     degrees_of_freedom: float = DEGREES_OF_FREEDOM
     name = "fitted"
 
     def __post_init__(self):
+        check_idata(idata=self.idata)
         check_positive(degrees_of_freedom=self.degrees_of_freedom)
+        if self.idata is not None:
+            object.__setattr__(self, "fewest_temperatures", FEWEST_FROM_DRAWS)
 
-    def reference(self, tuning: PathTuning, engine: CompiledEngine) -> Reference:
-        """What the pilot fitted."""
-        location, metric = cast(tuple[np.ndarray, Metric], tuning.fit)
-        return make_reference(location, metric, self.degrees_of_freedom)
+    @property
+    def starts(self) -> xr.DataTree | None:
+        """The second half of the draws of every chain, which the fit has not seen."""
+        return None if self.idata is None else _half(self.idata, 1)
+
+    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> Reference:
+        """Return a t distribution with the mean and the shape of draws, or of what a pilot saw."""
+        if self.idata is not None:
+            return self.fitted_to(self._of_draws(engine))
+        return self.fitted_to(cast(Fit, from_prior().fit))
+
+    def fitted_to(self, fit: Fit) -> Reference:
+        """Return a t distribution with this mean and shape."""
+        return make_reference(*fit, self.degrees_of_freedom)
+
+    def _of_draws(self, engine: CompiledEngine) -> Fit:
+        """Mean and shape of the first half of the draws."""
+        half = _half(cast(xr.DataTree, self.idata), 0)
+        n = max(FEWEST_TO_FIT, 2 * engine.density.size)
+        points = posterior_states("path", half, n, engine.density, most=MOST_TO_FIT)
+        thetas = np.array([engine.jitted.ravel(point) for point in points])
+        return thetas.mean(axis=0), estimate_metric(thetas, np.zeros_like(thetas), for_moves=False)
+
+
+def _half(idata: xr.DataTree, which: int) -> xr.DataTree:
+    """One half of the draws of every chain, and the data that it says it is fitted to."""
+    posterior = idata["posterior"].dataset
+    if "draw" in posterior.dims:
+        middle = posterior.sizes["draw"] // 2
+        posterior = posterior.isel(draw=[slice(middle), slice(middle, None)][which])
+    groups = {"posterior": posterior}
+    if "observed_data" in idata.children:
+        groups["observed_data"] = idata["observed_data"].dataset
+    return xr.DataTree.from_dict(groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +272,13 @@ class ReferencePath(Path):
     def check(self, engine: Engine) -> None:
         """Refuse also what does not fit the variables."""
         super().check(engine)
-        self.reference(None, cast(CompiledEngine, engine))
+        self._made(cast(CompiledEngine, engine))
 
-    def reference(self, tuning: PathTuning | None, engine: CompiledEngine) -> Reference:
-        """The same for all data."""
+    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> Reference:
+        """Return the same for all data."""
+        return self._made(engine)
+
+    def _made(self, engine: CompiledEngine) -> Reference:
         scale = self._flat("scale", engine)
         if not (scale > 0).all():
             raise ValueError(f"scale: must be positive, got {dict(self.scale)}.")

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.annealing.compiled.engine import CompiledEngine, RefitTask
 from pymc_bdmc.annealing.compiled.pilot import PathTuning
-from pymc_bdmc.annealing.paths import FittedPath, Path, PriorPath, no_reference_for
+from pymc_bdmc.annealing.paths import Fit, FittedPath, Path, PriorPath, no_reference_for
 from pymc_bdmc.annealing.pools import Pool
 from pymc_bdmc.annealing.tasks import AnnealTask, Engine, PilotTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
@@ -32,8 +33,6 @@ Tunings = Mapping[int, Tuning]
 IDEAL_GAP = 0.15
 """Nats to which perfectly mixed runs would close, where T is not given."""
 MOST_TEMPERATURES = 2000
-FEWEST_TEMPERATURES, FEWEST_FROM_REFERENCE = 100, 30
-"""However short the path: kernels mix less than perfectly, the more so the further they go."""
 FEWEST_PARTICLES = 4
 """Where a gap is asked for and no N: at the same cost four close it as far as one does, and leave
 behind a far draw, which would ruin the mean of logarithms (docs/particles.md)."""
@@ -102,9 +101,8 @@ class Preparation:
         fits: dict[int, PathTuning] = dict(zip(data, self._all(tasks), strict=True))
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= cast(dict[int, PathTuning], self.tunings(failed, PriorPath()) if failed else {})
-        engine = cast(CompiledEngine, self._engine)
         return {
-            d: replace(known.adapted_to(path.reference(fit, engine)), rhat=fit.rhat)
+            d: replace(known.adapted_to(path.fitted_to(cast(Fit, fit.fit))), rhat=fit.rhat)
             for d, fit in fits.items()
         }
 
@@ -130,12 +128,13 @@ class Preparation:
                 yield new
 
     def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
-        """Return where the path starts on each data set, by pilots from the prior."""
+        """Return where the path starts on each data set."""
         engine = cast(CompiledEngine, self._engine)
-        references = {
-            d: path.reference(cast(PathTuning, tuning), engine)
-            for d, tuning in self.tunings(data, PriorPath()).items()
-        }
+
+        def from_prior(dataset: int) -> PathTuning:
+            return cast(PathTuning, self.tunings(data, PriorPath())[dataset])
+
+        references = {d: path.reference(engine, partial(from_prior, d)) for d in data}
         if isinstance(path, FittedPath):
             for d, fit in references.items():
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
@@ -247,7 +246,7 @@ class Preparation:
         most = self._engine.default_particles
         if self._rows:
             return most
-        needed = np.ceil(squared_length(tunings) / (_fewest_temperatures(path) * gap))
+        needed = np.ceil(squared_length(tunings) / (path.fewest_temperatures * gap))
         return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
@@ -256,7 +255,7 @@ class Preparation:
             needed = STEPS_A_ROW * self._rows
         else:
             needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
-        return int(np.clip(needed, _fewest_temperatures(path), MOST_TEMPERATURES))
+        return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES))
 
     @property
     def _rows(self) -> int:
@@ -309,10 +308,6 @@ class Preparation:
             seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
             found[beyond] = engine.settled(thetas[heard][beyond], observed, tuning, seed)
         return float(np.max(found) - seen)
-
-
-def _fewest_temperatures(path: Path) -> int:
-    return FEWEST_TEMPERATURES if isinstance(path, PriorPath) else FEWEST_FROM_REFERENCE
 
 
 def _n_peaks(tuning: Tuning) -> int:

@@ -57,8 +57,10 @@ def posterior_draws(
     return draws
 
 
-def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> list[Point]:
-    """Unconstrained states from n of the draws, spread evenly over all of them.
+def posterior_states(
+    argument: str, idata: xr.DataTree, n: int, density: TemperedDensity, most: int = 0
+) -> list[Point]:
+    """Unconstrained states from n of the draws, or up to ``most``, spread evenly over all of them.
 
     Raises
     ------
@@ -69,19 +71,26 @@ def posterior_states(idata: xr.DataTree, n: int, density: TemperedDensity) -> li
     """
     model = density.model
     names = [rv.name for rv in model.free_RVs]
-    check_observed("posterior", idata, density.data)
+    check_observed(argument, idata, density.data)
     known = {each.name for each in model.unobserved_RVs + model.value_vars}
     if unknown := sorted(set(idata["posterior"].data_vars) - known):
-        _log.warning(f"posterior: the model lacks its variables {unknown}. Is it another model's?")
-    draws = posterior_draws("posterior", idata, names, model)
+        _log.warning(f"{argument}: the model lacks its variables {unknown}. Is it another model's?")
+    draws = posterior_draws(argument, idata, names, model)
     size = len(draws[0])
     if size < n:
-        raise ValueError(
-            f"posterior: {size} draws for {n} chains, each of which starts from one of its own. "
-            "Pass more draws, or ask for fewer chains."
+        purpose = (
+            f"in half of the draws, and {n} are needed to fit a reference. Pass more draws"
+            if most
+            else f"for {n} chains, each of which starts from one of its own. Pass more draws, or "
+            "ask for fewer chains"
         )
+        raise ValueError(f"{argument}: {size} draws {purpose}.")
+    n = max(n, min(size, most))
     chosen = ((np.arange(n) + 0.5) * size / n).astype(int)
-    return [_state({k: v[i] for k, v in zip(names, draws, strict=True)}, density) for i in chosen]
+    return [
+        _state(argument, {k: v[i] for k, v in zip(names, draws, strict=True)}, density)
+        for i in chosen
+    ]
 
 
 def check_observed(argument: str, idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
@@ -103,17 +112,17 @@ def check_observed(argument: str, idata: xr.DataTree, data: Mapping[str, np.ndar
             )
 
 
-def _state(values: dict[str, np.ndarray], density: TemperedDensity) -> Point:
+def _state(argument: str, values: dict[str, np.ndarray], density: TemperedDensity) -> Point:
     point = density.unconstrain(values)
     for name, unconstrained in zip(values, point.values(), strict=True):
         if not np.isfinite(unconstrained).all():
             raise ValueError(
-                f"posterior: {name} = {values[name]} lies outside its support, or at the edge of "
+                f"{argument}: {name} = {values[name]} lies outside its support, or at the edge of "
                 "it, which has no place on the unconstrained scale."
             )
     if density.log_joint(point) == -np.inf:
         raise ValueError(
-            f"posterior: with {values} the model and its data are impossible. Is it a fit of "
+            f"{argument}: with {values} the model and its data are impossible. Is it a fit of "
             "another model, or to other data?"
         )
     return point
