@@ -4,6 +4,12 @@
 NumPy and SciPy only.
 """
 
+from pymc_bdmc.estimators.agreement import (
+    DrawsComparison,
+    compare_draws,
+    copies,
+    differing_directions,
+)
 from pymc_bdmc.estimators.approximation import (
     PosteriorMean,
     certified_divergence,
@@ -85,6 +91,7 @@ __all__ = [
     "AverageCheck",
     "CertifiedBounds",
     "Comparison",
+    "DrawsComparison",
     "ErrorAnalysis",
     "Estimate",
     "EvidenceDraws",
@@ -110,12 +117,15 @@ __all__ = [
     "check_mean_of_logs",
     "clustered_mean",
     "clustered_median",
+    "compare_draws",
     "compare_estimators",
+    "copies",
     "count_passages",
     "cumulant_combined",
     "cumulant_forward",
     "cumulant_reverse",
     "datasets_needed",
+    "differing_directions",
     "distances_to_others",
     "draw_places",
     "effective_sample_size",

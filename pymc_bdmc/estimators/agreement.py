@@ -1,0 +1,428 @@
+"""Whether two sets of draws agree: a sampler's draws and weighted particles of independent runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from scipy.special import fdtrc, ndtr, stdtrit
+
+__all__ = ["MARGINS", "DrawsComparison", "compare_draws", "copies", "differing_directions"]
+
+MARGINS = np.array([0.25, np.log(1.25), 0.15])
+"""Of the shift, the log ratio of deviations, and the distance of distribution functions."""
+
+GRID = np.arange(1, 20) / 20
+"""Pooled quantiles at which the error of the distance is measured."""
+
+FENCE = 0.75
+"""Values are clipped so many times q95 − q05 outside of these quantiles: 4.1 normal deviations."""
+
+BATCHES = 40
+"""Of the draws, all chains together; each then has many autocorrelation times of a sound sampler."""
+
+LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
+"""What the draws must be worth to be judged, and the chance that R̂ of sound ones is held to."""
+
+FEWEST_RUNS = 4
+"""Effective number of runs with which their differences tell an error."""
+
+BLOCK = 2**22
+"""Numbers in memory at a time, for each array."""
+
+
+@dataclass(frozen=True)
+class DrawsComparison:
+    """How far draws and weighted particles differ, element by element, and how well that is known.
+
+    Columns are the shift of the mean in standard deviations of the particles, the log ratio of the
+    standard deviations (that of the draws above that of the particles), and the largest distance
+    of the distribution functions.
+
+    Attributes
+    ----------
+    estimate, error : ndarrays of shape (elements, 3)
+        Values and standard errors; NaN where an element has no spread to compare.
+    degrees : ndarray of shape (elements, 3)
+        Degrees of freedom of the errors.
+    share : ndarray of shape (elements, 3)
+        Part of the squared error that comes from the draws; the rest is that of the particles.
+    ess : ndarray of shape (elements,)
+        Effective number of draws, the least over the three columns.
+    rhat : ndarray of shape (elements,)
+        Split R̂ of the draws, and 1 where it is not beyond chance.
+    """
+
+    estimate: np.ndarray
+    error: np.ndarray
+    degrees: np.ndarray
+    share: np.ndarray
+    ess: np.ndarray
+    rhat: np.ndarray
+
+    def limits(self, confidence: float, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits of all columns, simultaneous over so many (Bonferroni).
+
+        Student's t. The distance D is that of two functions at their worst place. An upper limit
+        needs the noise at this one place: D̂ is at least the difference found there. A lower limit
+        needs the largest noise at any place. For distribution functions that is a Brownian bridge
+        B, P(sup|B| > c) = 2 exp(−2c²); its quantile is carried over to t by equal tails.
+        """
+        tail = (1 - confidence) / (2 * hypotheses)
+        reach = stdtrit(self.degrees, 1 - tail) * self.error
+        lower, upper = self.estimate - reach, self.estimate + reach
+        anywhere = stdtrit(self.degrees[:, 2], 1 - ndtr(-np.sqrt(2 * np.log(2 / tail))))
+        lower[:, 2] = np.maximum(0, self.estimate[:, 2] - anywhere * self.error[:, 2])
+        upper[:, 2] = np.minimum(1, upper[:, 2])
+        return lower, upper
+
+    def status(self, hypotheses: int) -> np.ndarray:
+        """``"good"``, ``"open"`` or ``"bad"`` of every element, shape (elements,).
+
+        Good: all 95 % limits lie within the margins. Bad: 99.5 % limits of a column exclude *no
+        difference*, and the estimate is beyond half of its margin. Without the second condition
+        many draws would be called bad for a difference that does not matter. Open: neither; the
+        draws are worth fewer than 100, their R̂ is above 1.01, or there are too few runs.
+
+        All elements together are called bad by chance with a probability of at most 0.005.
+        """
+        lower, upper = self.limits(0.95, hypotheses)
+        within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
+        within[:, 2] = upper[:, 2] <= MARGINS[2]
+        lower, upper = self.limits(0.995, hypotheses)
+        differs = ((lower > 0) | (upper < 0)) & (np.abs(self.estimate) > MARGINS / 2)
+        known = (self.ess >= LEAST_ESS) & (self.rhat <= MOST_RHAT)
+        bad = known & differs.any(axis=1)
+        good = known & within.all(axis=1) & ~bad
+        return np.select([bad, good], ["bad", "good"], "open")
+
+
+def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) -> DrawsComparison:
+    """Compare a sampler's draws with weighted particles of independent runs, each element alone.
+
+    Parameters
+    ----------
+    draws : array_like of shape (chains, draws, elements)
+        In the order in which the sampler made them; one chain will do.
+    particles : array_like of shape (runs, particles, elements)
+    weights : array_like of shape (runs, particles)
+        Not negative; they are normalised over all runs.
+
+    Returns
+    -------
+    DrawsComparison
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, there are fewer than 100 draws or two runs, a value is NaN or
+        infinite, or no weight is positive.
+
+    Notes
+    -----
+    *Margins.* For a normal law a shift by 0.25 deviations is a total variation of 2Φ(1/8) − 1 =
+    0.10, a deviation 1.25 times as large one of 0.11, and both together one of 0.13. The margin of
+    the distance is 0.15, whatever the law: no probability P(x ≤ c) is off by more.
+
+    *Errors.* Each functional has its own, from the influence that every draw has on it: x for
+    the mean, (x − x̄)² for the deviation, indicators at 19 pooled quantiles for the distance, of
+    which the largest error counts. The influences of the draws are averaged over 40 batches, and
+    extrapolated once where longer batches vary more (Vats and Flegal 2022). Those of the particles
+    are summed over their run, since particles of one run have common ancestors. The variance is
+    that of the jackknife over runs, of weights W_k, with (ΣW²)²/ΣW⁴ − 1 degrees of freedom; both
+    sources together have those of Welch and Satterthwaite.
+
+    *Tails.* For means and deviations values far outside count as at the fences, 0.75(q95 − q05)
+    beyond the pooled quantiles q05 and q95. A normal law is not touched; the mean and the deviation
+    of a Cauchy law exist. What holds one value with 95 % has no such spread, and its distance alone
+    is compared.
+
+    References
+    ----------
+    Schmeiser (1982), Batch size effects in the analysis of simulation output. Vats and Flegal
+    (2022), Lugsail lag windows for estimating time-average covariance matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import compare_draws
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.normal([0, 1], [1, 2], size=(4, 1000, 2))
+    >>> found = compare_draws(draws, rng.normal(size=(32, 64, 2)), np.ones((32, 64)))
+    >>> found.status(hypotheses=6)
+    array(['good', 'bad'], dtype='<U4')
+    """
+    draws, particles, weights = _checked(draws, particles, weights)
+    blocks = [
+        _compare(draws[..., block], particles[..., block], weights)
+        for block in _blocks(draws.shape[2], draws[..., 0].size + particles[..., 0].size)
+    ]
+    names = [field.name for field in fields(DrawsComparison)]
+    joined = {name: np.concatenate([getattr(each, name) for each in blocks]) for name in names}
+    batches = number_of_batches(*draws.shape[:2])
+    p_value = fdtrc(2 * len(draws) - 1, batches - 1, joined["rhat"][:, 1])
+    beyond = p_value <= CHANCE / draws.shape[2]
+    return DrawsComparison(**joined | {"rhat": np.where(beyond, joined["rhat"][:, 0], 1.0)})
+
+
+def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draws, particles, weights = (np.asarray(each, float) for each in (draws, particles, weights))
+    if draws.ndim != 3 or particles.ndim != 3 or draws.shape[2] != particles.shape[2]:
+        raise ValueError(
+            "draws and particles need the shapes (chains, draws, elements) and (runs, particles, "
+            f"elements), got {draws.shape} and {particles.shape}."
+        )
+    if weights.shape != particles.shape[:2] or not (weights >= 0).all() or not weights.sum() > 0:
+        raise ValueError(
+            f"weights: numbers that are not negative are needed, of the shape "
+            f"{particles.shape[:2]}, and one at least must be positive."
+        )
+    if draws[..., 0].size < LEAST_ESS:
+        raise ValueError(f"draws: {draws[..., 0].size} are too few; {LEAST_ESS} are needed.")
+    if len(particles) < 2:
+        raise ValueError("particles: two independent runs are needed for an error.")
+    if not (np.isfinite(draws).all() and np.isfinite(particles).all()):
+        raise ValueError("draws and particles must be finite.")
+    return draws, particles, weights / weights.sum()
+
+
+def _blocks(elements: int, height: int) -> Iterator[slice]:
+    width = max(1, BLOCK // height)
+    return (slice(i, i + width) for i in range(0, elements, width))
+
+
+def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> DrawsComparison:
+    """Of one block; ``rhat`` has the F statistic as a second column."""
+    a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
+    distance, grid = _distance(a, b, w.ravel())
+    width = FENCE * (grid[-1] - grid[0])
+    low, high = grid[0] - width, grid[-1] + width
+    a_in, b_in = np.clip(a, low, high), np.clip(b, low, high)
+    center = grid[len(grid) // 2]  # keeps the digits of values far from zero
+    a_in, b_in = a_in - center, b_in - center
+    mean_a, mean_b = a_in.mean(axis=0), w.ravel() @ b_in
+    a_in, b_in = a_in - mean_a, b_in - mean_b
+    var_a, var_b = np.mean(a_in**2, axis=0), w.ravel() @ b_in**2
+    spread = np.minimum(var_a, var_b) > (1e-12 * np.maximum(np.abs(low), np.abs(high))) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sd_b = np.sqrt(np.where(spread, var_b, np.nan))
+        shift = (mean_a - mean_b) / sd_b
+        log_ratio = 0.5 * np.log(np.where(spread, var_a, np.nan) / var_b)
+        square_a, square_b = (a_in**2 / var_a - 1) / 2, (b_in**2 / var_b - 1) / 2
+        of_shift = _variances(a_in / sd_b, b_in / sd_b + shift * square_b, draws, w)
+        of_ratio = _variances(square_a, square_b, draws, w)
+    of_places = np.array([
+        _variances(1.0 * (a <= place), 1.0 * (b <= place), draws, w) for place in grid
+    ])  # fmt: skip
+    total = of_places[:, 0] + of_places[:, 1]
+    worst = np.argmax(total, axis=0)
+    of_distance = np.take_along_axis(of_places, worst[None, None], axis=0)[0]
+    variances = np.stack([of_shift, of_ratio, of_distance], axis=-1)
+    inside = np.mean(a <= np.take_along_axis(grid, worst[None], axis=0), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = [
+            np.where(spread, var_a / sd_b**2 / of_shift[0], np.nan),
+            np.where(spread, np.mean(square_a**2, axis=0) / of_ratio[0], np.nan),
+            inside * (1 - inside) / of_distance[0],
+        ]
+    worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=0)
+    degrees = number_of_batches(*draws.shape[:2]) - 1, effective_runs(w.sum(axis=1)) - 1
+    estimate = np.stack([shift, log_ratio, distance], axis=-1)
+    rhat = _rhat(a_in.reshape(draws.shape), of_shift[0] * sd_b**2)
+    return DrawsComparison(
+        estimate, *_welch(*variances, *degrees), np.minimum(worth, len(a)), rhat
+    )  # fmt: skip
+
+
+def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Largest distance of the distribution functions, and pooled quantiles, shape (grid, e)."""
+    both = np.concatenate([a, b])
+    order = np.argsort(both, axis=0)
+    both = np.take_along_axis(both, order, axis=0)
+    of_a = np.cumsum(np.append(np.full(len(a), 1 / len(a)), np.zeros(len(b)))[order], axis=0)
+    of_b = np.cumsum(np.append(np.zeros(len(a)), w)[order], axis=0)
+    last = np.append(both[1:] > both[:-1], np.ones((1, both.shape[1]), bool), axis=0)  # of ties
+    distance = np.max(np.abs(of_a - of_b), axis=0, where=last, initial=0.0)
+    pooled = (of_a + of_b) / 2
+    places = [np.minimum(np.sum(pooled < q - 1e-12, axis=0), len(both) - 1) for q in GRID]
+    return distance, np.take_along_axis(both, np.array(places), axis=0)
+
+
+def _variances(of_a, of_b, draws, w) -> np.ndarray:
+    """Squared errors of mean influences, of the draws and of the particles, shape (2, e)."""
+    shape = (*w.shape, of_b.shape[1])
+    weighted = w.ravel() @ of_b
+    residuals = np.einsum("ki,kie->ke", w, of_b.reshape(shape))
+    runs = w.sum(axis=1, keepdims=True)
+    residuals -= runs * weighted
+    with np.errstate(divide="ignore", invalid="ignore"):
+        jackknife = residuals / (1 - runs)
+    own = (len(w) - 1) / len(w) * np.sum(jackknife**2, axis=0)
+    return np.array([batch_variance(of_a.reshape(draws.shape)), own])
+
+
+def batch_variance(values: np.ndarray) -> np.ndarray:
+    """Squared error of the mean over chains and draws of autocorrelated values.
+
+    Parameters
+    ----------
+    values : ndarray of shape (chains, draws, elements)
+
+    Returns
+    -------
+    ndarray of shape (elements,)
+    """
+    length = _length_of_batches(*values.shape[:2])
+    long = _variance_of_batches(values, length)
+    if length < 4:
+        return long
+    return long + np.maximum(0, long - _variance_of_batches(values, length // 2))
+
+
+def number_of_batches(chains: int, draws: int) -> int:
+    """Whole batches of so many chains and draws."""
+    return chains * (draws // _length_of_batches(chains, draws))
+
+
+def _length_of_batches(chains, draws):
+    return max(1, draws // max(1, round(BATCHES / chains)))
+
+
+def _variance_of_batches(values, length):
+    chains, n, elements = values.shape
+    kept = values[:, n % length :]
+    means = kept.reshape(chains * (n // length), length, elements).mean(axis=1)
+    return means.var(axis=0, ddof=1) / len(means)
+
+
+def effective_runs(shares: np.ndarray) -> float:
+    """Number of runs of equal weight whose variance is known as well: (ΣW²)²/ΣW⁴."""
+    return float(np.sum(shares**2) ** 2 / np.sum(shares**4))
+
+
+def _welch(of_draws, of_runs, degrees_draws, degrees_runs):
+    """Error, degrees of freedom and the draws' share of a difference of two means."""
+    total = of_draws + of_runs
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0, of_draws / total, 0.5)
+        degrees = 1 / (share**2 / degrees_draws + (1 - share) ** 2 / max(degrees_runs, 1e-3))
+    return np.sqrt(total), degrees, share
+
+
+def _rhat(values: np.ndarray, squared_error: np.ndarray) -> np.ndarray:
+    """Split R̂, and how much more halves of chains differ than their batches let expect."""
+    half = values.shape[1] // 2
+    parts = np.concatenate([values[:, :half], values[:, -half:]])
+    between, within = parts.mean(axis=1).var(axis=0, ddof=1), parts.var(axis=1).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rhat = np.sqrt(1 + between / within)
+        ratio = between / len(parts) / squared_error
+    return np.nan_to_num(np.stack([rhat, ratio], axis=-1), nan=1.0, posinf=np.inf)
+
+
+def copies(draws: ArrayLike) -> float:
+    """How often each draw was made, on average: 1 unless draws were repeated.
+
+    A draw that stays where it was, as after a rejection, counts once.
+
+    Parameters
+    ----------
+    draws : array_like of shape (chains, draws, elements)
+        Of continuous variables; two draws are the same if all elements are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import copies
+    >>> copies(np.tile(np.random.default_rng(1).normal(size=(1, 100, 3)), (1, 10, 1)))
+    10.0
+    """
+    draws = np.ascontiguousarray(draws, dtype=float)
+    moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
+    kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
+    return len(kept) / len(np.unique(kept, axis=0))
+
+
+def differing_directions(
+    draws: ArrayLike, particles: ArrayLike, weights: ArrayLike
+) -> tuple[np.ndarray, DrawsComparison] | None:
+    """Directions in which draws and particles differ most, found on half of both.
+
+    The first two are those of the largest and the smallest ratio of variances, generalised
+    eigenvectors of the covariance matrices; along the third the means differ most, in deviations.
+    They show a wrong correlation, or a shift along a narrow ridge, that no element shows. Each is
+    compared on the other halves of chains and runs, so that its choice costs nothing. Where there
+    are many elements, the covariances get a ridge, and those elements take part that differ most.
+
+    Parameters
+    ----------
+    draws, particles, weights
+        As for `compare_draws`, which also checks them.
+
+    Returns
+    -------
+    directions : ndarray of shape (elements, 3)
+        Coefficients of the elements.
+    comparison : DrawsComparison
+        Of three rows, on the halves in which nothing was looked for. None in place of both where
+        these are too small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators import differing_directions
+    >>> rng = np.random.default_rng(1)
+    >>> draws = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=(4, 1000))
+    >>> _, found = differing_directions(draws, rng.normal(size=(32, 64, 2)), np.ones((32, 64)))
+    >>> found.status(hypotheses=6).tolist()
+    ['bad', 'bad', 'open']
+    """
+    draws, particles, weights = _checked(draws, particles, weights)
+    gap = draws.shape[1] // 20
+    first, second = (
+        (draws[::2], draws[1::2])
+        if len(draws) > 1
+        else np.split(draws[:, gap : gap + 2 * ((draws.shape[1] - gap) // 2)], 2, axis=1)
+    )
+    if second[..., 0].size < LEAST_ESS or min(map(effective_runs, _halves(weights))) < FEWEST_RUNS:
+        return None
+    directions = _directions(first, particles[::2], weights[::2])
+    found = compare_draws(second @ directions, particles[1::2] @ directions, weights[1::2])
+    return directions, found
+
+
+def _halves(weights: np.ndarray) -> list[np.ndarray]:
+    shares = weights.sum(axis=1)
+    return [half / half.sum() if half.any() else np.ones(1) for half in (shares[::2], shares[1::2])]
+
+
+def _directions(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    a, b = (each.reshape(-1, each.shape[2]) for each in (draws, particles))
+    w = weights.ravel() / weights.sum()
+    low, high = np.quantile(a, [0.01, 0.99], axis=0)
+    below, above = np.quantile(b[w > 0], [0.01, 0.99], axis=0)
+    center, reach = (
+        (low + high + below + above) / 4,
+        np.maximum(high, above) - np.minimum(low, below),
+    )
+    a, b = (np.clip(each - center, -2 * reach, 2 * reach) for each in (a, b))
+    mean_a, mean_b = a.mean(axis=0), w @ b
+    var_a, var_b = a.var(axis=0), w @ (b - mean_b) ** 2
+    scale = np.sqrt((var_a + var_b) / 2)
+    usable = np.flatnonzero(np.minimum(var_a, var_b) > (1e-9 * (np.abs(center) + reach)) ** 2)
+    worth = min(len(a), 1 / np.sum(w**2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = ((mean_a - mean_b) / scale) ** 2 + np.log(var_a / var_b) ** 2
+    chosen = usable[np.argsort(-score[usable])[: max(2, int(worth / 5))]]
+    found = np.zeros((len(scale), 3))
+    if chosen.size:
+        a, b = (
+            (each - mean)[:, chosen] / scale[chosen] for each, mean in ((a, mean_a), (b, mean_b))
+        )
+        ridge = np.eye(chosen.size) * chosen.size / worth
+        of_a, of_b = a.T @ a / len(a) + ridge, (b * w[:, None]).T @ b + ridge
+        vectors = eigh(of_a, of_b)[1][:, [-1, 0]]
+        apart = np.linalg.solve(of_a + of_b, (mean_a - mean_b)[chosen] / scale[chosen])
+        found[chosen] = np.column_stack([vectors, apart]) / scale[chosen, None]
+    return found
