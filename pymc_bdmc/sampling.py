@@ -51,6 +51,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.model.structure import hard_variables
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
     annealing_dataset,
@@ -311,6 +312,8 @@ def sample(
             )
 
         dt = result(rounds)
+        if posterior is not None:
+            _judge(dt, posterior, model)
         if kept:
             kept.show(lambda: dt)
         warn(dt)
@@ -433,6 +436,16 @@ def _fit(
             "are no hyperparameters to hold; use 'prior'."
         )
     return xr.DataTree.from_dict(states)
+
+
+def _judge(dt: xr.DataTree, posterior: xr.DataTree, model: pm.Model) -> None:
+    """Write the group ``agreement``: all of the caller's draws against those of the run."""
+    if "posterior" not in dt.children:  # every weight is zero, or nothing was finished
+        return
+    try:
+        dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, posterior, model=model)))
+    except ValueError as error:
+        _log.warning(f"posterior: its draws are not judged. {error}")
 
 
 def _last_states(

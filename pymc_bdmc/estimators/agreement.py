@@ -8,7 +8,18 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import fdtrc, ndtr, stdtrit
 
-__all__ = ["MARGINS", "DrawsComparison", "compare_draws", "copies", "differing_directions"]
+__all__ = [
+    "FEWEST_RUNS",
+    "LEAST_ESS",
+    "MARGINS",
+    "MOST_RHAT",
+    "DrawsComparison",
+    "batch_variance",
+    "compare_draws",
+    "copies",
+    "differing_directions",
+    "effective_runs",
+]
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
 """Of the shift, the log ratio of deviations, and the distance of distribution functions."""
@@ -20,7 +31,7 @@ FENCE = 0.75
 """Values are clipped so many times q95 − q05 outside of these quantiles: 4.1 normal deviations."""
 
 BATCHES = 40
-"""Of the draws, all chains together; each then has many autocorrelation times of a sound sampler."""
+"""Of all chains together; each is many times as long as a sound sampler's autocorrelation."""
 
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
 """What the draws must be worth to be judged, and the chance that R̂ of sound ones is held to."""
@@ -60,6 +71,13 @@ class DrawsComparison:
     share: np.ndarray
     ess: np.ndarray
     rhat: np.ndarray
+
+    def joined(self, other: "DrawsComparison") -> "DrawsComparison":
+        """The rows of both."""
+        return DrawsComparison(*(
+            np.concatenate([getattr(self, field.name), getattr(other, field.name)])
+            for field in fields(self)
+        ))  # fmt: skip
 
     def limits(self, confidence: float, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limits of all columns, simultaneous over so many (Bonferroni).
@@ -376,7 +394,7 @@ def differing_directions(
     >>> draws = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=(4, 1000))
     >>> _, found = differing_directions(draws, rng.normal(size=(32, 64, 2)), np.ones((32, 64)))
     >>> found.status(hypotheses=6).tolist()
-    ['bad', 'bad', 'open']
+    ['bad', 'bad', 'bad']
     """
     draws, particles, weights = _checked(draws, particles, weights)
     gap = draws.shape[1] // 20

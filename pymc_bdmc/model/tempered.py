@@ -20,7 +20,7 @@ from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import alone
 
-__all__ = ["TemperedDensity", "TemperedModel"]
+__all__ = ["TemperedDensity", "TemperedModel", "without_initial_values"]
 
 
 class TemperedModel(pm.Model):
@@ -44,7 +44,7 @@ class TemperedModel(pm.Model):
     @classmethod
     def from_model(cls, model: pm.Model) -> "TemperedModel":
         """Copy ``model`` and give it an inverse temperature."""
-        with _without_initial_values(model), warnings.catch_warnings():
+        with without_initial_values(model), warnings.catch_warnings():
             # PyMC warns of using the old GP objects with the copy, which nobody can.
             warnings.filterwarnings("ignore", "Detected variables likely created by GP")
             tempered = freeze_dims_and_data(model)
@@ -73,7 +73,7 @@ class TemperedModel(pm.Model):
 
 
 @contextmanager
-def _without_initial_values(model: pm.Model) -> Iterator[None]:
+def without_initial_values(model: pm.Model) -> Iterator[None]:
     """Hide initial values, which have no meaning here and which PyMC cannot always copy."""
     saved = dict(model.rvs_to_initial_values)
     try:

@@ -1,107 +1,359 @@
-"""Whether forward runs on the real data agree with the posterior draws where reverse ones start."""
+"""Draws of any sampler, judged against those of a run."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import xarray as xr
-from scipy.special import stdtr
 
-from pymc_bdmc.estimators import effective_sample_size
-from pymc_bdmc.results.expectation import expectation
-from pymc_bdmc.results.groups import SIDES, data_sets
+from pymc_bdmc.estimators import (
+    DrawsComparison,
+    compare_draws,
+    copies,
+    differing_directions,
+)
+from pymc_bdmc.estimators.agreement import (
+    FEWEST_RUNS,
+    LEAST_ESS,
+    MARGINS,
+    MOST_RHAT,
+    effective_runs,
+)
+from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.results.certified import certified
+from pymc_bdmc.results.elements import Elements, paired_elements
+from pymc_bdmc.results.evidence import refuting_path
+from pymc_bdmc.results.mixing import rhat_of_runs
+from pymc_bdmc.results.told import Status, told_html
+from pymc_bdmc.types import MAX_RHAT
 
-__all__ = ["Agreement", "agreement"]
+__all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 
-MIN_SHARE = 0.5
-"""Of the forward runs that their weights must be worth to predict a variable of the model."""
+LOG_JOINT = "log p(θ, y)"
+
+DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
+"""Rows of combinations of elements, whose names these are."""
+
+MOST_COPIES = 2.0
+"""Times that a draw may be there on average."""
+
+_MEASURES = ("shift", "ratio", "distance")
 
 
-class Agreement(NamedTuple):
-    """Where forward runs and posterior draws are furthest apart.
+@dataclass(frozen=True, eq=False, repr=False)
+class Agreement:
+    """What `agreement` says; it prints as its text, and shows with its table in notebooks.
 
     Attributes
     ----------
-    quantity : str
-    forward, reverse : float
-        What the forward runs predict of its mean over the reverse ones, and that mean; of a
-        variable over their starts. In its units.
-    pvalue : float
-        Of a difference this large in any quantity, if both are right.
+    status : {"good", "open", "bad"}
+    text : str
+        A few sentences.
+    table : DataFrame
+        A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
+        simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess``, what the draws are worth in
+        this row; ``rhat``, their split R̂ where it is not by chance; ``status``.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> far = (dt["posterior"].dataset["p"] / 2).to_dataset()
+    >>> bdmc.agreement(dt, far).status
+    'bad'
     """
 
-    quantity: str
-    forward: float
-    reverse: float
-    pvalue: float
+    status: Status
+    text: str
+    table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return told_html(self.status, self.text, self.table)
 
 
-def agreement(dt: xr.DataTree) -> Agreement | None:
-    """Compare forward runs on the real data with the posterior draws from which reverse ones start.
-
-    By Crooks' relation the forward runs predict the reverse ones, E_r[x] = E_f[w x]/E_f[w] for
-    every x of a run. The variables of the model at β = 1 disagree where the draws or the forward
-    runs miss a mode. Log w disagrees where the runs miss a transition; its prediction is that of
-    normal log weights, ⟨log w⟩_f + Var_f(log w), for rare heavy weights are what may be missing.
-    Student's t, with a run less one as degrees of freedom; Bonferroni over the quantities.
+def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> Agreement:
+    """Judge draws of any sampler from the posterior against those of a run.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        From `sample_bdmc`, with runs on the real data; those alone will do (``simulate=None``).
+    idata : DataTree, Dataset or InferenceData
+        Draws of NUTS, ADVI, SMC or another sampler from the posterior of the same model and data,
+        by ``chain`` and ``draw``; one chain will do. It needs every free variable of the model;
+        of Deterministics those are compared that both have.
+    model : pymc.Model, optional
+        For the row log p(θ, y). Default: that of the ``with`` block, if there is one.
 
     Returns
     -------
-    Agreement or None
-        None without ``posterior`` draws, and with infinite weights. Variables are left out where
-        the forward weights are too uneven to predict them.
+    Agreement
+
+    Raises
+    ------
+    ValueError
+        If a free variable is missing or has another shape; for values that are not finite; for
+        fewer than 100 draws; for a fit to other data; and if ``dt`` has no runs on the real data.
+        Names the variable and the remedy.
+
+    Notes
+    -----
+    Rows are all elements of all variables, log p(θ, y), and three directions in which the
+    covariance matrices or the means differ most (`pymc_bdmc.estimators.differing_directions`). Each
+    has three columns, and each of these an error of its own (`pymc_bdmc.estimators.compare_draws`
+    derives the errors and the margins):
+
+    ============  =====================================================  ======================
+    column        what                                                   margin
+    ============  =====================================================  ======================
+    ``shift``     mean of the draws less that of the run, in posterior   0.25
+                  standard deviations (of the run)
+    ``ratio``     standard deviation of the draws over that of the run   1.25, or 1/1.25
+    ``distance``  largest error of any probability P(x ≤ c)              0.15
+    ============  =====================================================  ======================
+
+    *Good*: all 95 % limits, simultaneous over all rows and columns, lie within the margins. The
+    directions have a say in *bad* only, since they are tested on half of the draws. *Bad*: 99.5 %
+    simultaneous limits exclude *no difference*, and the estimate is beyond half of the margin; or
+    the draws are copies of each other. Draws from the posterior are called bad with a probability
+    of at most 0.005, if the run's own are from it too. *Open*: neither. Draws are not judged where
+    they are worth fewer than 100 or their R̂ is above 1.01, or where the runs contradict each other.
+
+    The run's own draws are an estimate too. How far they can be trusted is what `verdict` says.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from pymc_bdmc.results.agreement import agreement
-    >>> rng, groups = np.random.default_rng(0), {}
-    >>> for name, mean in [("real", -2.0), ("real_reverse", 2.0)]:
-    ...     columns = dict(log_weight=("chain", rng.normal(mean, 0.1, 20)))
-    ...     groups[name] = xr.Dataset(columns | dict(prior_draws=("chain", np.ones(20))))
-    >>> found = agreement(xr.DataTree.from_dict(groups))
-    >>> found.quantity, found.pvalue < 1e-3
-    ('log weight', True)
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    ...     idata = pm.sample(1000, chains=2, cores=1, random_seed=1, progressbar=False)
+    ...     found = bdmc.agreement(dt, idata)
+    >>> found.status
+    'good'
     """
-    if not {*SIDES["real"]} <= set(dt.children):
+    elements = paired_elements(dt, idata, [rv.name for rv in model.free_RVs] if model else None)
+    labels, found = _compared(elements, _matching_model(elements, model))
+    hypotheses = found.estimate.size
+    statuses = found.status(hypotheses)
+    table = _table(labels, found, statuses, hypotheses)
+    doubts = list(_own_doubts(dt, elements.weights))
+    repeated = _copies(elements)
+    of_elements = statuses[[label not in DIRECTIONS for label in labels]]
+    status: Status = "open"
+    if repeated > MOST_COPIES or (not doubts and (statuses == "bad").any()):
+        status = "bad"
+    elif not doubts and (of_elements == "good").all():
+        status = "good"
+    told = _told(status, table, found, labels, elements, repeated)
+    return Agreement(status, "\n".join([*told, *doubts, *_whose_fault(dt, idata, status)]), table)
+
+
+def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
+    """The model that is given, or that of the context if it is one of these variables."""
+    if model is not None:
+        return pm.modelcontext(model)
+    model = pm.Model.get_context(error_if_none=False)
+    if model is None or not {rv.name for rv in model.free_RVs} <= set(elements.shapes):
         return None
-    for data, _, forward, reverse, _ in data_sets(dt):
-        if data == "real" and np.isfinite([*forward, *reverse]).all():
-            found = [("log weight", *_expected_reverse(forward), reverse)]
-            trusted = effective_sample_size(forward) >= MIN_SHARE * len(forward)
-            if trusted and "real_starts" in dt.children:
-                started = dt["real_reverse"]["log_weight"].notnull()
-                starts = dt["real_starts"].dataset.isel(chain=started.values)
-                for name, values in starts.data_vars.items():
-                    mean = expectation(dt, str(name))
-                    found.append((name, mean["mean"].values, mean["error"].values, values.values))
-            return _furthest(found, min(len(forward), len(reverse)) - 1)
-    return None
+    return model
 
 
-def _expected_reverse(forward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean reverse log weight that normal forward ones predict, and its error."""
-    variance = forward.var(ddof=1)
-    squared_error = variance / len(forward) + 2 * variance**2 / (len(forward) - 1)
-    return np.array(forward.mean() + variance), np.sqrt(squared_error)
+def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], DrawsComparison]:
+    """All rows with their names."""
+    labels, draws, particles = elements.labels, elements.draws, elements.particles
+    if model is not None:
+        of_draws, of_particles = _log_joints(elements, model)
+        labels = [*labels, LOG_JOINT]
+        draws = np.concatenate([draws, of_draws[..., None]], axis=-1)
+        particles = np.concatenate([particles, of_particles[..., None]], axis=-1)
+    found = compare_draws(draws, particles, elements.weights)
+    moving = elements.free & ~np.isnan(found.estimate[: elements.free.size, 0])
+    if moving.sum() > 1:
+        part = elements.draws[..., moving], elements.particles[..., moving], elements.weights
+        directions = differing_directions(*part)
+        if directions:
+            labels = [*labels, *DIRECTIONS]
+            found = found.joined(directions[1])
+    return labels, found
 
 
-def _furthest(found: list[tuple], degrees_of_freedom: int) -> Agreement:
-    """Of (name, predicted mean, its error, values), arrays of any shape."""
-    worst, highest, size = ("", np.nan, np.nan), -1.0, 0
-    for name, predicted, error, values in found:
-        mean, own = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        least = 1e-9 * np.maximum(np.abs(predicted), np.abs(mean)) + 1e-300  # rounding
-        scores = np.nan_to_num(np.abs(mean - predicted) / np.maximum(np.hypot(error, own), least))
-        place = np.unravel_index(np.argmax(scores), scores.shape)
-        size += scores.size
-        if scores[place] > highest:
-            label = f"{name}{[int(i) for i in place] if place else ''}"
-            highest, worst = scores[place], (label, float(predicted[place]), float(mean[place]))
-    pvalue = 2 * size * float(stdtr(degrees_of_freedom, -highest))
-    return Agreement(*worst, min(1.0, pvalue))
+def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
+    """Log p(θ, y) of draws and particles; what is impossible lies below all that is possible."""
+    found = []
+    for source in (elements.draws, elements.particles):
+        found.append(log_joint(model, elements.values(source)).reshape(source.shape[:2]))
+    possible = np.concatenate([each[np.isfinite(each)] for each in found])
+    low, high = (possible.min(), possible.max()) if possible.size else (0.0, 0.0)
+    floor = low - 10 * (high - low) - 1
+    return [np.where(np.isfinite(each), each, floor) for each in found]
+
+
+def _copies(elements: Elements) -> float:
+    """How often a draw is there; of discrete variables alone nobody can tell."""
+    chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
+    return copies(elements.draws[..., chosen]) if chosen.size else 1.0
+
+
+def _table(
+    labels: list[str], found: DrawsComparison, statuses: np.ndarray, hypotheses: int
+) -> pd.DataFrame:
+    columns: dict[str, np.ndarray] = {}
+    limits = found.limits(0.95, hypotheses)
+    for j, name in enumerate(_MEASURES):
+        scale = np.exp if name == "ratio" else np.asarray
+        parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
+        columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
+    columns |= {"ess": found.ess, "rhat": found.rhat, "status": statuses}
+    table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
+    rank = np.array([["bad", "open", "good"].index(status) for status in statuses])
+    far = np.nanmax(np.abs(found.estimate) / MARGINS, axis=1)
+    return table.iloc[np.lexsort((-far, rank))]
+
+
+def _told(status, table, found, labels, elements, repeated) -> Iterator[str]:
+    """The sentences about the draws."""
+    n = elements.draws.shape[0] * elements.draws.shape[1]
+    worst = table.iloc[0]
+    if repeated > MOST_COPIES:
+        yield (
+            f"The {n} draws that you gave are copies: only {round(n / repeated)} of them differ, "
+            "so every effective sample size and every error that is computed from them is wrong."
+        )
+    elif status == "bad":
+        count = int(np.sum(table["status"] == "bad"))
+        yield (
+            f"The {n} draws that you gave are not from the posterior that this run finds. "
+            f"{_difference(worst)}. In all {count} of {len(table)} quantities differ."
+        )
+    elif status == "good":
+        yield (
+            f"The {n} draws that you gave agree with those of this run: in none of "
+            f"{len(table)} quantities is the mean off by more than {MARGINS[0]:g} posterior "
+            f"standard deviations, the standard deviation by more than a factor of "
+            f"{np.exp(MARGINS[1]):g}, or a probability P(x ≤ c) by more than {MARGINS[2]:g} "
+            "(95 % simultaneous limits)."
+        )
+        yield f"The largest difference: {_difference(worst)}."
+    else:
+        differs = worst["status"] == "bad"
+        yield (
+            f"It is open whether the {n} draws that you gave agree with those of this run. "
+            + (f"{_difference(worst)}." if differs else "Nothing differs beyond chance.")
+        )
+        if not differs:
+            yield _to_settle(table, found, labels, elements)
+
+
+def _difference(row: pd.Series) -> str:
+    """The largest of a row's differences, in words."""
+    size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
+    name = _MEASURES[int(np.nanargmax(size))]
+    value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
+    if name == "shift":
+        limits = sorted(np.array([lower, upper]) * np.sign(value))
+        side = "higher" if value > 0 else "lower"
+        said = f"the mean is {abs(value):.2g} posterior standard deviations {side}"
+        lower, upper = limits
+    elif name == "ratio":
+        said = f"the standard deviation is {value:.2g} times that of the run"
+    else:
+        said = f"a probability P(x ≤ c) is off by {value:.2g}"
+    return f"Of {row.name} {said} ({lower:.2g} to {upper:.2g})"
+
+
+def _to_settle(
+    table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
+) -> str:
+    """What makes the row open that wants most."""
+    chains, draws = elements.draws.shape[:2]
+    mixing = table[(table["rhat"] > MOST_RHAT) | (table["ess"] < LEAST_ESS)]
+    if len(mixing):
+        row = mixing.loc[mixing["ess"].idxmin()]
+        rhat = f", with an R̂ of {row['rhat']:.3g}" if row["rhat"] > MOST_RHAT else ""
+        return (
+            f"Those of {row.name} are worth only {row['ess']:.0f}{rhat}. Run that sampler longer, "
+            f"until every R̂ is below {MOST_RHAT:g} and all are worth {LEAST_ESS} at least."
+        )
+    # Estimates of sound draws are noise, of about 0.4 of half an interval.
+    _, upper = found.limits(0.95, found.estimate.size)
+    half = (upper - np.where(np.arange(3) < 2, found.estimate, 0)) / MARGINS
+    half[[label in DIRECTIONS for label in labels]] = 0
+    place, j = np.unravel_index(np.nanargmax(half), half.shape)
+    factor, of_draws = max(2 * half[place, j] ** 2, 1.2), found.share[place, j]
+    wanted = []
+    if of_draws > 0.2:
+        wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
+    if of_draws < 0.8:
+        wanted.append(f"chains={int(np.ceil(len(elements.weights) * factor))} in sample_bdmc")
+    return f"{labels[place]} is known least; {' and '.join(wanted)} would about settle it."
+
+
+def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
+    """Why the run's own draws are not to be relied on."""
+    runs = effective_runs(weights.sum(axis=1))
+    if runs < FEWEST_RUNS:
+        yield (
+            f"The weights of the {len(weights)} runs on the real data are so uneven that they "
+            f"count as {runs:.1f}; with so few nothing is judged. Use more particles."
+        )
+    name, rhat = rhat_of_runs(dt)
+    if rhat > MAX_RHAT:
+        yield (
+            f"The runs on the real data end in different places (R̂ of {name} is {rhat:.2g}), so "
+            "this run's own draws cannot judge others. Use more particles."
+        )
+    if path := refuting_path(dt):
+        yield (
+            f"A few runs on path {path!r} reach a higher log ML than these, so this run misses "
+            f"part of the posterior and cannot judge. Pass path={path!r} to sample_bdmc."
+        )
+
+
+def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
+    """Who is more likely wrong: of two runs the one whose certified bound refutes the other."""
+    lower = [_certified_lower(each) for each in (dt, idata)]
+    if status == "bad" and np.isfinite(lower).all():
+        own, other = lower
+        more = "this run's" if own > other else "those that you gave"
+        yield (
+            f"Log ML is certified to be at least {own:.2f} by this run and {other:.2f} by the "
+            f"other: the draws of the higher one, {more}, are more likely right."
+        )
+    yield (
+        "The draws of the run are an estimate too: how far they can be trusted, bdmc.verdict(dt) "
+        "says."
+    )
+
+
+def _certified_lower(dt: Any) -> float:
+    if not isinstance(dt, xr.DataTree) or "real" not in dt.children:
+        return np.nan
+    bounds = certified(dt)
+    return float(bounds.loc[("real", 0), "lower"]) if ("real", 0) in bounds.index else np.nan
+
+
+def agreement_dataset(found: Agreement) -> xr.Dataset:
+    """As a group of a result, from which `kept_agreement` reads it."""
+    dataset = xr.Dataset.from_dataframe(found.table)
+    return dataset.assign_attrs(status=found.status, text=found.text, sample_dims=[])
+
+
+def kept_agreement(dt: xr.DataTree) -> Agreement | None:
+    """Return what the call that made the result found of the draws that it was given."""
+    if "agreement" not in dt.children:
+        return None
+    kept = dt["agreement"].dataset
+    return Agreement(kept.attrs["status"], kept.attrs["text"], kept.to_dataframe())

@@ -157,7 +157,8 @@ def particles_dataset(
     weight first, and ``autocorrelation_time`` how many of them are worth an independent one, for
     the element that mixes worst. Their normalised weights are the coordinate ``bdmc_weight``,
     Pareto k of the tail of those of the runs the attribute ``pareto_k`` (Vehtari et al. 2024);
-    whether averages can be trusted `expectation` says.
+    whether averages can be trusted `expectation` says. The attribute
+    ``free_variables`` names what is not a Deterministic.
 
     Parameters
     ----------
@@ -185,7 +186,10 @@ def particles_dataset(
         dims=dims,
         sample_dims=["chain", "particle"],
         inference_library=pm,
-        attrs={"pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf)))},
+        attrs={
+            "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
+            "free_variables": [rv.name for rv in model.free_RVs],
+        },
     )
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import bar, check_average, jeffreys_bound
-from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import (
@@ -20,6 +20,7 @@ from pymc_bdmc.results.groups import (
     is_tempered,
     mean_of_logs,
 )
+from pymc_bdmc.results.reverse import both_sides
 
 __all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "warn"]
 
@@ -416,13 +417,17 @@ def _local_steps(dt: xr.DataTree) -> str:
 
 
 def _disagreement(dt: xr.DataTree, group: str) -> str:
-    found = agreement(dt) if group == "real_reverse" else None
-    if found is None or found.pvalue > MAX_CHANCE:
+    if group != "real_reverse":
         return ""
-    return (
-        f"the mean of {found.quantity} is {found.reverse:.3g}, and the forward runs predict "
-        f"{found.forward:.3g} (p = {found.pvalue:.1g})"
-    )
+    found, sides = kept_agreement(dt), both_sides(dt)
+    if found and found.status == "bad":
+        return found.text.split("\n")[0].rstrip(".")
+    if sides and sides.pvalue <= MAX_CHANCE:
+        return (
+            f"the mean log weight is {sides.reverse:.3g}, and the forward runs predict "
+            f"{sides.forward:.3g} (p = {sides.pvalue:.1g})"
+        )
+    return ""
 
 
 def _too_short(dt: xr.DataTree, group: str) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,14 +14,16 @@ from pymc_bdmc.estimators import (
     round_confidence,
 )
 from pymc_bdmc.model.matching import Matched
-from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.certified import certified, certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
 from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
 from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, is_system
 from pymc_bdmc.results.mixing import rhat_of_runs
+from pymc_bdmc.results.reverse import both_sides
 from pymc_bdmc.results.summary import summary
+from pymc_bdmc.results.told import Status, told_html
 from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["Verdict", "verdict"]
@@ -42,15 +42,15 @@ features are normal or log-normal, and are the most extreme in 5 %."""
 MISSED = 0.5
 """Term of a data set above which its forward runs miss most of what the reverse ones see."""
 
-Status = Literal["good", "open", "bad"]
-
 _HEADLINES = {
     "good": "The posterior draws of this run can be believed, to within what follows.",
     "open": "This run does not settle whether its posterior draws can be believed.",
     "bad": "Do not rely on the posterior draws of this run: there is evidence of an error.",
+    "disagree": (
+        "The draws that you gave and those of this run disagree: rely on neither until you know "
+        "which of them is wrong."
+    ),
 }
-
-_COLOURS = {"good": "#2e7d32", "open": "#b26a00", "bad": "#c62828"}
 
 _DATA = {
     "prior": "data sets that your model expects before it sees data",
@@ -108,11 +108,7 @@ class Verdict:
         return self.text
 
     def _repr_html_(self) -> str:
-        headline, *sentences = self.text.split("\n")
-        style = f"color: {_COLOURS[self.status]}; font-weight: bold"
-        paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
-        table = self.table.to_html(float_format="{:.3g}".format, na_rep="")
-        return f'<div><p style="{style}">{escape(headline)}</p>{paragraphs}{table}</div>'
+        return told_html(self.status, self.text, self.table)
 
 
 def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None) -> Verdict:
@@ -154,6 +150,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    come to a higher log ML
+    draws                  `agreement` is good                     it is bad (open: open)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
@@ -173,9 +170,9 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
 
     *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so
     where two differ beyond chance the lower one misses part of the posterior
-    (`pymc_bdmc.estimators.refutes`). *Both sides*: reverse runs on the real data, from the draws of
-    some sampler. These forget where they start, so that they can contradict such draws but not
-    confirm them.
+    (`pymc_bdmc.estimators.refutes`). *Draws*: those that ``posterior=`` gave, judged by all of them
+    against the run's own (`agreement`). *Both sides*: reverse runs on the real data, from some of
+    these, have another mean log weight than forward runs predict.
 
     A mode that exists on the real data alone, and that no run found, is in no number here.
 
@@ -200,7 +197,10 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
     told = [finding.sentence for finding in findings if finding.sentence]
     # Without simulated data log ML is what was asked for.
-    headline = [_HEADLINES[status]] if "forward" in dt.children or status == "bad" else []
+    errors = {finding.name for finding in findings if finding.status == "bad"}
+    headline = [_HEADLINES["disagree" if errors == {"draws"} else status]]
+    if "forward" not in dt.children and status != "bad":
+        headline = []
     steps = [f"Next: {step}" for step in _next_steps(findings, doubts)[:1]]
     sentences = [*headline, *told, *steps]
     columns = ["value", "error", "lower", "upper", "status"]
@@ -416,7 +416,7 @@ def _contradictions(dt: xr.DataTree) -> Iterator[_Finding]:
             )
             yield _Finding("two paths", "bad", sentence, f"pass path={path!r}.")
         yield from _mixing(dt)
-    yield from _both_sides(dt)
+    yield from _given_draws(dt)
 
 
 def _mixing(dt: xr.DataTree) -> Iterator[_Finding]:
@@ -504,26 +504,21 @@ def _model(row: pd.Series, simulate: str) -> _Finding:
     return _Finding("model", "good", sentence, value=row["p_value"])
 
 
-def _both_sides(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Whether forward runs contradict the draws of another sampler on the real data."""
-    found = agreement(dt)
-    if found is None:
-        return
-    if found.pvalue <= MAX_CHANCE:
+def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
+    """What all draws of ``posterior=`` say, and the reverse runs that start from some."""
+    found = kept_agreement(dt)
+    if found:
+        remedy = "see bdmc.plot_agreement(dt, idata), and run more chains of that sampler."
+        yield _Finding("draws", found.status, found.text.split("\n")[0], remedy)
+    sides = both_sides(dt)
+    if sides and sides.pvalue <= MAX_CHANCE:
         sentence = (
-            f"On your data the draws that you gave and the forward runs disagree: {found.quantity} "
-            f"is {found.reverse:.3g} by the draws and {found.forward:.3g} by the runs "
-            f"(p = {found.pvalue:.1g}). One of them misses part of the posterior."
+            "Forward runs and the reverse runs from the draws that you gave disagree: the mean log "
+            f"weight is {sides.reverse:.3g}, and forward runs predict {sides.forward:.3g} "
+            f"(p = {sides.pvalue:.1g}). One side misses part of the posterior."
         )
-        remedy = "compare the draws with the group posterior; run more chains of that sampler."
-        yield _Finding("both sides", "bad", sentence, remedy, found.pvalue)
-    else:
-        sentence = (
-            "On your data nothing contradicts the draws that you gave "
-            f"(p = {found.pvalue:.2g}). That does not confirm them: reverse runs forget where they "
-            "start."
-        )
-        yield _Finding("both sides", None, sentence, value=found.pvalue)
+        remedy = "use more temperatures or particles; run more chains of that sampler."
+        yield _Finding("both sides", "bad", sentence, remedy, sides.pvalue)
 
 
 def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:

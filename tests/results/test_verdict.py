@@ -13,6 +13,7 @@ from pymc.step_methods.arraystep import GradientSharedStep
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
+from pymc_bdmc.results.agreement import Agreement, agreement_dataset
 from pymc_bdmc.results.verdict import _model
 from tests.results.test_consistency import BETAS, runs
 
@@ -248,19 +249,29 @@ def test_a_weight_of_zero_on_simulated_data_is_no_crash():
         assert "a state of probability zero" in found.text
 
 
-@pytest.mark.parametrize(("shift", "n", "status"), [(0.02, 40, ""), (-4.0, 40, "bad")])
-def test_both_sides_on_the_real_data(shift, n, status):
+@pytest.mark.parametrize(("shift", "status"), [(0.02, "good"), (-4.0, "bad")])
+def test_both_sides_on_the_real_data(shift, status):
     dt, rng = runs(**SETS | {"n": 40}), np.random.default_rng(6)
-    reverse = rng.normal(-20 + shift, 0.15, n)
+    reverse = rng.normal(-20 + shift, 0.15, 40)
     dt["real_reverse"] = xr.DataTree(xr.Dataset(
-        {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(n))},
+        {"log_weight": ("chain", reverse), "prior_draws": ("chain", np.zeros(40))},
         {"beta": BETAS},
     ))  # fmt: skip
     found = bdmc.verdict(dt)
-    assert found.table.loc["both sides", "status"] == status
-    assert found.status == (status or "good")
-    assert ("disagree" in found.text) == (status == "bad")
-    assert ("does not confirm them" in found.text) == (status == "")
+    assert found.status == status
+    assert ("both sides" in found.table.index) == ("disagree" in found.text) == (status == "bad")
+
+
+@pytest.mark.parametrize("status", ["good", "open", "bad"])
+def test_the_draws_that_were_given_have_a_say(status):
+    dt = runs(**SETS)
+    table = pd.DataFrame({"shift": [0.1]}, index=pd.Index(["x"], name="quantity"))
+    given = Agreement(status, "What was found.\nMore.", table)
+    dt["agreement"] = xr.DataTree(agreement_dataset(given))
+    found = bdmc.verdict(dt)
+    assert found.status == found.table.loc["draws", "status"] == status
+    assert "What was found." in found.text
+    assert found.text.startswith("The draws that you gave and") == (status == "bad")
 
 
 def test_lattices_speak_of_themselves():

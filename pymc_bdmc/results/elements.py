@@ -1,0 +1,206 @@
+"""Draws of a sampler beside the particles of a run, element by element."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import prod
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+__all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
+
+LEAST_DRAWS = 100
+"""Fewer say nothing of a distribution."""
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Draws and particles of the same elements, in the same order.
+
+    Attributes
+    ----------
+    labels : list of str
+        Such as ``theta[A, 1]``, by coordinates where there are any.
+    shapes : dict of str to tuple
+        Of the variables, in the order of their elements.
+    draws : ndarray of shape (chains, draws, elements)
+    particles : ndarray of shape (runs, particles, elements)
+    weights : ndarray of shape (runs, particles)
+        They add up to 1.
+    free, continuous : ndarray of bool, shape (elements,)
+        Whether it belongs to a free variable of the model, or is a number that is not whole.
+    """
+
+    labels: list[str]
+    shapes: dict[str, tuple[int, ...]]
+    draws: np.ndarray
+    particles: np.ndarray
+    weights: np.ndarray
+    free: np.ndarray
+    continuous: np.ndarray
+
+    def values(self, source: np.ndarray) -> dict[str, np.ndarray]:
+        """One of the sources by variable, one draw a row."""
+        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])
+        parts = np.split(source.reshape(-1, source.shape[2]), ends[:-1], axis=1)
+        return {
+            name: part.reshape(-1, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+
+def paired_elements(dt: xr.DataTree, idata: Any, free: Sequence[str] | None = None) -> Elements:
+    """Elements of all variables that both have.
+
+    Parameters
+    ----------
+    dt : DataTree
+        From `sample_bdmc`, with runs on the real data.
+    idata : DataTree, Dataset or InferenceData
+    free : sequence of str, optional
+        Free variables of the model. Default: those that ``dt`` names.
+
+    Raises
+    ------
+    ValueError
+        Names the variable and the remedy.
+    """
+    particles = _particles(dt)
+    posterior = _posterior(idata)
+    _check_same_data(dt, idata)
+    if free is None:
+        free = np.atleast_1d(particles.attrs.get("free_variables", list(particles.data_vars)))
+    _check_names(particles, posterior, [str(name) for name in free])
+    labels, shapes, draws, states, is_free, continuous = [], {}, [], [], [], []
+    for name in [str(each) for each in particles.data_vars if each in posterior]:
+        own = particles[name].transpose("chain", "particle", ...)
+        theirs = _values(name, posterior[name], own)
+        found = list(_labels(name, own))
+        labels += found
+        shapes[name] = own.shape[2:]
+        states.append(own.values.reshape(*own.shape[:2], -1).astype(float))
+        draws.append(theirs.reshape(*theirs.shape[:2], -1).astype(float))
+        is_free += [name in free] * len(found)
+        continuous += [own.dtype.kind == "f"] * len(found)
+    return Elements(
+        labels, shapes, np.concatenate(draws, axis=-1), np.concatenate(states, axis=-1),
+        particles["bdmc_weight"].transpose("chain", "particle").values,
+        np.array(is_free), np.array(continuous),
+    )  # fmt: skip
+
+
+def _particles(dt: xr.DataTree) -> xr.Dataset:
+    if "particles" not in getattr(dt, "children", ()):
+        raise ValueError(
+            "dt: it has no runs on the real data to compare with; call sample_bdmc with "
+            "real_data=True."
+        )
+    particles = dt["particles"].dataset
+    if not np.isfinite(particles["bdmc_weight"]).all():
+        raise ValueError(
+            "dt: every run on the real data has a weight of zero, so it has no draws of its own; "
+            "see bdmc.diagnose(dt)."
+        )
+    return particles
+
+
+def _posterior(idata: Any) -> xr.Dataset:
+    """Draws by chain and draw, whatever they come in."""
+    found = idata if isinstance(idata, xr.Dataset) else getattr(idata, "posterior", None)
+    if isinstance(found, xr.DataTree):
+        found = found.dataset
+    if not isinstance(found, xr.Dataset) or not found.data_vars:
+        raise ValueError(
+            "idata: expected a DataTree or InferenceData with a group 'posterior', or a Dataset, "
+            f"got {type(idata).__name__}."
+        )
+    if "draw" not in found.dims:
+        raise ValueError(
+            f"idata: its posterior has the dimensions {sorted(map(str, found.dims))}, and none is "
+            "'draw'. Name them: idata['posterior'].dataset.rename(sample='draw'), say; a dimension "
+            "'chain' may be left out."
+        )
+    found = found if "chain" in found.dims else found.expand_dims("chain")
+    n = found.sizes["chain"] * found.sizes["draw"]
+    if n < LEAST_DRAWS:
+        raise ValueError(
+            f"idata: {n} draws are too few to judge; {LEAST_DRAWS} are needed, and some 2000 "
+            "independent ones to call them good."
+        )
+    return found
+
+
+def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) -> None:
+    known = [str(name) for name in posterior.data_vars]
+    missing = [name for name in free if name not in posterior]
+    if missing:
+        near = [each for name in missing for each in get_close_matches(name, known, 1)]
+        hint = (
+            f" Is it {', '.join(near)}? Rename: idata['posterior'].dataset.rename("
+            f"{near[0]}={missing[0]!r})."
+            if near
+            else f" It has {known}; is it a fit of another model?"
+        )
+        raise ValueError(f"idata: its posterior lacks the variables {missing}.{hint}")
+    if not set(known) & set(map(str, particles.data_vars)):
+        raise ValueError(f"idata: none of its variables {known} is one of the run's.")
+
+
+def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
+    """Draws of a variable, in the order of the run's own elements."""
+    if not {"chain", "draw"} <= set(drawn.dims):
+        raise ValueError(f"idata: its {name} does not change by chain and draw.")
+    dims = own.dims[2:]
+    if set(drawn.dims) == {"chain", "draw", *dims}:
+        drawn = drawn.transpose("chain", "draw", *dims)
+        for dim in dims:
+            both = dim in drawn.coords and dim in own.coords
+            if both and sorted(drawn[dim].values) == sorted(own[dim].values):
+                drawn = drawn.sel({dim: own[dim].values})
+    values = drawn.transpose("chain", "draw", ...).values
+    if values.shape[2:] != own.shape[2:]:
+        raise ValueError(
+            f"idata: its {name} has the shape {values.shape[2:]}, the run's {own.shape[2:]}. Is it "
+            "a fit of another model?"
+        )
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"idata: its {name} is not numbers, but {values.dtype}.")
+    lost = int(np.sum(~np.isfinite(values)))
+    if lost:
+        raise ValueError(
+            f"idata: {lost} of {values.size} values of its {name} are NaN or infinite; leave out "
+            "the chains or draws that failed."
+        )
+    return values
+
+
+def _check_same_data(dt: xr.DataTree, idata: Any) -> None:
+    """Refuse a fit to other data, as far as it says what they were."""
+    fitted = getattr(idata, "observed_data", None)
+    if isinstance(idata, xr.Dataset) or fitted is None or "observed_data" not in dt.children:
+        return
+    own = dt["observed_data"]
+    for name in own.data_vars:
+        if name not in fitted:
+            continue
+        ours, theirs = own[name].values, fitted[name].values
+        same = ours.shape == theirs.shape and (
+            ours.dtype.kind not in "biuf"
+            or np.allclose(ours, theirs, rtol=1e-6, atol=0, equal_nan=True)
+        )
+        if not same:
+            raise ValueError(
+                f"idata: it is a fit to other data: its {name} in observed_data differs from the "
+                "run's. Pass a fit to the data of the run."
+            )
+
+
+def _labels(name: str, own: xr.DataArray) -> Iterator[str]:
+    coords = [
+        own[dim].values if dim in own.coords else np.arange(own.sizes[dim]) for dim in own.dims[2:]
+    ]
+    for place in np.ndindex(*own.shape[2:]):
+        inside = ", ".join(str(values[i]) for values, i in zip(coords, place, strict=True))
+        yield f"{name}[{inside}]" if place else name
