@@ -59,8 +59,8 @@ class DrawsComparison:
         Degrees of freedom of the errors.
     share : ndarray of shape (elements, 3)
         Part of the squared error that comes from the draws; the rest is that of the particles.
-    ess : ndarray of shape (elements,)
-        Effective number of draws, the least over the three columns.
+    ess, own_ess : ndarray of shape (elements,)
+        Effective number of draws and of particles, the least over the three columns.
     rhat : ndarray of shape (elements,)
         Split R̂ of the draws, and 1 where it is not beyond chance.
     """
@@ -70,6 +70,7 @@ class DrawsComparison:
     degrees: np.ndarray
     share: np.ndarray
     ess: np.ndarray
+    own_ess: np.ndarray
     rhat: np.ndarray
 
     def joined(self, other: "DrawsComparison") -> "DrawsComparison":
@@ -100,16 +101,21 @@ class DrawsComparison:
 
         Good: all 95 % limits lie within the margins. Bad: 99.5 % limits of a column exclude *no
         difference*, and the estimate is beyond half of its margin. Without the second condition
-        many draws would be called bad for a difference that does not matter. Open: neither; the
-        draws are worth fewer than 100, their R̂ is above 1.01, or there are too few runs.
+        many draws would be called bad for a difference that does not matter. Open: neither, or the
+        draws are worth fewer than 100, or their R̂ is above 1.01.
 
-        All elements together are called bad by chance with a probability of at most 0.005.
+        All elements together are called bad by chance with a probability of at most 0.005. For
+        that, means are held against each other only where both sides are worth 100, and deviations
+        where they are worth 200: a law's tail of which nothing was seen makes its spread and the
+        error of that too small. The distance has no such limit.
         """
         lower, upper = self.limits(0.95, hypotheses)
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
         within[:, 2] = upper[:, 2] <= MARGINS[2]
         lower, upper = self.limits(0.995, hypotheses)
         differs = ((lower > 0) | (upper < 0)) & (np.abs(self.estimate) > MARGINS / 2)
+        worth = np.minimum(self.ess, self.own_ess)[:, None]
+        differs &= worth >= LEAST_ESS * np.array([1, 2, 0])
         known = (self.ess >= LEAST_ESS) & (self.rhat <= MOST_RHAT)
         bad = known & differs.any(axis=1)
         good = known & within.all(axis=1) & ~bad
@@ -228,29 +234,22 @@ def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> D
         shift = (mean_a - mean_b) / sd_b
         log_ratio = 0.5 * np.log(np.where(spread, var_a, np.nan) / var_b)
         square_a, square_b = (a_in**2 / var_a - 1) / 2, (b_in**2 / var_b - 1) / 2
-        of_shift = _variances(a_in / sd_b, b_in / sd_b + shift * square_b, draws, w)
-        of_ratio = _variances(square_a, square_b, draws, w)
-    of_places = np.array([
-        _variances(1.0 * (a <= place), 1.0 * (b <= place), draws, w) for place in grid
-    ])  # fmt: skip
-    total = of_places[:, 0] + of_places[:, 1]
-    worst = np.argmax(total, axis=0)
-    of_distance = np.take_along_axis(of_places, worst[None, None], axis=0)[0]
-    variances = np.stack([of_shift, of_ratio, of_distance], axis=-1)
-    inside = np.mean(a <= np.take_along_axis(grid, worst[None], axis=0), axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        worth = [
-            np.where(spread, var_a / sd_b**2 / of_shift[0], np.nan),
-            np.where(spread, np.mean(square_a**2, axis=0) / of_ratio[0], np.nan),
-            inside * (1 - inside) / of_distance[0],
-        ]
-    worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=0)
+        of_shift = _errors(a_in / sd_b, b_in / sd_b + shift * square_b, draws, w)
+        of_ratio = _errors(square_a, square_b, draws, w)
+    of_places = np.array([_errors(1.0 * (a <= c), 1.0 * (b <= c), draws, w) for c in grid])
+    worst = np.argmax(of_places[:, 0].sum(axis=1), axis=0)
+    of_distance = np.take_along_axis(of_places, worst[None, None, None], axis=0)[0]
+    variances, worth = np.stack([of_shift, of_ratio, of_distance], axis=-1)
+    worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=-1)
     degrees = number_of_batches(*draws.shape[:2]) - 1, effective_runs(w.sum(axis=1)) - 1
-    estimate = np.stack([shift, log_ratio, distance], axis=-1)
-    rhat = _rhat(a_in.reshape(draws.shape), of_shift[0] * sd_b**2)
+    rhat = _rhat(a_in.reshape(draws.shape), of_shift[0, 0] * sd_b**2)
     return DrawsComparison(
-        estimate, *_welch(*variances, *degrees), np.minimum(worth, len(a)), rhat
-    )  # fmt: skip
+        np.stack([shift, log_ratio, distance], axis=-1),
+        *_welch(*variances, *degrees),
+        np.minimum(worth[0], len(a)),
+        np.minimum(worth[1], 1 / np.sum(w**2)),
+        rhat,
+    )
 
 
 def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -267,17 +266,20 @@ def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, 
     return distance, np.take_along_axis(both, np.array(places), axis=0)
 
 
-def _variances(of_a, of_b, draws, w) -> np.ndarray:
-    """Squared errors of mean influences, of the draws and of the particles, shape (2, e)."""
-    shape = (*w.shape, of_b.shape[1])
-    weighted = w.ravel() @ of_b
-    residuals = np.einsum("ki,kie->ke", w, of_b.reshape(shape))
+def _errors(of_a, of_b, draws, w) -> np.ndarray:
+    """Of mean influences, shape (2, 2, e): squared errors, and what each source is worth.
+
+    That is how many independent draws would have this error. The first source are the draws.
+    """
+    mean = w.ravel() @ of_b
+    residuals = np.einsum("ki,kie->ke", w, of_b.reshape(*w.shape, -1))
     runs = w.sum(axis=1, keepdims=True)
-    residuals -= runs * weighted
+    residuals -= runs * mean
     with np.errstate(divide="ignore", invalid="ignore"):
-        jackknife = residuals / (1 - runs)
-    own = (len(w) - 1) / len(w) * np.sum(jackknife**2, axis=0)
-    return np.array([batch_variance(of_a.reshape(draws.shape)), own])
+        own = (len(w) - 1) / len(w) * np.sum((residuals / (1 - runs)) ** 2, axis=0)
+        squared = np.array([batch_variance(of_a.reshape(draws.shape)), own])
+        spread = np.array([of_a.var(axis=0), w.ravel() @ (of_b - mean) ** 2])
+        return np.array([squared, spread / squared])
 
 
 def batch_variance(values: np.ndarray) -> np.ndarray:

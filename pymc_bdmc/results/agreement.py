@@ -55,7 +55,8 @@ class Agreement:
     table : DataFrame
         A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
         simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess``, what the draws are worth in
-        this row; ``rhat``, their split R̂ where it is not by chance; ``status``.
+        this row, and ``own_ess``, what those of the run are; ``rhat``, split R̂ of the draws where
+        it is not by chance; ``status``.
 
     Examples
     --------
@@ -216,7 +217,7 @@ def _table(
         scale = np.exp if name == "ratio" else np.asarray
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
         columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
-    columns |= {"ess": found.ess, "rhat": found.rhat, "status": statuses}
+    columns |= {"ess": found.ess, "own_ess": found.own_ess, "rhat": found.rhat, "status": statuses}
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
     rank = np.array([["bad", "open", "good"].index(status) for status in statuses])
     far = np.nanmax(np.abs(found.estimate) / MARGINS, axis=1)
