@@ -1,5 +1,6 @@
 """Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
 
+from pymc_bdmc.plots.agreement import plot_agreement
 from pymc_bdmc.plots.burn_in import plot_burn_in
 from pymc_bdmc.plots.compare import plot_compare
 from pymc_bdmc.plots.consistency import plot_consistency
@@ -14,6 +15,7 @@ from pymc_bdmc.plots.tempering import plot_tempering
 from pymc_bdmc.plots.work import plot_work
 
 __all__ = [
+    "plot_agreement",
     "plot_burn_in",
     "plot_compare",
     "plot_consistency",

@@ -227,7 +227,7 @@ def _table(
 def _told(status, table, found, labels, elements, repeated) -> Iterator[str]:
     """The sentences about the draws."""
     n = elements.draws.shape[0] * elements.draws.shape[1]
-    worst = table.iloc[0]
+    worst = _worst(table)
     if repeated > MOST_COPIES:
         yield (
             f"The {n} draws that you gave are copies: only {round(n / repeated)} of them differ, "
@@ -256,6 +256,13 @@ def _told(status, table, found, labels, elements, repeated) -> Iterator[str]:
         )
         if not differs:
             yield _to_settle(table, found, labels, elements)
+
+
+def _worst(table: pd.DataFrame) -> pd.Series:
+    """Of all rows, or of the bad ones, an element or log p(θ, y) if there is one."""
+    first = table[table["status"] == table["status"].iloc[0]]
+    elements = first[~first.index.isin(DIRECTIONS)]
+    return (elements if len(elements) else first).iloc[0]
 
 
 def _difference(row: pd.Series) -> str:

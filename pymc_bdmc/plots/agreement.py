@@ -1,0 +1,264 @@
+"""Draws of a sampler against those of a run: how far they differ, and where most."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    labelled_x,
+    labelled_y,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+    vline,
+    vspan,
+)
+
+from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.estimators.agreement import MARGINS
+from pymc_bdmc.plots.common import Canvas, checked_options, limit_x, set_yticks
+from pymc_bdmc.results.agreement import agreement
+from pymc_bdmc.results.elements import paired_elements
+
+__all__ = ["plot_agreement"]
+
+PANELS = {
+    "difference of means": "posterior standard deviations, yours less the run's; grey: good",
+    "ratio of standard deviations": "yours over the run's (log scale); grey: good",
+}
+
+SCALES = {"shift": np.asarray, "ratio": np.log}
+
+POINTS = 400
+"""Of a distribution function."""
+
+
+def plot_agreement(
+    dt: xr.DataTree,
+    idata: Any,
+    *,
+    model: pm.Model | None = None,
+    rows: int = 10,
+    plot_collection: PlotCollection | None = None,
+    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
+    aes_by_visuals: Mapping[
+        Literal[
+            "margin",
+            "same",
+            "interval",
+            "point",
+            "distribution",
+            "title",
+            "xlabel",
+            "ylabel",
+            "xticks",
+            "yticks",
+            "xlim",
+        ],
+        Sequence[str],
+    ] = None,
+    visuals: Mapping[
+        Literal[
+            "margin",
+            "same",
+            "interval",
+            "point",
+            "distribution",
+            "title",
+            "xlabel",
+            "ylabel",
+            "xticks",
+            "yticks",
+            "xlim",
+            "legend",
+        ],
+        Mapping[str, Any] | bool,
+    ] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """How far draws differ from those of a run, and the distributions that differ most.
+
+    On the left the rows of `agreement` with the largest differences: estimates and 95 % limits,
+    simultaneous over all rows, of the difference of means and of the ratio of standard deviations.
+    Intervals within the shaded margins are good. On the right the distribution functions of the two
+    worst elements, by the draws and by the run.
+
+    Parameters
+    ----------
+    dt, idata, model
+        As for `agreement`.
+    rows : int, default 10
+        Number of rows to show.
+    plot_collection : PlotCollection, optional
+        Where to draw.
+    backend : {"matplotlib", "bokeh", "plotly"}, optional
+        Plotting library.
+    aes_by_visuals : mapping of {str : sequence of str}, optional
+        Aesthetics that each visual uses.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * margin -> :func:`arviz_plots.visuals.vspan`; same -> :func:`arviz_plots.visuals.vline`
+        * interval, distribution -> :func:`arviz_plots.visuals.line_xy`
+        * point -> :func:`arviz_plots.visuals.scatter_xy`
+        * title, xlabel, ylabel -> the labels
+        * xticks, yticks, xlim -> ratios, names of the rows, and the range that is shown
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    **pc_kwargs
+        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        As `agreement` does.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model():
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", 10, p, observed=7)
+    ...     dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> far = (dt["posterior"].dataset["p"] / 2).to_dataset()
+    >>> pc = bdmc.plot_agreement(dt, far)
+    """
+    check_counts(rows=rows)
+    visuals, aes_by_visuals = checked_options(
+        plot_agreement, visuals, aes_by_visuals, ["interval", "point", "distribution"]
+    )
+    table = agreement(dt, idata, model=model).table
+    shown = table[table["shift"].notna()].iloc[:rows]
+    functions = _functions(dt, idata, table)
+    intervals, points = _intervals(shown)
+    left, right = intervals["model"].values, functions["model"].values
+    order = [name for pair in zip_longest(left, right) for name in pair if name is not None]
+    whole = xr.DataArray(0.0, {"model": order, "draws": functions["draws"]}, ["model", "draws"])
+    pc_kwargs = {"col_wrap": 2, **pc_kwargs}
+    canvas = Canvas(
+        _named(whole), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="draws"
+    )
+
+    def draw(name, visual, data, **defaults):
+        """What a panel lacks is NaN there."""
+        canvas.draw(name, visual, _named(data.reindex(model=order)), **defaults)
+
+    margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")
+    draw("margin", vspan, margins, color="gray", alpha=0.2)
+    draw("same", vline, 0 * margins.isel(limit=0, drop=True), color="gray")
+    draw("interval", line_xy, intervals)
+    draw("point", scatter_xy, points)
+    draw("distribution", line_xy, functions)
+    reaches = _reaches(shown)
+    draw("xlim", _limits, _by_panel([[-reach, reach] for reach in reaches], "limit"))
+    draw("yticks", _names, points.isel(draws=0, plot_axis=1, drop=True), labels=shown.index)
+    draw("xticks", _ratios, _by_panel([[np.nan], [reaches[1]]], "tick"))
+    texts = xr.DataArray([PANELS.get(name, "c") for name in order], {"model": order})
+    canvas.draw("xlabel", _text(labelled_x), _named(texts))
+    texts = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
+    canvas.draw("ylabel", _text(labelled_y), _named(texts))
+    return canvas.finish()
+
+
+def _text(visual: Callable) -> Callable:
+    """A label whose text is the data."""
+    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
+
+
+def _limits(da, target, **kwargs):
+    return None if np.isnan(da.values).any() else limit_x(da, target, **kwargs)
+
+
+def _names(da, target, labels, **kwargs):
+    """A tick with its name for each row; the other panels keep their ticks."""
+    if not np.isnan(da.values).any():
+        names = {"values": da.values.tolist(), "labels": [str(name) for name in labels]}
+        set_yticks(da, target, **names | kwargs)
+
+
+def _ratios(da, target, **kwargs):
+    """Round ratios within the range that is shown, where there is one."""
+    reach = da.values[0]
+    if not np.isnan(reach):
+        steps = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100])
+        steps = steps[np.abs(np.log(steps)) <= reach]
+        if len(steps) > 7:
+            steps = steps[(steps != 0.8) & (steps != 1.25)]
+        ticks = {"values": np.log(steps).tolist(), "labels": [f"{step:g}" for step in steps]}
+        set_xticks(da, target, **ticks | kwargs)
+
+
+def _named(array: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"agreement": array})
+
+
+def _by_panel(rows: list, dim: str) -> xr.DataArray:
+    """Values of the panels of means and of deviations, along a dimension."""
+    width = max(map(len, rows))
+    values = [[*row, *[np.nan] * (width - len(row))] for row in rows]
+    array = xr.DataArray(values, {"model": list(PANELS)}, ["model", dim])
+    return array
+
+
+def _reaches(shown: pd.DataFrame) -> list[float]:
+    """Half of the ranges that are shown: all estimates, and intervals as far as they are of use."""
+    found = []
+    for (name, scale), margin in zip(SCALES.items(), MARGINS[:2], strict=True):
+        estimate, *ends = (scale(shown[f"{name}{end}"]) for end in ("", "_lower", "_upper"))
+        widest, furthest = np.max(np.abs(ends)), np.max(np.abs(estimate))
+        found.append(float(1.1 * max(2 * margin, min(widest, 2 * furthest + 4 * margin))))
+    return found
+
+
+def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
+    """Limits of all rows as one line with gaps, and estimates, for means and for deviations."""
+    height = -np.arange(len(shown), dtype=float)  # the worst on top
+    lines, points = [], []
+    for name, scale in SCALES.items():
+        ends = [scale(shown[f"{name}{end}"]) for end in ("_lower", "_upper")]
+        x = np.stack([*ends, np.full(len(shown), np.nan)], axis=1).ravel()
+        lines.append([x, np.repeat(height, 3)])
+        points.append([scale(shown[name]), height])
+    return tuple(
+        xr.DataArray(
+            np.array(each)[:, None],
+            {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]},
+            ["model", "draws", "plot_axis", "place"],
+        )
+        for each in (lines, points)
+    )  # type: ignore[return-value]
+
+
+def _functions(dt: xr.DataTree, idata: Any, table: pd.DataFrame) -> xr.DataArray:
+    """Distribution functions of the two worst elements, by the draws and by the run."""
+    elements = paired_elements(dt, idata)
+    worst = [name for name in table.index if name in elements.labels][:2]
+    levels = np.linspace(0, 1, POINTS)
+    lines = []
+    for name in worst:
+        place = elements.labels.index(name)
+        given = elements.draws[..., place].ravel()
+        own = elements.particles[..., place].ravel()
+        order = np.argsort(own)
+        share = np.cumsum(elements.weights.ravel()[order])
+        at = np.minimum(np.searchsorted(share / share[-1], levels), own.size - 1)
+        lines.append([[np.quantile(given, levels, method="inverted_cdf"), levels],
+                      [own[order][at], levels]])  # fmt: skip
+    return xr.DataArray(
+        np.array(lines),
+        {
+            "model": [f"distribution of {name}" for name in worst],
+            "draws": ["yours", "the run's"],
+            "plot_axis": ["x", "y"],
+        },
+        ["model", "draws", "plot_axis", "place"],
+    )
