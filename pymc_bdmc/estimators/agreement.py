@@ -184,9 +184,7 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     ]
     names = [field.name for field in fields(DrawsComparison)]
     joined = {name: np.concatenate([getattr(each, name) for each in blocks]) for name in names}
-    batches = number_of_batches(*draws.shape[:2])
-    p_value = fdtrc(2 * len(draws) - 1, batches - 1, joined["rhat"][:, 1])
-    beyond = p_value <= CHANCE / draws.shape[2]
+    beyond = joined["rhat"][:, 1] <= CHANCE / draws.shape[2]
     return DrawsComparison(**joined | {"rhat": np.where(beyond, joined["rhat"][:, 0], 1.0)})
 
 
@@ -217,7 +215,7 @@ def _blocks(elements: int, height: int) -> Iterator[slice]:
 
 
 def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> DrawsComparison:
-    """Of one block; ``rhat`` has the F statistic as a second column."""
+    """Of one block; ``rhat`` has its p-value as a second column."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = FENCE * (grid[-1] - grid[0])
@@ -242,10 +240,13 @@ def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> D
     variances, worth = np.stack([of_shift, of_ratio, of_distance], axis=-1)
     worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=-1)
     degrees = number_of_batches(*draws.shape[:2]) - 1, effective_runs(w.sum(axis=1)) - 1
-    rhat = _rhat(a_in.reshape(draws.shape), of_shift[0, 0] * sd_b**2)
+    rhat = _rhat(a_in.reshape(draws.shape))
+    error, freedom, share = _welch(variances[0], variances[1], *degrees)
     return DrawsComparison(
         np.stack([shift, log_ratio, distance], axis=-1),
-        *_welch(*variances, *degrees),
+        error,
+        freedom,
+        share,
         np.minimum(worth[0], len(a)),
         np.minimum(worth[1], 1 / np.sum(w**2)),
         rhat,
@@ -330,15 +331,20 @@ def _welch(of_draws, of_runs, degrees_draws, degrees_runs):
     return np.sqrt(total), degrees, share
 
 
-def _rhat(values: np.ndarray, squared_error: np.ndarray) -> np.ndarray:
-    """Split R̂, and how much more halves of chains differ than their batches let expect."""
-    half = values.shape[1] // 2
-    parts = np.concatenate([values[:, :half], values[:, -half:]])
-    between, within = parts.mean(axis=1).var(axis=0, ddof=1), parts.var(axis=1).mean(axis=0)
+def _rhat(values: np.ndarray) -> np.ndarray:
+    """Split R̂, and the p-value of halves of chains that differ so much, by batches within them."""
+    chains, n, elements = values.shape
+    each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
+    length = n // (2 * each)
+    kept = values[:, n - 2 * each * length :]
+    batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
+    between = batches.mean(axis=1).var(axis=0, ddof=1)
+    within = np.mean(kept.reshape(2 * chains, -1, elements).var(axis=1), axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         rhat = np.sqrt(1 + between / within)
-        ratio = between / len(parts) / squared_error
-    return np.nan_to_num(np.stack([rhat, ratio], axis=-1), nan=1.0, posinf=np.inf)
+        ratio = between * each / batches.var(axis=1, ddof=min(1, each - 1)).mean(axis=0)
+    p_value = fdtrc(2 * chains - 1, max(2 * chains * (each - 1), 1), ratio)
+    return np.stack([np.nan_to_num(rhat, nan=1.0, posinf=np.inf), p_value], axis=-1)
 
 
 def copies(draws: ArrayLike) -> float:

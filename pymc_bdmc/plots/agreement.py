@@ -32,7 +32,7 @@ PANELS = {
     "ratio of standard deviations": "yours over the run's (log scale); grey: good",
 }
 
-SCALES = {"shift": np.asarray, "ratio": np.log}
+SCALES: dict[str, Callable] = {"shift": np.asarray, "ratio": np.log}
 
 POINTS = 400
 """Of a distribution function."""
@@ -235,7 +235,7 @@ def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
             ["model", "draws", "plot_axis", "place"],
         )
         for each in (lines, points)
-    )  # type: ignore[return-value]
+    )
 
 
 def _functions(dt: xr.DataTree, idata: Any, table: pd.DataFrame) -> xr.DataArray:

@@ -1,0 +1,235 @@
+"""Draws and weighted particles are told apart where they differ, and seldom where they do not.
+
+Elements stand for replicates: ten of them are a posterior of ten elements, thirty hypotheses. Sound
+draws may be called bad in 1 of 200. Of 400 posteriors at most 9 may be: P(more | 1/200) < 1e-4, so
+that all comparisons together have α < 1e-3.
+"""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from scipy.stats import binom, norm
+
+from pymc_bdmc.estimators import compare_draws, copies, differing_directions
+from pymc_bdmc.estimators.agreement import MARGINS, batch_variance
+
+ROWS, POSTERIORS, MOST_BAD = 10, 400, 9
+RUNS = (16, 64)
+
+
+def autoregressive(rho, shape, rng):
+    noise = rng.normal(size=shape) * np.sqrt(1 - rho**2)
+    noise[:, 0] /= np.sqrt(1 - rho**2)
+    return lfilter([1], [1, -rho], noise, axis=1)
+
+
+def alternating(shape, rng):
+    """Each draw is followed by its mirror image: the mean is exact, the spread is not."""
+    half = rng.normal(size=(shape[0], shape[1] // 2, *shape[2:]))
+    return np.stack([half, -half], axis=2).reshape(shape)
+
+
+LAWS = {
+    "normal": lambda shape, rng: rng.normal(size=shape),
+    "cauchy": lambda shape, rng: rng.standard_cauchy(size=shape),
+    "lognormal": lambda shape, rng: np.exp(1.5 * rng.normal(size=shape)),
+    "rare": lambda shape, rng: 1.0 * (rng.random(shape) < 0.02),
+    "count": lambda shape, rng: 1.0 * rng.poisson(2, size=shape),
+    "spike": lambda shape, rng: (
+        np.where(rng.random(shape) < 0.7, 0.0, rng.normal(size=shape))
+    ),
+}  # fmt: skip
+CHAINS = {
+    "slow": lambda shape, rng: autoregressive(0.9, (4, 1000, shape[2]), rng),
+    "one chain": lambda shape, rng: autoregressive(0.8, (1, 2000, shape[2]), rng),
+    "alternating": alternating,
+}
+
+
+def judged(draws, particles, weights):
+    """Statuses of the elements, a posterior a row, and the comparison."""
+    found = compare_draws(draws, particles, weights)
+    return found.status(3 * ROWS).reshape(-1, ROWS), found
+
+
+def elements(n):
+    return ROWS * n
+
+
+def test_the_bar_is_as_stated():
+    assert binom.sf(MOST_BAD, POSTERIORS, 1 / 200) < 1e-4
+    shift, log_ratio, _ = MARGINS
+    x = np.linspace(-12, 12, 200_001)
+
+    def total_variation(mean, deviation):
+        return 0.5 * np.trapezoid(abs(norm.pdf(x) - norm.pdf(x, mean, deviation)), x)
+
+    found = [total_variation(*each) for each in ((shift, 1), (0, 1.25), (shift, 1.25))]
+    np.testing.assert_allclose(found, [0.10, 0.11, 0.13], atol=0.004)
+    assert np.exp(log_ratio) == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_sound_draws_of_any_law_are_seldom_called_bad(law):
+    rng, n = np.random.default_rng(11), elements(POSTERIORS)
+    draws, particles = LAWS[law]((4, 250, n), rng), LAWS[law]((*RUNS, n), rng)
+    status, found = judged(draws, particles, np.ones(RUNS))
+    assert (status == "bad").any(axis=1).sum() <= MOST_BAD
+    lower, upper = found.limits(0.95, 3 * ROWS)
+    missed = ((lower > 0) | (upper < 0)).reshape(-1, 3 * ROWS).any(axis=1)
+    assert missed.sum() <= binom.isf(1e-4, POSTERIORS, 0.05)
+    assert np.isnan(found.estimate[:, 0]).all() == (law == "rare")
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_sound_draws_of_any_chain_are_seldom_called_bad(chain):
+    rng, n = np.random.default_rng(12), elements(POSTERIORS)
+    draws, particles = CHAINS[chain]((4, 250, n), rng), rng.normal(size=(*RUNS, n))
+    status, _ = judged(draws, particles, np.ones(RUNS))
+    assert (status == "bad").any(axis=1).sum() <= MOST_BAD
+
+
+@pytest.mark.parametrize("spread", [0.7, 1.5])
+def test_runs_of_unequal_weight_are_clusters(spread):
+    """Twin: errors as if particles were independent, whose runs share an ancestor."""
+    rng, n = np.random.default_rng(13), elements(POSTERIORS)
+    weights = np.exp(spread * rng.normal(size=(16, 1))) * np.ones(RUNS)
+    particles = 0.4 * rng.normal(size=(16, 1, n)) + np.sqrt(0.84) * rng.normal(size=(*RUNS, n))
+    draws = rng.normal(size=(4, 250, n))
+    status, _ = judged(draws, particles, weights)
+    assert (status == "bad").any(axis=1).sum() <= MOST_BAD
+    alone = particles.reshape(-1, 1, n), weights.reshape(-1, 1)
+    status, _ = judged(draws, *alone)
+    assert (status == "bad").any(axis=1).sum() > MOST_BAD
+
+
+def test_every_functional_has_an_error_of_its_own():
+    """On an alternating chain. Twin: the distance with the error that the mean would give it."""
+    rng, n = np.random.default_rng(14), 1000
+    draws, particles = alternating((4, 240, n), rng), rng.normal(size=(64, 256, n))
+    found = compare_draws(draws, particles, np.ones((64, 256)))
+    assert np.median(found.error[:, 2]) > 0.01
+    score = found.estimate[:, :2] / found.error[:, :2]
+    assert (np.abs(score) > 3.3).mean(axis=0).max() < 0.01
+    exact = batch_variance(draws)  # of the mean: it is known exactly, but for rounding
+    assert exact.max() < 1e-20
+    as_of_mean = np.sqrt(exact + 0.25 / (64 * 256))
+    critical = 1.63  # Kolmogorov's, at 1 %
+    assert (found.estimate[:, 2] / (2 * as_of_mean) > critical).mean() > 0.3
+    assert (found.limits(0.99, 1)[0][:, 2] > 0).mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("change", "least"),
+    [
+        (lambda x: x + 0.25, 0.95),
+        (lambda x: 0.8 * x, 0.95),
+        (lambda x: 1.2 * x, 0.95),
+        (lambda x: 0.1 * x, 1.0),
+        (lambda x: x + 1, 1.0),
+        (lambda x: np.sign(x) + 0.1 * x, 1.0),
+    ],
+    ids=["shift 0.25", "0.8", "1.2", "0.1", "shift 1", "another shape"],
+)
+def test_what_is_off_by_a_quarter_deviation_or_a_fifth_is_caught(change, least):
+    """One element alone, of posteriors of ten; both sides are worth some thousands."""
+    rng = np.random.default_rng(15)
+    draws, particles = rng.normal(size=(4, 750, 300)), rng.normal(size=(16, 96, 300))
+    found = compare_draws(change(draws), particles, np.ones((16, 96)))
+    status = found.status(3 * ROWS)
+    assert (status == "bad").mean() >= least
+    assert not (status == "good").any()
+
+
+def test_sound_draws_are_called_good_where_both_sides_are_worth_a_thousand():
+    rng, n = np.random.default_rng(16), elements(50)
+    draws, particles = rng.normal(size=(4, 500, n)), rng.normal(size=(*RUNS, n))
+    status, _ = judged(draws, particles, np.ones(RUNS))
+    assert (status == "good").mean() > 0.95
+
+
+def test_chains_that_disagree_are_open():
+    """Three chains in one mode and one in another, which says of no share what it is."""
+    rng = np.random.default_rng(17)
+    draws, particles = rng.normal(size=(4, 1000, 1)), rng.normal(size=(*RUNS, 1))
+    draws[:3] += 6
+    particles += 6 * (rng.random((*RUNS, 1)) < 0.5)
+    found = compare_draws(draws, particles, np.ones(RUNS))
+    assert found.rhat > 1.5
+    assert found.status(3).tolist() == ["open"]
+    few = compare_draws(draws[:3, :40], particles, np.ones(RUNS))
+    assert few.status(3).tolist() == ["open"]
+
+
+def test_constants_are_the_same_or_not():
+    rng = np.random.default_rng(18)
+    draws, particles = np.ones((2, 500, 3)), np.ones((*RUNS, 3))
+    draws[..., 0] += 1e-16
+    draws[..., 2] = particles[..., 1] = 0.0
+    found = compare_draws(draws, particles, np.ones(RUNS))
+    assert found.status(9).tolist() == ["good", "bad", "bad"]
+    assert np.isnan(found.estimate[:, :2]).all()
+    particles[..., 0] = rng.normal(size=RUNS)
+    assert compare_draws(draws, particles, np.ones(RUNS)).status(9)[0] == "bad"
+
+
+def test_directions_show_a_wrong_correlation():
+    """That no element shows; under the null they are seldom bad. Twin: tested where found."""
+    rng, weights = np.random.default_rng(19), np.ones((16, 64))
+    covariance = np.eye(10) + 0.5 * (1 - np.eye(10))
+    related = rng.multivariate_normal(np.zeros(10), covariance, size=(4, 500))
+    particles = rng.normal(size=(16, 64, 10))
+    assert "bad" not in compare_draws(related, particles, weights).status(39)
+    directions, found = differing_directions(related, particles, weights)
+    assert found.status(39)[0] == "bad"
+    assert abs(directions[:, 0].sum()) > 0.9 * np.sqrt(10) * np.linalg.norm(directions[:, 0])
+    bad = twin = 0
+    for _ in range(100):
+        draws, particles = rng.normal(size=(4, 250, 60)), rng.normal(size=(16, 64, 60))
+        directions, found = differing_directions(draws, particles, weights)
+        bad += "bad" in found.status(3 * 63)
+        same = compare_draws(draws[::2] @ directions, particles[::2] @ directions, weights[::2])
+        twin += "bad" in same.status(3 * 63)
+    assert bad <= binom.isf(1e-4, 100, 1 / 200)
+    assert twin > 50
+
+
+def test_copies_are_counted():
+    rng = np.random.default_rng(20)
+    draws = rng.normal(size=(2, 100, 3))
+    assert copies(draws) == 1
+    assert copies(np.repeat(draws, 5, axis=1)) == 1  # rejections
+    assert copies(np.tile(draws, (1, 5, 1))) == 5
+
+
+def test_it_does_not_depend_on_blocks_units_or_dead_particles(monkeypatch):
+    rng = np.random.default_rng(21)
+    draws, particles = rng.normal(size=(3, 333, 7)), rng.normal(size=(*RUNS, 7))
+    weights = rng.random(RUNS)
+    found = compare_draws(draws, particles, weights)
+    monkeypatch.setattr("pymc_bdmc.estimators.agreement.BLOCK", 5000)
+    for other in (
+        compare_draws(draws, particles, 3 * weights),
+        compare_draws(1e6 + 1e-3 * draws, 1e6 + 1e-3 * particles, weights),
+    ):
+        np.testing.assert_allclose(other.estimate, found.estimate, atol=1e-6)
+        np.testing.assert_allclose(other.error, found.error, rtol=1e-5)
+    more = np.concatenate([particles, np.full((16, 8, 7), 1e9)], axis=1)
+    padded = compare_draws(draws, more, np.concatenate([weights, np.zeros((16, 8))], axis=1))
+    np.testing.assert_allclose(padded.estimate, found.estimate, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("draws", "particles", "weights", "said"),
+    [
+        ((1, 99, 1), (4, 8, 1), (4, 8), "99 are too few; 100"),
+        ((1, 100), (4, 8, 1), (4, 8), "shapes"),
+        ((1, 100, 1), (1, 8, 1), (1, 8), "two independent runs"),
+        ((1, 100, 1), (4, 8, 1), (4,), "weights"),
+    ],
+)
+def test_bad_input_is_named(draws, particles, weights, said):
+    with pytest.raises(ValueError, match=said):
+        compare_draws(np.zeros(draws), np.zeros(particles), np.ones(weights))
+    with pytest.raises(ValueError, match="finite"):
+        compare_draws(np.full((1, 100, 1), np.nan), np.zeros((4, 8, 1)), np.ones((4, 8)))
