@@ -483,3 +483,34 @@ def test_distance_draws_the_table(normal_posterior):
     assert {"infinite ▸", "not known", "not reliable"} <= set(told)
     labels = [each.get_text() for each in pc.get_viz("figure").axes[0].get_xticklabels()]
     assert "1\n71 %" in labels
+
+
+@pytest.fixture(scope="module")
+def perturbed(schools_result):
+    """The run's own draws, one variable of them shifted, and one narrowed."""
+    rng = np.random.default_rng(1)
+    particles = schools_result["particles"].dataset
+    spread = particles.isel(chain=rng.integers(8, size=400), particle=0).drop_vars("bdmc_weight")
+    draws = spread.rename(chain="draw").assign_coords(draw=np.arange(400))
+    return draws.assign(mu=draws["mu"] + rng.normal(30, 1, 400), tau=draws["tau"] / 9)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_agreement(schools_result, perturbed, backend):
+    pc = bdmc.plot_agreement(schools_result, perturbed, rows=5, backend=backend)
+    assert isinstance(pc, PlotCollection)
+    assert pc.viz["distribution"]["agreement"].sizes == {"model": 4, "draws": 2}
+
+
+def test_agreement_names_its_rows_and_draws_their_limits(schools_result, perturbed):
+    table = bdmc.agreement(schools_result, perturbed).table.iloc[:5]
+    pc = bdmc.plot_agreement(schools_result, perturbed, rows=5, backend="matplotlib")
+    means, first, *_ = pc.viz["figure"].item().axes
+    names = [label.get_text() for label in means.get_yticklabels()]
+    assert names == table.index.tolist()
+    assert first.get_title() == "distribution of mu"
+    line = pc.viz["interval"]["agreement"].sel(model="ratio of standard deviations", draws="yours")
+    x = np.reshape(line.item().get_xdata(), (5, 3))
+    np.testing.assert_allclose(np.exp(x[:, :2]), table[["ratio_lower", "ratio_upper"]])
+    with pytest.raises(ValueError, match="rows"):
+        bdmc.plot_agreement(schools_result, perturbed, rows=0)

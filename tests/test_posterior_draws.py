@@ -114,6 +114,30 @@ def test_it_stands_beside_exact_simulated_data_and_survives_a_file(tmp_path):
     bdmc.plot_work(dt)
 
 
+def test_all_draws_are_judged_and_the_verdict_says_so(tmp_path):
+    model, posterior, _ = rates()
+    options = SMALL | {"chains": 32, "temperatures": 30}
+    for wrong, status in ((0.0, "good"), (0.5, "bad")):
+        draws = drawn(rate=posterior.rvs(4000, random_state=1) + wrong)
+        dt = pm.sample_bdmc(model, posterior=draws, **options)
+        dt.to_netcdf(tmp_path / f"{status}.nc")
+        with xr.open_datatree(tmp_path / f"{status}.nc") as stored:
+            assert stored["agreement"].attrs["status"] == status
+            assert set(stored["agreement"]["quantity"].values) == {"rate", "log p(θ, y)"}
+            found = bdmc.verdict(stored)
+        assert found.table.loc["draws", "status"] == status
+        assert bdmc.agreement(dt, draws, model=model).text == stored["agreement"].attrs["text"]
+    assert "disagree" in found.text
+
+
+def test_too_few_draws_start_runs_but_are_not_judged(caplog):
+    model, posterior, _ = rates()
+    draws = drawn(rate=posterior.rvs(8, random_state=1))
+    dt = pm.sample_bdmc(model, posterior=draws, **SMALL | {"chains": 4, "temperatures": 5})
+    assert "agreement" not in dt.children
+    assert "8 draws are too few to judge" in caplog.text
+
+
 def test_a_fit_to_the_same_data_is_taken_and_variables_of_no_use_are_named(caplog):
     model, posterior, _ = rates()
     draws = posterior.rvs(4, random_state=1)
@@ -154,7 +178,7 @@ NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
     [
         (two_modes(), MODE, None, "are not from the posterior"),
         (two_modes(), BOTH_MODES, None, ""),
-        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "the mean log weight is"),
+        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "are not from the posterior"),
         (BROAD.model(), BROAD.draw_posterior(400, RNG).T, 1, ""),
     ],
     ids=["one mode", "both modes", "spike", "broad spike"],

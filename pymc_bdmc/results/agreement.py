@@ -158,8 +158,11 @@ def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> 
         status = "bad"
     elif not doubts and (of_elements == "good").all():
         status = "good"
-    told = _told(status, table, found, labels, elements, repeated)
-    return Agreement(status, "\n".join([*told, *doubts, *_whose_fault(dt, idata, status)]), table)
+    told = list(_told(status, table, elements, repeated))
+    if status == "open":
+        differs = (statuses == "bad").any()
+        told += doubts or ([] if differs else [_to_settle(table, found, labels, elements)])
+    return Agreement(status, "\n".join([*told, *_whose_fault(dt, idata, status)]), table)
 
 
 def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
@@ -224,7 +227,9 @@ def _table(
     return table.iloc[np.lexsort((-far, rank))]
 
 
-def _told(status, table, found, labels, elements, repeated) -> Iterator[str]:
+def _told(
+    status: Status, table: pd.DataFrame, elements: Elements, repeated: float
+) -> Iterator[str]:
     """The sentences about the draws."""
     n = elements.draws.shape[0] * elements.draws.shape[1]
     worst = _worst(table)
@@ -249,13 +254,13 @@ def _told(status, table, found, labels, elements, repeated) -> Iterator[str]:
         )
         yield f"The largest difference: {_difference(worst)}."
     else:
+        agree = f"It is open whether the {n} draws that you gave agree with those of this run."
         differs = worst["status"] == "bad"
         yield (
-            f"It is open whether the {n} draws that you gave agree with those of this run. "
-            + (f"{_difference(worst)}." if differs else "Nothing differs beyond chance.")
+            f"{agree} {_difference(worst)}."
+            if differs
+            else f"{agree} Nothing differs beyond chance."
         )
-        if not differs:
-            yield _to_settle(table, found, labels, elements)
 
 
 def _worst(table: pd.DataFrame) -> pd.Series:

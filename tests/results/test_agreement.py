@@ -1,0 +1,299 @@
+"""All draws of a sampler against a run's own: good, open or bad where they should be, and why."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy.stats import binom
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset, kept_agreement
+
+RNG = np.random.default_rng(1)
+SIZE, SIGMA = 3, 1.0
+X = RNG.multivariate_normal(np.zeros(SIZE), 0.05 * np.eye(SIZE) + 0.95, size=40)
+Y = X @ np.ones(SIZE) + RNG.normal(size=40)
+
+
+def posterior(y=Y, sigma=SIGMA):
+    """Mean and covariance of the coefficients, whose prior is standard normal."""
+    covariance = np.linalg.inv(X.T @ X / sigma**2 + np.eye(SIZE))
+    return covariance @ X.T @ y / sigma**2, covariance
+
+
+def regression():
+    with pm.Model(coords={"of": list("abc")}) as model:
+        beta = pm.Normal("beta", dims="of")
+        pm.Deterministic("total", beta.sum())
+        pm.Normal("y", X @ beta, SIGMA, observed=Y)
+    return model
+
+
+def tree(dims, weights=None, **values):
+    """A result with these particles."""
+    shape = next(iter(values.values())).shape[:2]
+    weights = np.ones(shape) if weights is None else weights
+    particles = xr.Dataset(
+        {name: (("chain", "particle", *dims.get(name, ())), v) for name, v in values.items()},
+        {"bdmc_weight": (("chain", "particle"), weights / weights.sum())},
+        {"free_variables": [name for name in values if name != "total"]},
+    )
+    return xr.DataTree.from_dict({"particles": particles})
+
+
+def draws_of(dims, **values):
+    found = {name: (("chain", "draw", *dims.get(name, ())), v) for name, v in values.items()}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(found)})
+
+
+OF = {"beta": ["of"]}
+
+
+def coefficients(size, rng, y=Y, sigma=SIGMA):
+    return rng.multivariate_normal(*posterior(y, sigma), size=size)
+
+
+def as_result(beta):
+    dt = tree(OF, beta=beta, total=beta.sum(axis=-1))
+    dt["particles"] = dt["particles"].dataset.assign_coords(of=list("abc"))
+    return dt
+
+
+@pytest.fixture(scope="module")
+def result():
+    return as_result(coefficients((16, 96), np.random.default_rng(2)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return regression()
+
+
+def given(beta):
+    return draws_of(OF, beta=beta, total=beta.sum(axis=-1))
+
+
+MEAN, COVARIANCE = posterior()
+NARROW = np.sqrt(1 / np.diag(np.linalg.inv(COVARIANCE)) / np.diag(COVARIANCE))
+WRONG = {
+    "a tenth of the deviation": lambda b, rng: MEAN + 0.1 * (b - MEAN),
+    "twice the deviation": lambda b, rng: MEAN + 2 * (b - MEAN),
+    "shifted by one deviation": lambda b, rng: b + np.sqrt(np.diag(COVARIANCE)),
+    "the prior": lambda b, rng: rng.normal(size=b.shape),
+    "another sigma": lambda b, rng: coefficients(b.shape[:2], rng, sigma=2.0),
+    "other data": lambda b, rng: coefficients(b.shape[:2], rng, y=Y + 0.3 * X[:, 0]),
+    "a mean field": lambda b, rng: MEAN + NARROW * np.sqrt(np.diag(COVARIANCE)) * rng.normal(
+        size=b.shape
+    ),
+    "100 draws repeated": lambda b, rng: np.tile(b[:, :25], (1, 20, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_draws_are_told(result, model, wrong):
+    rng = np.random.default_rng(3)
+    with model:
+        found = bdmc.agreement(result, given(WRONG[wrong](coefficients((4, 500), rng), rng)))
+    assert found.status == "bad", found
+    assert "2000 draws that you gave are" in found.text
+    assert "bdmc.verdict(dt) says" in found.text
+    assert NARROW.min() < 0.4
+
+
+def test_sound_draws_are_good(result, model):
+    rng = np.random.default_rng(4)
+    found = bdmc.agreement(result, given(coefficients((4, 1000), rng)), model=model)
+    assert found.status == "good", found
+    assert found.text.startswith("The 4000 draws that you gave agree")
+    assert {*found.table.index} == {
+        "beta[a]", "beta[b]", "beta[c]", "total", LOG_JOINT,
+        "wider direction", "narrower direction", "shifted direction",
+    }  # fmt: skip
+    assert found.table["status"].iloc[-1] == "good"
+    assert (found.table["shift_lower"] < 0).all()
+    assert (found.table["ratio_upper"] > 1).all()
+
+
+def test_sound_draws_are_seldom_bad(result):
+    """Against fresh particles, all elements and directions; 200 posteriors, α = 1e-4."""
+    rng, bad = np.random.default_rng(5), 0
+    for _ in range(200):
+        dt = as_result(coefficients((16, 32), rng))
+        bad += bdmc.agreement(dt, given(coefficients((4, 250), rng))).status == "bad"
+    assert bad <= binom.isf(1e-4, 200, 1 / 200)
+
+
+def test_weights_of_modes_are_told():
+    rng = np.random.default_rng(6)
+
+    def modes(shape, share):
+        return rng.normal(size=shape) + 8 * (rng.random(shape) < share)
+
+    dt = tree({}, x=modes((16, 96), 0.5))
+    for share, status in ((0.5, "good"), (0.75, "bad"), (0.0, "bad")):
+        assert bdmc.agreement(dt, draws_of({}, x=modes((2, 2000), share))).status == status
+
+
+def test_few_draws_are_open_and_it_is_said_what_would_do(result):
+    rng = np.random.default_rng(7)
+    found = bdmc.agreement(result, given(coefficients((1, 300), rng)))
+    assert found.status == "open"
+    wanted = int(found.text.split(" is known least; ")[1].split()[0])
+    enough = bdmc.agreement(result, given(coefficients((1, wanted), rng)))
+    assert enough.status == "good"
+    small = as_result(coefficients((16, 12), rng))
+    found = bdmc.agreement(small, given(coefficients((4, 1000), rng)))
+    assert found.status == "open"
+    runs = int(found.text.split("chains=")[1].split()[0])
+    small = as_result(coefficients((runs, 12), rng))
+    assert bdmc.agreement(small, given(coefficients((4, 1000), rng))).status == "good"
+
+
+def test_draws_that_do_not_mix_are_open(result):
+    rng = np.random.default_rng(8)
+    beta = coefficients((4, 500), rng)
+    beta[0] += 0.5
+    found = bdmc.agreement(result, given(beta))
+    assert found.status == "open"
+    assert "R̂" in found.text
+    assert found.table["rhat"].max() > 1.01
+
+
+def test_a_run_that_contradicts_itself_judges_nothing(model):
+    rng = np.random.default_rng(9)
+    beta = coefficients((16, 96), rng)
+    uneven = as_result(beta)
+    weights = uneven["particles"]["bdmc_weight"] * 0
+    weights[0] = 1 / 96
+    uneven["particles"] = uneven["particles"].dataset.assign_coords(bdmc_weight=weights)
+    far = given(coefficients((4, 1000), rng) + 9)
+    assert bdmc.agreement(as_result(beta), far).status == "bad"
+    for dt, said in (
+        (uneven, "so uneven"),
+        (as_result(beta + 9 * (np.arange(16) % 2)[:, None, None]), "different places"),
+    ):
+        found = bdmc.agreement(dt, far)
+        assert found.status == "open"
+        assert said in found.text
+
+
+def test_the_higher_certified_bound_is_more_likely_right(result):
+    rng = np.random.default_rng(10)
+    for own, other, said in ((-5.0, -9.0, "this run's"), (-9.0, -5.0, "those that you gave")):
+        trees = []
+        for tree_, level in ((result, own), (given(coefficients((4, 500), rng) + 3), other)):
+            runs = {"log_weight": np.full(16, level), "prior_draws": np.ones(16)}
+            whole = tree_.copy()
+            whole["real"] = xr.Dataset({name: ("chain", v) for name, v in runs.items()})
+            trees.append(whole)
+        assert f"the higher one, {said}, are more likely right" in bdmc.agreement(*trees).text
+
+
+def test_variables_of_any_shape_and_kind():
+    """Prior draws stand for both sources: matrices, constants, discrete and transformed ones."""
+    with pm.Model() as model:
+        chol, _, _ = pm.LKJCholeskyCov("chol", n=3, eta=2, sd_dist=pm.Exponential.dist(1))
+        share = pm.Dirichlet("share", np.ones(3))
+        cuts = pm.Normal("cuts", [-1, 0, 1], 0.1, transform=pm.distributions.transforms.ordered)
+        kind = pm.Categorical("kind", share, shape=4)
+        pm.Bernoulli("rare", 0.01)
+        pm.Deterministic("at", cuts[kind])
+        pm.Normal("y", chol[1, 0] + cuts[kind], observed=np.zeros(4))
+    drawn = pm.sample_prior_predictive(4600, model=model, random_seed=1)["prior"].dataset
+    drawn = drawn.drop_vars(drawn.coords).isel(chain=0)
+    parts = drawn.isel(draw=slice(1600)), drawn.isel(draw=slice(1600, None))
+    names = [rv.name for rv in model.free_RVs]
+    values = {name: v.values.reshape(16, 100, *v.shape[1:]) for name, v in parts[0].items()}
+    dims = {name: v.dims[1:] for name, v in drawn.items()}
+    dt = tree(dims, **values)
+    dt["particles"].attrs["free_variables"] = names
+    with model:
+        found = bdmc.agreement(dt, parts[1])
+    assert found.status != "bad"
+    assert found.table.loc["chol_corr[0, 0]", "status"] == "good"
+    assert np.isnan(found.table.loc["rare", "shift"])
+    assert LOG_JOINT in found.table.index
+    other = parts[1].assign(kind=0 * parts[1]["kind"])
+    assert bdmc.agreement(dt, other).status == "bad"
+
+
+def test_thousands_of_elements_are_one_block_after_the_other():
+    rng = np.random.default_rng(11)
+    dt = tree({"x": ["i"]}, x=rng.normal(size=(16, 64, 1500)))
+    draws = rng.normal(size=(2, 500, 1500))
+    draws[..., 777] *= 2
+    found = bdmc.agreement(dt, draws_of({"x": ["i"]}, x=draws))
+    assert found.status == "bad"
+    assert found.table.index[0] == "x[777]"
+    assert "Of x[777] the standard deviation is" in found.text
+
+
+def test_draws_come_in_many_forms(result):
+    rng = np.random.default_rng(12)
+    beta = coefficients((1, 1000), rng)
+    whole = given(beta)
+    table = bdmc.agreement(result, whole).table
+    permuted = whole["posterior"].dataset.assign_coords(of=list("abc")).sel(of=list("cab"))
+    for other in (
+        whole["posterior"].dataset,
+        whole["posterior"].dataset.isel(chain=0),
+        xr.DataTree.from_dict({"posterior": permuted.transpose("of", "draw", "chain")}),
+        whole["posterior"].dataset.drop_vars("total").assign(another=("draw", np.ones(1000))),
+    ):
+        found = bdmc.agreement(result, other).table
+        np.testing.assert_array_equal(
+            found.loc["beta[c]", "distance"], table.loc["beta[c]", "distance"]
+        )
+
+
+def changed(**changes):
+    return given(np.zeros((2, 100, 3)))["posterior"].dataset.assign(**changes)
+
+
+@pytest.mark.parametrize(
+    ("idata", "said"),
+    [
+        (changed().drop_vars("beta"), r"lacks the variables \['beta'\]"),
+        (changed().rename(beta="betas"), r"Is it betas\? Rename: .*betas='beta'"),
+        (changed().isel(of=[0, 1]).rename(of="to"), r"has the shape \(2,\), the run's \(3,\)"),
+        (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
+        (changed(total=("draw", np.full(100, np.nan))), "total does not change by chain and draw"),
+        (changed(beta=changed()["beta"] / 0), "600 of 600 values of its beta are NaN or infinite"),
+        (changed().rename(draw="sample"), r"none is 'draw'. Name them: .*rename\(sample='draw'\)"),
+        ({"beta": 1}, "a group 'posterior'.* got dict"),
+        (changed(beta=changed()["beta"].astype(str)), "beta is not numbers"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:(invalid|divide):RuntimeWarning")
+def test_bad_draws_are_named(result, idata, said):
+    with pytest.raises(ValueError, match=said):
+        bdmc.agreement(result, idata)
+
+
+def test_other_data_and_results_without_real_data_are_refused(result):
+    dt, idata = result.copy(), given(np.zeros((2, 100, 3)))
+    for each, y in ((dt, Y), (idata, Y + 1)):
+        each["observed_data"] = xr.Dataset({"y": ("unit", y)})
+    with pytest.raises(ValueError, match="fit to other data: its y in observed_data"):
+        bdmc.agreement(dt, idata)
+    with pytest.raises(ValueError, match="real_data=True"):
+        bdmc.agreement(xr.DataTree.from_dict({"forward": xr.Dataset()}), idata)
+
+
+def test_it_prints_and_shows_and_is_kept(result, tmp_path):
+    found = bdmc.agreement(result, given(coefficients((2, 500), np.random.default_rng(13))))
+    assert repr(found) == str(found) == found.text
+    assert "<table" in found._repr_html_()
+    with pytest.raises(FrozenInstanceError):
+        found.status = "good"
+    dt = xr.DataTree.from_dict({"agreement": agreement_dataset(found)})
+    dt.to_netcdf(tmp_path / "run.nc")
+    dt.to_zarr(tmp_path / "run.zarr", consolidated=False)
+    for file, options in (("run.nc", {}), ("run.zarr", dict(engine="zarr", consolidated=False))):
+        with xr.open_datatree(tmp_path / file, **options) as stored:
+            kept = kept_agreement(stored)
+            assert (kept.status, kept.text) == (found.status, found.text)
+            np.testing.assert_allclose(kept.table["shift"], found.table["shift"])
+            assert kept.table.index.tolist() == found.table.index.tolist()
