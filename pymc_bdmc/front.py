@@ -115,9 +115,9 @@ def sample_bdmc(
         the real data. Reverse runs on the real data start from them, a different one for each run,
         so that at least ``chains`` are needed. With a group ``observed_data``, a fit to other data
         is refused.
-        Their bounds are heuristic, but where forward and reverse runs disagree, `diagnose` says so:
-        the draws or the forward runs miss part of the posterior. ``"hyperparameters"`` takes its
-        values from the same draws.
+        Their bounds are heuristic. All draws are held against the run's own at the end: the group
+        ``agreement`` has what `agreement` finds, and `verdict` says it. ``"hyperparameters"`` takes
+        its values from the same draws.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target
@@ -165,9 +165,10 @@ def sample_bdmc(
     -------
     DataTree
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
-        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``particles`` (weighted
-        last states on the real data), ``posterior`` (four chains of draws of equal weight from
-        them, as many as they are worth; not there where every weight is zero), ``simulated``,
+        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``agreement`` (what all
+        draws of ``posterior`` amount to), ``particles`` (weighted last states on the real data),
+        ``posterior`` (four chains of draws of equal weight from them, as many as they are worth;
+        not there where every weight is zero), ``simulated``,
         ``burn_in`` (reverse log weights after each of several burn-ins), ``scouts`` (log weights of
         the runs that decided on the path), ``rounds`` (T, gap, cost and log weights of every round)
         and ``observed_data``. Read it with `summary` and the plots.

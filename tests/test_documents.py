@@ -110,7 +110,7 @@ def test_trust(tmp_path):
     results = example("trust").main(folder=str(tmp_path), datasets=4, progressbar=False)
     good, bad = (bdmc.verdict(dt).table.loc["total variation", "value"] for dt in results.values())
     assert good < 0.2 < 0.6 < bad
-    for name in ("sandwich", "consistency"):
+    for name in ("agreement", "sandwich", "consistency"):
         assert (tmp_path / f"trust_{name}.png").stat().st_size > 10_000
         assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
 
@@ -123,6 +123,11 @@ def test_approximations(tmp_path):
     assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
     assert (tmp_path / "approximations.png").stat().st_size > 10_000
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
+
+
+def test_trust_judges_draws(tmp_path):
+    found = example("trust").judge(folder=str(tmp_path), progressbar=False)
+    assert {name: each.status for name, each in found.items()} == {"NUTS": "good", "ADVI": "bad"}
 
 
 def test_evidence_gallery(tmp_path):

@@ -242,17 +242,18 @@ def _told(
         count = int(np.sum(table["status"] == "bad"))
         yield (
             f"The {n} draws that you gave are not from the posterior that this run finds. "
-            f"{_difference(worst)}. In all {count} of {len(table)} quantities differ."
+            f"{_difference(worst)}; {count} of {len(table)} quantities differ."
         )
     elif status == "good":
+        count = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield (
             f"The {n} draws that you gave agree with those of this run: in none of "
-            f"{len(table)} quantities is the mean off by more than {MARGINS[0]:g} posterior "
+            f"{count} quantities is the mean off by more than {MARGINS[0]:g} posterior "
             f"standard deviations, the standard deviation by more than a factor of "
             f"{np.exp(MARGINS[1]):g}, or a probability P(x ≤ c) by more than {MARGINS[2]:g} "
             "(95 % simultaneous limits)."
         )
-        yield f"The largest difference: {_difference(worst)}."
+        yield f"{_difference(worst)}."
     else:
         agree = f"It is open whether the {n} draws that you gave agree with those of this run."
         differs = worst["status"] == "bad"
@@ -264,10 +265,11 @@ def _told(
 
 
 def _worst(table: pd.DataFrame) -> pd.Series:
-    """Of all rows, or of the bad ones, an element or log p(θ, y) if there is one."""
-    first = table[table["status"] == table["status"].iloc[0]]
-    elements = first[~first.index.isin(DIRECTIONS)]
-    return (elements if len(elements) else first).iloc[0]
+    """Of the rows that are bad, or else of all, an element or log p(θ, y) if there is one."""
+    bad = table["status"] == "bad"
+    rows = table[bad] if bad.any() else table
+    elements = rows[~rows.index.isin(DIRECTIONS)]
+    return (elements if len(elements) else rows).iloc[0]
 
 
 def _difference(row: pd.Series) -> str:
@@ -284,7 +286,7 @@ def _difference(row: pd.Series) -> str:
         said = f"the standard deviation is {value:.2g} times that of the run"
     else:
         said = f"a probability P(x ≤ c) is off by {value:.2g}"
-    return f"Of {row.name} {said} ({lower:.2g} to {upper:.2g})"
+    return f"The largest difference is in {row.name}: {said} ({lower:.2g} to {upper:.2g})"
 
 
 def _to_settle(
