@@ -139,7 +139,7 @@ def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> 
     >>> with pm.Model():
     ...     p = pm.Beta("p", 1, 1)
     ...     y = pm.Binomial("y", 10, p, observed=7)
-    ...     dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    ...     dt = pm.sample_bdmc(simulate=None, chains=64, random_seed=1, cores=1, progressbar=False)
     ...     idata = pm.sample(1000, chains=2, cores=1, random_seed=1, progressbar=False)
     ...     found = bdmc.agreement(dt, idata)
     >>> found.status
