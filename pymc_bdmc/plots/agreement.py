@@ -43,6 +43,7 @@ def plot_agreement(
     idata: Any,
     *,
     model: pm.Model | None = None,
+    var_names: Sequence[str] | None = None,
     rows: int = 10,
     plot_collection: PlotCollection | None = None,
     backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
@@ -90,7 +91,7 @@ def plot_agreement(
 
     Parameters
     ----------
-    dt, idata, model
+    dt, idata, model, var_names
         As for `agreement`.
     rows : int, default 10
         Number of rows to show.
@@ -136,9 +137,9 @@ def plot_agreement(
     visuals, aes_by_visuals = checked_options(
         plot_agreement, visuals, aes_by_visuals, ["interval", "point", "distribution"]
     )
-    table = agreement(dt, idata, model=model).table
+    table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
-    functions = _functions(dt, idata, table)
+    functions = _functions(dt, idata, var_names, table)
     intervals, points = _intervals(shown)
     left, right = intervals["model"].values, functions["model"].values
     order = [name for pair in zip_longest(left, right) for name in pair if name is not None]
@@ -238,9 +239,11 @@ def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
     )
 
 
-def _functions(dt: xr.DataTree, idata: Any, table: pd.DataFrame) -> xr.DataArray:
+def _functions(
+    dt: xr.DataTree, idata: Any, var_names: Sequence[str] | None, table: pd.DataFrame
+) -> xr.DataArray:
     """Distribution functions of the two worst elements, by the draws and by the run."""
-    elements = paired_elements(dt, idata)
+    elements = paired_elements(dt, idata, var_names=var_names)
     worst = [name for name in table.index if name in elements.labels][:2]
     levels = np.linspace(0, 1, POINTS)
     lines = []

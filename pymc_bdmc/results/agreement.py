@@ -1,6 +1,6 @@
 """Draws of any sampler, judged against those of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +82,13 @@ class Agreement:
         return told_html(self.status, self.text, self.table)
 
 
-def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> Agreement:
+def agreement(
+    dt: xr.DataTree,
+    idata: Any,
+    *,
+    model: pm.Model | None = None,
+    var_names: Sequence[str] | None = None,
+) -> Agreement:
     """Judge draws of any sampler from the posterior against those of a run.
 
     Parameters
@@ -95,6 +101,8 @@ def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> 
         of Deterministics those are compared that both have.
     model : pymc.Model, optional
         For the row log p(θ, y). Default: that of the ``with`` block, if there is one.
+    var_names : sequence of str, optional
+        Variables to compare, where the draws lack some: then nothing is said of the others.
 
     Returns
     -------
@@ -145,7 +153,8 @@ def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> 
     >>> found.status
     'good'
     """
-    elements = paired_elements(dt, idata, [rv.name for rv in model.free_RVs] if model else None)
+    free = [rv.name for rv in model.free_RVs] if model else None
+    elements = paired_elements(dt, idata, free, var_names)
     labels, found = _compared(elements, _matching_model(elements, model))
     hypotheses = found.estimate.size
     statuses = found.status(hypotheses)
@@ -166,10 +175,8 @@ def agreement(dt: xr.DataTree, idata: Any, *, model: pm.Model | None = None) -> 
 
 
 def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
-    """The model that is given, or that of the context if it is one of these variables."""
-    if model is not None:
-        return pm.modelcontext(model)
-    model = pm.Model.get_context(error_if_none=False)
+    """The model that is given or that of the context, if its free variables are all there."""
+    model = model or pm.Model.get_context(error_if_none=False)
     if model is None or not {rv.name for rv in model.free_RVs} <= set(elements.shapes):
         return None
     return model

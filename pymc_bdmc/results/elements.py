@@ -51,7 +51,12 @@ class Elements:
         }
 
 
-def paired_elements(dt: xr.DataTree, idata: Any, free: Sequence[str] | None = None) -> Elements:
+def paired_elements(
+    dt: xr.DataTree,
+    idata: Any,
+    free: Sequence[str] | None = None,
+    var_names: Sequence[str] | None = None,
+) -> Elements:
     """Elements of all variables that both have.
 
     Parameters
@@ -61,6 +66,8 @@ def paired_elements(dt: xr.DataTree, idata: Any, free: Sequence[str] | None = No
     idata : DataTree, Dataset or InferenceData
     free : sequence of str, optional
         Free variables of the model. Default: those that ``dt`` names.
+    var_names : sequence of str, optional
+        Variables to take. Default: all that both have, the free ones among them.
 
     Raises
     ------
@@ -72,9 +79,11 @@ def paired_elements(dt: xr.DataTree, idata: Any, free: Sequence[str] | None = No
     _check_same_data(dt, idata)
     if free is None:
         free = np.atleast_1d(particles.attrs.get("free_variables", list(particles.data_vars)))
-    _check_names(particles, posterior, [str(name) for name in free])
+    needed = free if var_names is None else var_names
+    _check_names(particles, posterior, [str(name) for name in needed])
+    wanted = particles.data_vars if var_names is None else var_names
     labels, shapes, draws, states, is_free, continuous = [], {}, [], [], [], []
-    for name in [str(each) for each in particles.data_vars if each in posterior]:
+    for name in [str(each) for each in wanted if each in posterior]:
         own = particles[name].transpose("chain", "particle", ...)
         theirs = _values(name, posterior[name], own)
         found = list(_labels(name, own))
@@ -134,6 +143,8 @@ def _posterior(idata: Any) -> xr.Dataset:
 
 def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) -> None:
     known = [str(name) for name in posterior.data_vars]
+    if unknown := [name for name in free if name not in particles]:
+        raise ValueError(f"var_names: the run has no variables {unknown}.")
     missing = [name for name in free if name not in posterior]
     if missing:
         near = [each for name in missing for each in get_close_matches(name, known, 1)]
@@ -141,7 +152,8 @@ def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) 
             f" Is it {', '.join(near)}? Rename: idata['posterior'].dataset.rename("
             f"{near[0]}={missing[0]!r})."
             if near
-            else f" It has {known}; is it a fit of another model?"
+            else f" It has {known}. Is it a fit of another model? If not, var_names=[...] compares "
+            "other variables alone."
         )
         raise ValueError(f"idata: its posterior lacks the variables {missing}.{hint}")
     if not set(known) & set(map(str, particles.data_vars)):

@@ -272,6 +272,16 @@ def test_bad_draws_are_named(result, idata, said):
         bdmc.agreement(result, idata)
 
 
+def test_some_variables_may_be_compared_alone(result, model):
+    beta = coefficients((4, 1000), np.random.default_rng(14))
+    alone = given(beta)["posterior"].dataset.drop_vars("beta")
+    found = bdmc.agreement(result, alone, model=model, var_names=["total"])
+    assert found.table.index.tolist() == ["total"]
+    assert found.status == "good"
+    with pytest.raises(ValueError, match=r"var_names: the run has no variables \['sum'\]"):
+        bdmc.agreement(result, alone, var_names=["sum"])
+
+
 def test_other_data_and_results_without_real_data_are_refused(result):
     dt, idata = result.copy(), given(np.zeros((2, 100, 3)))
     for each, y in ((dt, Y), (idata, Y + 1)):
