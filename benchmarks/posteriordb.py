@@ -131,7 +131,7 @@ def main() -> None:
     if not models.FOLDER.exists():
         sys.exit(f"The data of posteriordb are not at {models.FOLDER}.")
     if options.docs:
-        publish("posteriordb", page(), PAGE)
+        publish("What is caught", page(), page=PAGE)
         return
     KEPT.mkdir(parents=True, exist_ok=True)
     for name in options.names:
