@@ -143,8 +143,9 @@ def sample(
         needed = not real_data or target_gap is not None
         simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
+    judged = posterior
     if posterior is None and isinstance(wanted, FittedPath) and real_data:
-        posterior = wanted.starts
+        posterior, judged = wanted.starts, wanted.idata
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
@@ -312,8 +313,8 @@ def sample(
             )
 
         dt = result(rounds)
-        if posterior is not None:
-            _judge(dt, posterior, model)
+        if judged is not None:
+            _judge(dt, judged, model)
         if kept:
             kept.show(lambda: dt)
         warn(dt)
@@ -438,12 +439,12 @@ def _fit(
     return xr.DataTree.from_dict(states)
 
 
-def _judge(dt: xr.DataTree, posterior: xr.DataTree, model: pm.Model) -> None:
+def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
     """Write the group ``agreement``: all of the caller's draws against those of the run."""
     if "posterior" not in dt.children:  # every weight is zero, or nothing was finished
         return
     try:
-        dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, posterior, model=model)))
+        dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, judged, model=model)))
     except ValueError as error:
         _log.warning(f"posterior: its draws are not judged. {error}")
 

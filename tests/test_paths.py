@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -55,6 +56,62 @@ def distance(dt, log_ml):
     row = bdmc.evidence(dt).iloc[0]
     assert row["valid"]
     return abs(row["value"] - log_ml) / row["error"]
+
+
+@pytest.fixture(scope="module")
+def draws(regression):
+    """Two chains of independent draws from the posterior of the regression, which is normal."""
+    model, _ = regression
+    x, y = model["x"].get_value(), model.rvs_to_values[model["y"]].data
+    covariance = np.linalg.inv(x.T @ x + np.eye(5))
+    posterior = stats.multivariate_normal(covariance @ x.T @ y, covariance)
+    beta = posterior.rvs((2, 1000), random_state=1)
+    return xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"beta": (("chain", "draw", "beta_dim_0"), beta)})}
+    )
+
+
+def test_draws_that_exist_take_the_place_of_the_pilot(regression, draws, monkeypatch):
+    """Both directions on the real data by ten temperatures, and the draws are judged.
+
+    The twin has draws of something else, and says so; the annealed evidence is right all the same.
+    Two-sided α = 6e-5 each.
+    """
+    model, log_ml = regression
+    tasks = []
+    original = tuning.Preparation._pilots
+
+    def pilots(self, data, references, until_mixed):
+        tasks.extend(references.values() or [None])
+        return original(self, data, references, until_mixed)
+
+    monkeypatch.setattr(tuning.Preparation, "_pilots", pilots)
+    dt = pm.sample_bdmc(model, path=bdmc.FittedPath(draws), **QUICK)
+    assert len(tasks) == 1
+    assert tasks[0] is not None
+    assert dt.attrs["path"] == "fitted"
+    assert dt["real"].sizes["beta"] - 1 == 10
+    assert dt["agreement"].attrs["status"] == "good"
+    other = draws.copy()
+    other["posterior"] = draws["posterior"].dataset + 3.0
+    wrong = pm.sample_bdmc(model, path=bdmc.FittedPath(other), **QUICK)
+    assert wrong["agreement"].attrs["status"] == "bad"
+    for found in (dt, wrong):
+        row = bdmc.evidence(found).loc[("real", 0, "bar")]
+        assert row["recommended"]
+        assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+
+
+def test_draws_to_fit_a_path_to_are_checked_before_any_run(regression, draws):
+    model, _ = regression
+    few = xr.DataTree.from_dict({"posterior": draws["posterior"].dataset.isel(draw=slice(60))})
+    with pytest.raises(ValueError, match="path: 60 draws in half of the draws, and 100 are needed"):
+        pm.sample_bdmc(model, path=bdmc.FittedPath(few), **QUICK)
+    renamed = xr.DataTree.from_dict({"posterior": draws["posterior"].dataset.rename(beta="b")})
+    with pytest.raises(ValueError, match="beta"):
+        pm.sample_bdmc(model, path=bdmc.FittedPath(renamed), **QUICK)
+    with pytest.raises(ValueError, match="idata: expected a DataTree"):
+        bdmc.FittedPath(5.0)
 
 
 def test_a_regression_takes_the_fitted_path(regression):
