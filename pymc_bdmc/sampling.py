@@ -85,8 +85,9 @@ _MAX_TEMPERATURES = 1_000_000
 
 _CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
-_DRAWS, _FURTHER = 2048, 0.2
-"""States at β = 1 of all runs on the real data, if moves there cost no more than this share."""
+_DRAWS, _NUMBERS, _FURTHER = 8192, 4_000_000, 1 / 3
+"""States at β = 1 of all runs on the real data, and numbers in them, if the moves there cost no
+more than this share of the others."""
 _SIMULATED_RUNS, _FEWEST_RUNS = 60, 3
 """Runs a direction on all simulated data sets together, and on each of them."""
 
@@ -193,7 +194,8 @@ def sample(
         size, n_kept = density.size, len(rungs) if real_data else 0
 
         def states(chains: int, particles: int) -> float:
-            return 8 * size * max(n_kept * (chains * particles + _DRAWS), n_cores * particles)
+            kept = n_kept * (size * chains * particles + min(size * _DRAWS, _NUMBERS))
+            return 8 * max(kept, size * n_cores * particles)
 
         check_memory(states, chains=chains, particles=most_particles)
         draws = posterior_states("posterior", posterior, chains, density) if posterior else []
@@ -259,7 +261,8 @@ def sample(
             further = 0
             if real_data and engine.moves_further:
                 affordable = int(_FURTHER * rungs[0].n_temperatures)
-                further = min(-(-_DRAWS // (chains * particles)) - 1, affordable)
+                wanted_states = max(min(_DRAWS, _NUMBERS // max(size, 1)), 1)
+                further = min(-(-wanted_states // (chains * particles)) - 1, affordable)
             plan = Plan(
                 particles, entropy, target_gap, max_temperatures or _MAX_TEMPERATURES, max_time,
                 progressbar, preparation, further,
