@@ -145,8 +145,11 @@ def sample(
         simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
     judged = posterior
-    if posterior is None and isinstance(wanted, FittedPath) and real_data:
-        posterior, judged = wanted.starts, wanted.idata
+    if isinstance(wanted, FittedPath) and wanted.idata is not None:
+        if not real_data:
+            raise ValueError("path: its draws are of the real data; leave real_data=False out.")
+        if posterior is None:
+            posterior, judged = wanted.starts, wanted.idata
     if posterior is not None and not real_data:
         raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
     check_storable(model, real=real_data, simulated=simulation is not None)
@@ -448,8 +451,11 @@ def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
         return
     try:
         dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, judged, model=model)))
-    except ValueError as error:
-        _log.warning(f"posterior: its draws are not judged. {error}")
+    except Exception as error:  # the runs are done, and must not be lost
+        _log.warning(
+            f"posterior: its draws are not judged ({type(error).__name__}: {error}). Try "
+            "bdmc.agreement(dt, idata, var_names=[...])."
+        )
 
 
 def _last_states(

@@ -74,13 +74,15 @@ class Path(ABC):
 
     @abstractmethod
     def reference(
-        self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]
+        self, engine: CompiledEngine, dataset: int, from_prior: Callable[[], PathTuning]
     ) -> Reference | None:
         """Return where the path starts; None: at the prior.
 
         Parameters
         ----------
         engine : CompiledEngine
+        dataset : int
+            0 is the real data.
         from_prior : callable
             Returns what a pilot on the path from the prior found on the data at hand. It runs the
             pilot, so a path that has no need of it does not call it.
@@ -104,7 +106,9 @@ class PriorPath(Path):
     def check(self, engine: Engine) -> None:
         """Every model has it."""
 
-    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> None:
+    def reference(
+        self, engine: CompiledEngine, dataset: int, from_prior: Callable[[], PathTuning]
+    ) -> None:
         """Return None, for the prior."""
 
 
@@ -156,9 +160,10 @@ class FittedPath(Path):
     component of its own. The path is shorter by far where the posterior has one mode; a mode that
     neither the pilot nor a climb came upon stays missed.
 
-    Whoever has draws of the posterior already, of NUTS say, saves the pilot: with ``idata`` r is
-    fitted to the first half of every chain, and reverse runs on the real data start from states of
-    the second half, as with ``posterior=idata``. Ten temperatures then do, where the fit is good.
+    Whoever has draws of the posterior already, of NUTS say, saves the pilot from the prior and the
+    scouts: with ``idata`` the r of the real data is fitted to the first half of every chain, and
+    reverse runs on the real data start from states of the second half, as with ``posterior=idata``.
+    Ten temperatures then do, where the fit is good.
 
     Parameters
     ----------
@@ -199,9 +204,11 @@ class FittedPath(Path):
         """The second half of the draws of every chain, which the fit has not seen."""
         return None if self.idata is None else _half(self.idata, 1)
 
-    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> Reference:
+    def reference(
+        self, engine: CompiledEngine, dataset: int, from_prior: Callable[[], PathTuning]
+    ) -> Reference:
         """Return a t distribution with the mean and the shape of draws, or of what a pilot saw."""
-        if self.idata is not None:
+        if self.idata is not None and dataset == 0:
             return self.fitted_to(self._of_draws(engine))
         return self.fitted_to(cast(Fit, from_prior().fit))
 
@@ -213,7 +220,9 @@ class FittedPath(Path):
         """Mean and shape of the first half of the draws."""
         half = _half(cast(xr.DataTree, self.idata), 0)
         n = max(FEWEST_TO_FIT, 2 * engine.density.size)
-        points = posterior_states("path", half, n, engine.density, most=MOST_TO_FIT)
+        with engine.lock:
+            engine.density.set_data(engine.density.data)
+            points = posterior_states("path", half, n, engine.density, most=MOST_TO_FIT)
         thetas = np.array([engine.jitted.ravel(point) for point in points])
         return thetas.mean(axis=0), estimate_metric(thetas, np.zeros_like(thetas), for_moves=False)
 
@@ -274,7 +283,9 @@ class ReferencePath(Path):
         super().check(engine)
         self._made(cast(CompiledEngine, engine))
 
-    def reference(self, engine: CompiledEngine, from_prior: Callable[[], PathTuning]) -> Reference:
+    def reference(
+        self, engine: CompiledEngine, dataset: int, from_prior: Callable[[], PathTuning]
+    ) -> Reference:
         """Return the same for all data."""
         return self._made(engine)
 

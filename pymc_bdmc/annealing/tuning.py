@@ -134,7 +134,7 @@ class Preparation:
         def from_prior(dataset: int) -> PathTuning:
             return cast(PathTuning, self.tunings(data, PriorPath())[dataset])
 
-        references = {d: path.reference(engine, partial(from_prior, d)) for d in data}
+        references = {d: path.reference(engine, d, partial(from_prior, d)) for d in data}
         if isinstance(path, FittedPath):
             for d, fit in references.items():
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)

@@ -336,6 +336,8 @@ def _rhat(values: np.ndarray) -> np.ndarray:
     chains, n, elements = values.shape
     each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
     length = n // (2 * each)
+    if n < 8:  # halves of three draws have no variance to speak of
+        return np.tile([1.0, 1.0], (elements, 1))
     kept = values[:, n - 2 * each * length :]
     batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
     between = batches.mean(axis=1).var(axis=0, ddof=1)
@@ -405,11 +407,9 @@ def differing_directions(
     ['bad', 'bad', 'bad']
     """
     draws, particles, weights = _checked(draws, particles, weights)
-    gap = draws.shape[1] // 20
+    half = 19 * draws.shape[1] // 40  # of a single chain, with a gap between
     first, second = (
-        (draws[::2], draws[1::2])
-        if len(draws) > 1
-        else np.split(draws[:, gap : gap + 2 * ((draws.shape[1] - gap) // 2)], 2, axis=1)
+        (draws[::2], draws[1::2]) if len(draws) > 1 else (draws[:, :half], draws[:, -half:])
     )
     if second[..., 0].size < LEAST_ESS or min(map(effective_runs, _halves(weights))) < FEWEST_RUNS:
         return None

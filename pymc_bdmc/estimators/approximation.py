@@ -223,12 +223,12 @@ def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
 def certified_divergence(log_ratios: ArrayLike, lower: float, confidence: float = 0.95) -> float:
     r"""Lower bound on KL(q‖p) from draws of q and any lower bound on log p(y); finite sample.
 
-    With g = log p(θ, y) − log q(θ), A = {g ≤ b} and ε = q(A's complement), the log sum inequality
-    on A and on its complement gives, for every b,
+    With g = log p(θ, y) − log q(θ), A = {g ≤ b}, ε = q(A's complement) and L the lower bound on
+    log p(y), the log sum inequality on A and on its complement gives, for every b,
 
-    .. math:: KL(q‖p) ≥ \log p(y) − E_q[h] − ε \log(1/ε),
+    .. math:: KL(q‖p) ≥ L − E_q[h] − ε \log(1/ε),
 
-    where h = g on A and the lower bound on log p(y) elsewhere; max(h, c) in place of h lowers the
+    where h = g on A and L elsewhere; max(h, c) in place of h lowers the
     right side only. Derived here. The first fifth of the draws chooses b and c. The others give ε
     its upper limit by Clopper and Pearson, and the mean of max(h, c), which is bounded, its own by
     Maurer and Pontil (2009), Theorem 4. Each spends half of 1 − ``confidence``. Heavy tails

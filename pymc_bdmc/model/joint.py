@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -64,19 +65,28 @@ def _compiled(model: pm.Model) -> Callable[[list[np.ndarray]], np.ndarray]:
     ordered = [plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs]
     logp = plain.logp()
     types = [value.dtype for value in ordered]
+
+    @cache
+    def single():
+        return compile_graph(ordered, logp, on_unused_input="ignore", mode=INTERPRETED)
+
+    def one_by_one(*arrays):
+        return np.array([single()(*row) for row in zip(*arrays, strict=True)])
+
     try:
         rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in ordered]
         many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
-        function = compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
+        at_once = compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
     except NotImplementedError:
-        single = compile_graph(ordered, logp, on_unused_input="ignore", mode=INTERPRETED)
-
-        def function(*arrays):
-            return np.array([single(*row) for row in zip(*arrays, strict=True)])
+        at_once = one_by_one
 
     def evaluate(arrays):
+        values = [a.astype(t) for a, t in zip(arrays, types, strict=True)]
         with np.errstate(all="ignore"):
-            found = function(*[a.astype(t) for a, t in zip(arrays, types, strict=True)])
+            try:
+                found = at_once(*values)
+            except Exception:  # an op that was built for rows but cannot compute them
+                found = one_by_one(*values)
         return np.broadcast_to(found, (len(arrays[0]),)).astype(float)
 
     return evaluate

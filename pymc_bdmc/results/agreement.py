@@ -14,6 +14,8 @@ from pymc_bdmc.estimators import (
     compare_draws,
     copies,
     differing_directions,
+    log_prior_mass,
+    refutes,
 )
 from pymc_bdmc.estimators.agreement import (
     FEWEST_RUNS,
@@ -23,9 +25,9 @@ from pymc_bdmc.estimators.agreement import (
     effective_runs,
 )
 from pymc_bdmc.model.joint import log_joint
-from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.elements import Elements, paired_elements
 from pymc_bdmc.results.evidence import refuting_path
+from pymc_bdmc.results.groups import by_data_set
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.told import Status, told_html
 from pymc_bdmc.types import MAX_RHAT
@@ -213,9 +215,9 @@ def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
 
 
 def _copies(elements: Elements) -> float:
-    """How often a draw is there; of discrete variables alone nobody can tell."""
+    """Return how often a draw is there; 1 where rounding of one element may repeat it by chance."""
     chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
-    return copies(elements.draws[..., chosen]) if chosen.size else 1.0
+    return copies(elements.draws[..., chosen]) if chosen.size > 1 else 1.0
 
 
 def _table(
@@ -242,8 +244,8 @@ def _told(
     worst = _worst(table)
     if repeated > MOST_COPIES:
         yield (
-            f"The {n} draws that you gave are copies: only {round(n / repeated)} of them differ, "
-            "so every effective sample size and every error that is computed from them is wrong."
+            f"The {n} draws that you gave are copies: each is there {repeated:.2g} times on "
+            "average, so every effective sample size and error that rests on them is wrong."
         )
     elif status == "bad":
         count = int(np.sum(table["status"] == "bad"))
@@ -262,12 +264,9 @@ def _told(
         )
         yield f"{_difference(worst)}."
     else:
-        agree = f"It is open whether the {n} draws that you gave agree with those of this run."
-        differs = worst["status"] == "bad"
         yield (
-            f"{agree} {_difference(worst)}."
-            if differs
-            else f"{agree} Nothing differs beyond chance."
+            f"It is open whether the {n} draws that you gave agree with those of this run. "
+            f"{_difference(worst)}."
         )
 
 
@@ -299,9 +298,11 @@ def _difference(row: pd.Series) -> str:
 def _to_settle(
     table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
 ) -> str:
-    """What makes the row open that wants most."""
+    """Return what would settle the row that is known least."""
     chains, draws = elements.draws.shape[:2]
-    mixing = table[(table["rhat"] > MOST_RHAT) | (table["ess"] < LEAST_ESS)]
+    elements_only = table[~table.index.isin(DIRECTIONS)]
+    few = (elements_only["rhat"] > MOST_RHAT) | (elements_only["ess"] < LEAST_ESS)
+    mixing = elements_only[few]
     if len(mixing):
         row = mixing.loc[mixing["ess"].idxmin()]
         rhat = f", with an R̂ of {row['rhat']:.3g}" if row["rhat"] > MOST_RHAT else ""
@@ -345,26 +346,28 @@ def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
 
 
 def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
-    """Who is more likely wrong: of two runs the one whose certified bound refutes the other."""
-    lower = [_certified_lower(each) for each in (dt, idata)]
-    if status == "bad" and np.isfinite(lower).all():
-        own, other = lower
-        more = "this run's" if own > other else "those that you gave"
-        yield (
-            f"Log ML is certified to be at least {own:.2f} by this run and {other:.2f} by the "
-            f"other: the draws of the higher one, {more}, are more likely right."
-        )
+    """Tell whose draws are wrong, if both are of runs and log ML of one refutes the other."""
+    runs = [_log_weights(each) for each in (dt, idata)]
+    if status == "bad" and all(each.size for each in runs):
+        for higher, lower, whose in ((0, 1, "this run"), (1, 0, "the run that you gave")):
+            if refutes(runs[higher], runs[lower]):
+                yield (
+                    f"{whose[0].upper()}{whose[1:]} comes to a higher log ML, by more than chance "
+                    "lets it, so the other misses part of the posterior."
+                )
     yield (
         "The draws of the run are an estimate too: how far they can be trusted, bdmc.verdict(dt) "
         "says."
     )
 
 
-def _certified_lower(dt: Any) -> float:
+def _log_weights(dt: Any) -> np.ndarray:
+    """Return log Ẑ of the finished runs on the real data, log P(ℓ > −∞) included; nats."""
     if not isinstance(dt, xr.DataTree) or "real" not in dt.children:
-        return np.nan
-    bounds = certified(dt)
-    return float(bounds.loc[("real", 0), "lower"]) if ("real", 0) in bounds.index else np.nan
+        return np.zeros(0)
+    weights, draws = (by_data_set(dt, "real", name)[0] for name in ("log_weight", "prior_draws"))
+    weights = weights[~np.isnan(weights)]
+    return weights + log_prior_mass(draws[~np.isnan(draws)]).estimate if weights.size else weights
 
 
 def agreement_dataset(found: Agreement) -> xr.Dataset:

@@ -24,6 +24,8 @@ _NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cum
 
 FEWEST_TO_JUDGE = 5
 """Simulated data sets, whose mean tells what share of a posterior forward runs miss."""
+MOST_SHORT = 30.0
+"""Nats of shortfall that count of one data set: it can be infinite by rounding."""
 MAX_SHORTFALL = 1.0
 """Nats that forward averages may miss on simulated data (root mean square) and be valid."""
 
@@ -131,7 +133,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
             missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
             if missed > MAX_SHORTFALL:
-                doubt = f"on simulated data such averages are {missed:.2g} nats too low"
+                doubt = f"on simulated data such averages miss {missed:.2g} nats or more"
             recommended = name == found.recommended and not doubt
             reason = found.reason if recommended else estimate.reason
             if doubt:
@@ -149,15 +151,17 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
 
 
 def short_on_simulated(dt: xr.DataTree) -> float:
-    """Return the root mean square by which forward averages miss log Z on simulated data; nats.
+    """Return the root mean square by which forward averages may miss log Z on simulated data; nats.
 
     Reverse runs show what forward ones miss, however well the weights of these agree. On one data
     set the mean of (1 − Ẑ/w)₊ over reverse runs, less that of (1 − w/Ẑ)₊ over forward runs with Ẑ
-    from the others, estimates the share s of the posterior that forward runs do not come to: by
-    Crooks' relation both means are the same where they come to all of it. So Ẑ is too low by
-    −log(1 − s). The real data are one more such set, as far as they are like the simulated ones,
-    and this shortfall adds its mean square to the variance of their log ML. Chance makes s negative
-    as often as positive where it is 0, so squares keep the sign of s.
+    from the others, estimates the share s of the posterior that forward runs do not come to. With
+    the true Z in place of Ẑ, both means are the same where they come to all of it, by Crooks'
+    relation. So Ẑ is too low by −log(1 − s). The real data are one more such set, as far as they
+    are like the simulated ones, and this shortfall adds its mean square to the variance of their
+    log ML. Squares keep the sign of s, so that most of the noise cancels. What is left of it widens
+    the error: with three runs a direction and nothing missed, by 0.17 nats where log weights have a
+    standard deviation of 0.5, and by 0.4 where it is 1.
 
     Parameters
     ----------
@@ -176,7 +180,7 @@ def short_on_simulated(dt: xr.DataTree) -> float:
         [total_variation(f[None], r[None], islands=1).value - _spread_alone(f) for f, r in pairs]
     )
     with np.errstate(divide="ignore"):
-        shortfall = -np.log1p(-np.minimum(missed, 1.0))
+        shortfall = np.minimum(-np.log1p(-np.minimum(missed, 1.0)), MOST_SHORT)
     return float(np.sqrt(max(0.0, np.mean(np.sign(missed) * shortfall**2))))
 
 

@@ -508,8 +508,11 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
     """What all draws of ``posterior=`` say, and the reverse runs that start from some."""
     found = kept_agreement(dt)
     if found:
+        # What is open of the draws leaves nothing open of the run.
+        status = None if found.status == "open" else found.status
         remedy = "see bdmc.plot_agreement(dt, idata), and run more chains of that sampler."
-        yield _Finding("draws", found.status, found.text.split("\n")[0], remedy)
+        sentence = " ".join(found.text.split("\n")[: 2 if found.status == "open" else 1])
+        yield _Finding("draws", status, sentence, remedy if found.status == "bad" else "")
     sides = both_sides(dt)
     if sides and sides.pvalue <= MAX_CHANCE:
         sentence = (

@@ -334,7 +334,7 @@ def test_targets_are_of_the_type_that_numba_is_told():
     shape = Metric(np.ones(2), np.eye(2)[:1], np.ones(1))
     parts = [make_reference(np.ones(2), shape), make_reference(np.zeros(2), shape)]
     engine = CompiledEngine(TemperedDensity(model))
-    for reference in (None, path.reference(engine, None), mix_references(parts)):
+    for reference in (None, path.reference(engine, 0, None), mix_references(parts)):
         target = engine.target(engine.density.data, reference)
         assert is_as_told(target)
         assert not is_as_told(target._replace(data=target.data.astype(int)))

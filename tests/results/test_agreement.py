@@ -6,9 +6,11 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 from scipy.stats import binom
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset, kept_agreement
 
 RNG = np.random.default_rng(1)
@@ -179,16 +181,25 @@ def test_a_run_that_contradicts_itself_judges_nothing(model):
         assert said in found.text
 
 
-def test_the_higher_certified_bound_is_more_likely_right(result):
+@pytest.mark.parametrize(
+    ("own", "other", "said"),
+    [
+        (-5.0, -9.0, "This run comes to a higher log ML"),
+        (-9.0, -5.0, "The run that you gave comes to a higher log ML"),
+        (-5.0, -5.2, ""),
+    ],
+)
+def test_a_run_whose_log_ml_is_refuted_is_named(result, own, other, said):
     rng = np.random.default_rng(10)
-    for own, other, said in ((-5.0, -9.0, "this run's"), (-9.0, -5.0, "those that you gave")):
-        trees = []
-        for tree_, level in ((result, own), (given(coefficients((4, 500), rng) + 3), other)):
-            runs = {"log_weight": np.full(16, level), "prior_draws": np.ones(16)}
-            whole = tree_.copy()
-            whole["real"] = xr.Dataset({name: ("chain", v) for name, v in runs.items()})
-            trees.append(whole)
-        assert f"the higher one, {said}, are more likely right" in bdmc.agreement(*trees).text
+    trees = []
+    for tree_, level in ((result, own), (given(coefficients((4, 500), rng) + 3), other)):
+        runs = {"log_weight": np.full(16, level), "prior_draws": np.ones(16)}
+        whole = tree_.copy()
+        whole["real"] = xr.Dataset({name: ("chain", v) for name, v in runs.items()})
+        trees.append(whole)
+    text = bdmc.agreement(*trees).text
+    assert said in text
+    assert bool(said) == ("comes to a higher log ML" in text)
 
 
 def test_variables_of_any_shape_and_kind():
@@ -307,3 +318,16 @@ def test_it_prints_and_shows_and_is_kept(result, tmp_path):
             assert (kept.status, kept.text) == (found.status, found.text)
             np.testing.assert_allclose(kept.table["shift"], found.table["shift"])
             assert kept.table.index.tolist() == found.table.index.tolist()
+
+
+def test_a_graph_that_has_no_rows_is_computed_draw_by_draw():
+    """PyTensor builds its vectorised form, which fails when it is computed."""
+    with pm.Model() as model:
+        count = pm.Binomial("count", 2, 0.5)
+        z = pm.Normal("z", shape=2)
+        pm.Normal("y", z[:count].sum(), 1.0, observed=0.5)
+    counts, zs = np.array([0, 1, 2]), np.array([[0.1, 0.2], [-0.3, 1.0], [0.5, 0.7]])
+    means = [row[:n].sum() for row, n in zip(zs, counts, strict=True)]
+    expected = binom.logpmf(counts, 2, 0.5) + stats.norm.logpdf(zs).sum(axis=1)
+    expected += stats.norm.logpdf(0.5, means)
+    np.testing.assert_allclose(log_joint(model, {"count": counts, "z": zs}), expected)

@@ -344,6 +344,6 @@ def test_the_total_variation_of_a_planted_fault_is_not_certified(fault, status):
             random_seed=1, cores=1, progressbar=False,
         )  # fmt: skip
     found = bdmc.verdict(dt)
-    # Six chains are too few for a log ML, so that even the sound sampler's verdict stays open.
     assert found.table.loc["total variation", "status"] == status, found.text
-    assert found.status == "open"
+    # Six chains are too few for a log ML, so that nothing else is open of the sound sampler.
+    assert ("open" in set(found.table["status"].drop("log ML"))) == (status == "open")

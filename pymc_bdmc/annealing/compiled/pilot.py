@@ -50,7 +50,7 @@ class PathTuning:
     fit : tuple of (ndarray of shape (n,), Metric) or None
         Mean and shape of what the pilot saw of the posterior, if all elements are continuous.
     rhat : float
-        Largest R̂ of the members in the last stage.
+        Largest R̂ of the members in the last stage; NaN of a pilot that did not wait for it.
     last_log_likelihood : ndarray of shape (S,)
         ℓ of what it saw of the posterior, nats.
     accepted_draws : int
@@ -215,7 +215,7 @@ def pilot(
         n_gradients,
         reference,
         _fit(samples, gradients) if is_real else None,
-        _rhat(trace),
+        _rhat(trace) if longest else np.nan,
         samples_ells,
         seconds_a_move=seconds / trace.ells.size,
     )

@@ -43,8 +43,8 @@ class StepEngine:
 
     pilots = PILOT_CHAINS
     """Independent pilots on a data set."""
-    default_particles = 1
     moves_further = False
+    default_particles = 1
     """Of a run, where nobody says how many."""
 
     @alone
