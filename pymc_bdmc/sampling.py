@@ -201,7 +201,8 @@ def sample(
             return 8 * max(kept, size * n_cores * particles)
 
         check_memory(states, chains=chains, particles=most_particles)
-        draws = posterior_states("posterior", posterior, chains, density) if posterior else []
+        source = "posterior" if judged is posterior else "path"
+        draws = posterior_states(source, posterior, chains, density) if posterior else []
         _log.info(f"Kernel: {engine.description}")
 
     compiled = time.perf_counter()

@@ -21,6 +21,7 @@ from pymc_bdmc.model.posterior import check_idata, posterior_states
 
 __all__ = [
     "DataPath",
+    "Fit",
     "FittedPath",
     "Path",
     "PriorPath",

@@ -7,9 +7,12 @@ from functools import cache
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.basic import WalkingGraphRewriter
+from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import without_initial_values
@@ -17,6 +20,7 @@ from pymc_bdmc.upstream import alone
 
 __all__ = ["log_joint"]
 
+_PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
 AT_ONCE = 500
 """Draws whose intermediate values are in memory together."""
 
@@ -63,7 +67,8 @@ def _compiled(model: pm.Model) -> Callable[[list[np.ndarray]], np.ndarray]:
         warnings.filterwarnings("ignore", "Detected variables likely created by GP")
         plain = remove_value_transforms(model)
     ordered = [plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs]
-    logp = plain.logp()
+    # A check of a parameter would judge all rows together; a switch judges each.
+    logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
     types = [value.dtype for value in ordered]
 
     @cache

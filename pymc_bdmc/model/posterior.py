@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -13,7 +14,14 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.types import Point
 from pymc_bdmc.upstream import alone
 
-__all__ = ["check_idata", "check_observed", "posterior_draws", "posterior_states", "shape_of"]
+__all__ = [
+    "check_idata",
+    "check_observed",
+    "order_of_labels",
+    "posterior_draws",
+    "posterior_states",
+    "shape_of",
+]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -42,7 +50,7 @@ def posterior_draws(
         raise ValueError(f"{argument}: its posterior lacks the variables {missing}.")
     draws = []
     for name in names:
-        drawn, shape = posterior[name], shape_of(model[name])
+        drawn, shape = _aligned(argument, posterior[name], model), shape_of(model[name])
         if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
             raise ValueError(f"{argument}: its {name} has no draws, by chain and draw.")
         values = drawn.transpose("chain", "draw", ...).values
@@ -55,6 +63,40 @@ def posterior_draws(
             raise ValueError(f"{argument}: its {name} is not finite in some draws.")
         draws.append(values.reshape(-1, *shape).astype(model[name].dtype))
     return draws
+
+
+def _aligned(argument: str, drawn: xr.DataArray, model: pm.Model) -> xr.DataArray:
+    """Draws of a variable with dimensions and labels in the model's order."""
+    dims = [dim for dim in model.named_vars_to_dims.get(drawn.name, ()) if dim is not None]
+    if set(drawn.dims) == {"chain", "draw", *dims}:
+        drawn = drawn.transpose("chain", "draw", *dims)
+    for dim in dims:
+        labels = model.coords.get(dim)
+        if labels is not None and dim in drawn.coords:
+            order = order_of_labels(
+                argument, drawn.name, drawn.get_index(dim), pd.Index(labels, name=dim)
+            )
+            drawn = drawn.isel({dim: order})
+    return drawn
+
+
+def order_of_labels(argument: str, name: str, theirs: pd.Index, ours: pd.Index) -> np.ndarray:
+    """Return where our labels of a dimension stand among those of the draws of a variable.
+
+    Raises
+    ------
+    ValueError
+        If they are other labels.
+    """
+    if len(theirs) != len(ours) or not (theirs.is_unique and ours.is_unique):
+        return np.arange(len(theirs))  # as they come
+    order = theirs.get_indexer(ours)
+    if (order < 0).any():
+        raise ValueError(
+            f"{argument}: the labels of dimension {ours.name!r} of its {name} are {list(theirs)}, "
+            f"where {list(ours)} are expected. Is it a fit to other data? If not, rename them."
+        )
+    return order
 
 
 def posterior_states(

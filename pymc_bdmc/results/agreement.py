@@ -39,7 +39,7 @@ LOG_JOINT = "log p(θ, y)"
 DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
 """Rows of combinations of elements, whose names these are."""
 
-MOST_COPIES = 2.0
+MOST_COPIES = 1.5
 """Times that a draw may be there on average."""
 
 _MEASURES = ("shift", "ratio", "distance")
@@ -228,7 +228,8 @@ def _table(
     for j, name in enumerate(_MEASURES):
         scale = np.exp if name == "ratio" else np.asarray
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
-        columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
+        with np.errstate(over="ignore"):  # nothing is known where the limits are this wide
+            columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
     columns |= {"ess": found.ess, "own_ess": found.own_ess, "rhat": found.rhat, "status": statuses}
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
     rank = np.array([["bad", "open", "good"].index(status) for status in statuses])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ __all__ = ["FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
 
+BELOW_ZERO = "below zero beyond chance"
 COLUMNS = [
     "value", "error", "lower", "upper", "total_variation", "confidence", "valid", "reason",
 ]  # fmt: skip
@@ -270,8 +272,19 @@ class _Runs:
             estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
         rows = {name: self._row(name, each) for name, each in estimates.items()}
         rows[TO_POSTERIOR]["lower"] = lower
+        refuted = [name for name, row in rows.items() if row["reason"].startswith(BELOW_ZERO)]
+        for name, row in rows.items():
+            if refuted and name not in refuted:  # what is wrong there is wrong here
+                reason = f"{refuted[0]} is {BELOW_ZERO}; {row['reason']}"
+                unknown = {"lower": np.nan, "upper": np.inf, "total_variation": 1.0}
+                rows[name] = row | unknown | {"valid": False, "reason": reason}
         table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
         return table.rename_axis("divergence")
+
+    @cached_property
+    def _of_particles(self) -> np.ndarray:
+        """Log p(θ, y) of the particles, nats."""
+        return self._log_joint(self._theta)
 
     def _posterior_mean(self, of_rows: Callable[[np.ndarray], np.ndarray]) -> PosteriorMean:
         finite = np.isfinite(self._theta).all(axis=1)
@@ -281,7 +294,7 @@ class _Runs:
             raise ValueError(
                 "log_q: it is NaN or +∞ at a particle of the run; it is a log density."
             )
-        terms = self._log_joint(self._theta) - log_q
+        terms = self._of_particles - log_q
         return posterior_log_ratio(terms.reshape(self.shares.shape), self.shares, self.log_weights)
 
     def _from_posterior(self, mean: PosteriorMean) -> Estimate:
@@ -305,7 +318,7 @@ class _Runs:
         elif valid and found.value + farthest < 0:
             valid = False
             reason = (
-                "below zero beyond chance: the runs have missed a part of the posterior, or log q "
+                f"{BELOW_ZERO}: the runs have missed a part of the posterior, or log q "
                 f"is no normalised density of the draws; {reason}"
             )
         elif valid:

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.model.posterior import order_of_labels
+
 __all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
 
+ROUNDING = 1e-6
+"""Range of a constant, relative to its value: draws may be in single precision."""
 LEAST_DRAWS = 100
 """Fewer say nothing of a distribution."""
 
@@ -29,8 +33,10 @@ class Elements:
     particles : ndarray of shape (runs, particles, elements)
     weights : ndarray of shape (runs, particles)
         They add up to 1.
-    free, continuous : ndarray of bool, shape (elements,)
-        Whether it belongs to a free variable of the model, or is a number that is not whole.
+    free : ndarray of bool, shape (elements,)
+        Whether it belongs to a free variable of the model.
+    continuous : ndarray of bool, shape (elements,)
+        Whether its variable is continuous.
     """
 
     labels: list[str]
@@ -74,6 +80,8 @@ def paired_elements(
     ValueError
         Names the variable and the remedy.
     """
+    if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
+        raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
     particles = _particles(dt)
     posterior = _posterior(idata)
     _check_same_data(dt, idata)
@@ -81,10 +89,12 @@ def paired_elements(
         free = np.atleast_1d(particles.attrs.get("free_variables", list(particles.data_vars)))
     needed = free if var_names is None else var_names
     _check_names(particles, posterior, [str(name) for name in needed])
-    wanted = particles.data_vars if var_names is None else var_names
+    wanted = list(particles.data_vars) if var_names is None else list(var_names)
     labels, shapes, draws, states, is_free, continuous = [], {}, [], [], [], []
     for name in [str(each) for each in wanted if each in posterior]:
         own = particles[name].transpose("chain", "particle", ...)
+        if name not in needed and not (_is_finite(own) and _is_finite(posterior[name])):
+            continue  # a Deterministic may be without a value in some states
         theirs = _values(name, posterior[name], own)
         found = list(_labels(name, own))
         labels += found
@@ -93,11 +103,23 @@ def paired_elements(
         draws.append(theirs.reshape(*theirs.shape[:2], -1).astype(float))
         is_free += [name in free] * len(found)
         continuous += [own.dtype.kind == "f"] * len(found)
+    of_draws, of_runs = (np.concatenate(each, axis=-1) for each in (draws, states))
+    _without_rounding(of_draws, of_runs)
     return Elements(
-        labels, shapes, np.concatenate(draws, axis=-1), np.concatenate(states, axis=-1),
+        labels, shapes, of_draws, of_runs,
         particles["bdmc_weight"].transpose("chain", "particle").values,
         np.array(is_free), np.array(continuous),
     )  # fmt: skip
+
+
+def _without_rounding(draws: np.ndarray, particles: np.ndarray) -> None:
+    """Make elements equal, in place, that are constant but for rounding errors in both sources."""
+    both = (draws, particles)
+    low = np.min([each.min(axis=(0, 1)) for each in both], axis=0)
+    high = np.max([each.max(axis=(0, 1)) for each in both], axis=0)
+    constant = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    for each in both:
+        each[..., constant] = low[constant]
 
 
 def _particles(dt: xr.DataTree) -> xr.Dataset:
@@ -168,9 +190,9 @@ def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
     if set(drawn.dims) == {"chain", "draw", *dims}:
         drawn = drawn.transpose("chain", "draw", *dims)
         for dim in dims:
-            both = dim in drawn.coords and dim in own.coords
-            if both and sorted(drawn[dim].values) == sorted(own[dim].values):
-                drawn = drawn.sel({dim: own[dim].values})
+            if dim in drawn.coords and dim in own.coords:
+                theirs, ours = drawn.get_index(dim), own.get_index(dim)
+                drawn = drawn.isel({dim: order_of_labels("idata", name, theirs, ours)})
     values = drawn.transpose("chain", "draw", ...).values
     if values.shape[2:] != own.shape[2:]:
         raise ValueError(
@@ -186,6 +208,10 @@ def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
             "the chains or draws that failed."
         )
     return values
+
+
+def _is_finite(values: xr.DataArray) -> bool:
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
 
 
 def _check_same_data(dt: xr.DataTree, idata: Any) -> None:

@@ -19,6 +19,7 @@ from pymc_bdmc.results.tempered import tempered_estimates
 
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
 
+_REVERSE_ALONE = {"reverse average", "cumulant reverse"}
 _NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
 
 
@@ -129,9 +130,12 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
         other = refuting_path(dt) if data == "real" else ""
+        bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
             doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
             missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
+            if status == "heuristic" and name in _REVERSE_ALONE and not bar_is_valid:
+                doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
                 doubt = f"on simulated data such averages miss {missed:.2g} nats or more"
             recommended = name == found.recommended and not doubt

@@ -8,6 +8,9 @@ __all__ = ["rhat_of_runs"]
 FEWEST = np.array([4, 8])
 """Runs and particles; with fewer the means of sound runs differ about as much as their states."""
 
+ROUNDING = 1e-9
+"""Standard deviation, relative to the largest value, up to which a quantity is constant."""
+
 
 def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     """Return the variable whose means differ most between the final runs, and its R̂.
@@ -58,8 +61,10 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
         means = (values * within).sum("particle")
         spread = (((values - means) ** 2 * within).sum("particle") * of_runs).sum("chain")
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
+        size = np.abs(values).max(("chain", "particle")).values
+        moves = (spread + between).values > (ROUNDING * size) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
-            rhat = np.sqrt(1 + between.values / spread.values)
+            rhat = np.where(moves, np.sqrt(1 + between.values / spread.values), np.nan)
         if not np.isnan(rhat).all() and not np.nanmax(rhat) <= highest:
             place = np.unravel_index(np.nanargmax(rhat), rhat.shape)
             worst = f"{name}{[int(i) for i in place] if place else ''}"

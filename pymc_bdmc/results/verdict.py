@@ -510,7 +510,10 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
     if found:
         # What is open of the draws leaves nothing open of the run.
         status = None if found.status == "open" else found.status
-        remedy = "see bdmc.plot_agreement(dt, idata), and run more chains of that sampler."
+        remedy = (
+            "see bdmc.plot_agreement(dt, idata). If the verdict of a run without these draws is "
+            "good, it is they that are wrong."
+        )
         sentence = " ".join(found.text.split("\n")[: 2 if found.status == "open" else 1])
         yield _Finding("draws", status, sentence, remedy if found.status == "bad" else "")
     sides = both_sides(dt)

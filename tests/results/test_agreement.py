@@ -270,7 +270,7 @@ def changed(**changes):
         (changed().rename(beta="betas"), r"Is it betas\? Rename: .*betas='beta'"),
         (changed().isel(of=[0, 1]).rename(of="to"), r"has the shape \(2,\), the run's \(3,\)"),
         (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
-        (changed(total=("draw", np.full(100, np.nan))), "total does not change by chain and draw"),
+        (changed(total=("draw", np.ones(100))), "total does not change by chain and draw"),
         (changed(beta=changed()["beta"] / 0), "600 of 600 values of its beta are NaN or infinite"),
         (changed().rename(draw="sample"), r"none is 'draw'. Name them: .*rename\(sample='draw'\)"),
         ({"beta": 1}, "a group 'posterior'.* got dict"),

@@ -269,8 +269,11 @@ def test_the_draws_that_were_given_have_a_say(status):
     given = Agreement(status, "What was found.\nMore.", table)
     dt["agreement"] = xr.DataTree(agreement_dataset(given))
     found = bdmc.verdict(dt)
-    assert found.status == found.table.loc["draws", "status"] == status
+    # Draws that are not judged leave nothing open of the run itself.
+    assert found.status == ("bad" if status == "bad" else "good")
+    assert found.table.loc["draws", "status"] == ("" if status == "open" else status)
     assert "What was found." in found.text
+    assert ("More." in found.text) == (status == "open")
     assert found.text.startswith("The draws that you gave and") == (status == "bad")
 
 
