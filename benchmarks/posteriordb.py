@@ -130,7 +130,9 @@ def statuses(name: str, model: pm.Model, dt: xr.DataTree, reference: xr.Dataset,
     rng = np.random.default_rng(1)
     common = [each for each in dt["particles"].data_vars if each in reference]
     reference = reference[common]
-    prior = pm.sample_prior_predictive(repeats * DRAWS, model=model, random_seed=1)["prior"].dataset
+    prior = pm.sample_prior_predictive(
+        repeats * DRAWS, model=model, var_names=common, random_seed=1
+    )["prior"].dataset
 
     def status(draws: xr.Dataset) -> str:
         return bdmc.agreement(dt, draws, var_names=common).status

@@ -73,10 +73,12 @@ def arma(data: Data) -> None:
     mu, phi = pm.Normal("mu", 0, 10), pm.Normal("phi", 0, 2)
     theta, sigma = pm.Normal("theta", 0, 2), pm.HalfCauchy("sigma", 2.5)
     left = pt.concatenate([pt.stack([y[0] - mu - phi * mu]), y[1:] - mu - phi * y[:-1]])
-    lag = np.subtract.outer(np.arange(len(y)), np.arange(len(y)))
-    powers = pt.switch(lag >= 0, (-theta) ** np.maximum(lag, 0), 0.0)
+    errors = scan(
+        lambda left, error, theta: left - theta * error, sequences=left,
+        outputs_info=pt.zeros((), dtype="float64"), non_sequences=theta, return_updates=False,
+    )  # fmt: skip
     # The errors are a linear map of y with determinant 1.
-    pm.Potential("y", pm.logp(pm.Normal.dist(0, sigma), powers @ left).sum())
+    pm.Potential("y", pm.logp(pm.Normal.dist(0, sigma), errors).sum())
 
 
 def regression(data: Data) -> None:
