@@ -154,7 +154,8 @@ def statuses(name: str, model: pm.Model, dt: xr.DataTree, reference: xr.Dataset,
 
 
 def shown(found: dict) -> str:
-    return f"{found['log_ml']:.3f} ± {found['error']:.3f}"
+    error = f"± {found['error']:.3f}" if np.isfinite(found["error"]) else "error unknown"
+    return f"{found['log_ml']:.3f} {error}"
 
 
 def page() -> tuple[str, str, str]:
@@ -162,7 +163,7 @@ def page() -> tuple[str, str, str]:
     kept = {path.stem: json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))}
     runs, drawn = [], []
     for name, each in kept.items():
-        known = models.LOG_ML.get(name, "")
+        known = f"{models.LOG_ML[name]:.3f}" if name in models.LOG_ML else ""
         for chains, run in each["runs"].items():
             cells = run["status"], f"{run['own']:.0f}", shown(run), known, f"{run['seconds']:.0f}"
             runs.append([name, run["path"], chains, *cells])
