@@ -150,13 +150,15 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    come to a higher log ML
-    draws                  `agreement` is good                     it is bad (open: open)
+    draws                  `agreement` is good                     it is bad (open: no say)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
     shortfall              interval below 0.25 nats                (above it is open)
     model                  p > 0.05, less than 3.5 deviations,     (else open)
                            or not tested
+    log ML                 (no say)                                (open if no estimate
+                                                                   can be trusted)
     interruption           none                                    (one is open)
     =====================  ======================================  =====================
 
