@@ -89,6 +89,14 @@ def test_sound_draws_of_any_chain_are_seldom_called_bad(chain):
     assert (status == "bad").any(axis=1).sum() <= MOST_BAD
 
 
+def test_a_slow_chain_whose_order_is_lost_is_called_bad():
+    """The twin of the test before: shuffled in time, its draws look independent."""
+    rng, n = np.random.default_rng(12), elements(60)
+    draws, particles = autoregressive(0.98, (4, 250, n), rng), rng.normal(size=(*RUNS, n))
+    status, _ = judged(rng.permuted(draws, axis=1), particles, np.ones(RUNS))
+    assert (status == "bad").any(axis=1).sum() > MOST_BAD
+
+
 @pytest.mark.parametrize("spread", [0.7, 1.5])
 def test_runs_of_unequal_weight_are_clusters(spread):
     """Twin: errors as if particles were independent, whose runs share an ancestor."""
