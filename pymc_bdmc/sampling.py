@@ -20,7 +20,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.paths import DataPath, FittedPath, Path, PriorPath, make_path
+from pymc_bdmc.annealing.paths import DataPath, Path, PriorPath, make_path
 from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.annealing.store import Store, StoredPool
 from pymc_bdmc.annealing.tuning import (
@@ -145,7 +145,7 @@ def sample(
         simulation = possible_simulation(simulation, model, needed=needed)
     check_idata(posterior=posterior)
     judged = posterior
-    if isinstance(wanted, FittedPath) and wanted.idata is not None:
+    if wanted and wanted.idata is not None:
         if not real_data:
             raise ValueError("path: its draws are of the real data; leave real_data=False out.")
         if posterior is None:

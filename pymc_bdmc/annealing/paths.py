@@ -61,6 +61,13 @@ class Path(ABC):
     name: ClassVar[str]
     fewest_temperatures: int = 30
     """However short the path: kernels mix less than perfectly, the more so the further they go."""
+    idata: xr.DataTree | None = None
+    """Draws from the posterior on the real data by which the path is made, if any."""
+
+    @property
+    def starts(self) -> xr.DataTree | None:
+        """Those of the draws that the path has not seen, from which reverse runs may start."""
+        return None
 
     def check(self, engine: Engine) -> None:
         """Refuse a model that has no such path.
@@ -202,7 +209,7 @@ class FittedPath(Path):
 
     @property
     def starts(self) -> xr.DataTree | None:
-        """The second half of the draws of every chain, which the fit has not seen."""
+        """The second half of the draws of every chain."""
         return None if self.idata is None else _half(self.idata, 1)
 
     def reference(

@@ -39,7 +39,7 @@ class Recorder:
         self._moments = _Moments(len(betas))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
         self._gradients = self._next = self.n_finished = 0
-        self._n_particles = 1
+        self._are_populations = False
         self._waiting: dict[int, Run] = {}
         self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
@@ -53,7 +53,7 @@ class Recorder:
         self._resamplings += run.population.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._n_particles = round(run.population.effective_size[0])
+        self._are_populations = run.population.effective_size[0] > 1  # all particles, at β = 0
         self.n_finished += 1
         if run.ends:
             self.ends[place] = run.ends, run.weights
@@ -81,7 +81,7 @@ class Recorder:
             step_size,
             self._divergences.copy(),
             self._gradients,
-            populations if self._n_particles > 1 else None,
+            populations if self._are_populations else None,
         )
 
     def _prior_draws_by_run(self) -> np.ndarray:

@@ -40,7 +40,7 @@ class Plan:
     preparation: float = 0.0
     """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
     further_moves: int = 0
-    """Of the particles on the real data, at β = 1."""
+    """Moves of the particles on the real data at β = 1, after the last weight."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
-"""Of the shift, the log ratio of deviations, and the distance of distribution functions."""
+"""Margins of the shift, the log ratio of deviations, and the distance of distributions."""
 
 GRID = np.arange(1, 20) / 20
 """Pooled quantiles at which the error of the distance is measured."""
@@ -31,10 +31,14 @@ FENCE = 0.75
 """Values are clipped so many times q95 − q05 outside of these quantiles: 4.1 normal deviations."""
 
 BATCHES = 40
-"""Of all chains together; each is many times as long as a sound sampler's autocorrelation."""
+"""Number of batches of all chains together: each is far longer than draws are correlated."""
 
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
 """What the draws must be worth to be judged, and the chance that R̂ of sound ones is held to."""
+
+LEAST_VALUES = 0.2
+"""Distinct values of an element for each distinct draw. Moves of one element after the other have
+about their acceptance, rounded values far fewer."""
 
 FEWEST_RUNS = 4
 """Effective number of runs with which their differences tell an error."""
@@ -215,7 +219,7 @@ def _blocks(elements: int, height: int) -> Iterator[slice]:
 
 
 def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> DrawsComparison:
-    """Of one block; ``rhat`` has its p-value as a second column."""
+    """Compare a block of elements; ``rhat`` has its p-value as a second column."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = FENCE * (grid[-1] - grid[0])
@@ -268,9 +272,9 @@ def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _errors(of_a, of_b, draws, w) -> np.ndarray:
-    """Of mean influences, shape (2, 2, e): squared errors, and what each source is worth.
+    """Return squared errors of mean influences, and effective sample sizes, shape (2, 2, e).
 
-    That is how many independent draws would have this error. The first source are the draws.
+    The second axis has the draws first and the particles second.
     """
     mean = w.ravel() @ of_b
     residuals = np.einsum("ki,kie->ke", w, of_b.reshape(*w.shape, -1))
@@ -352,12 +356,13 @@ def _rhat(values: np.ndarray) -> np.ndarray:
 def copies(draws: ArrayLike) -> float:
     """How often each draw was made, on average: 1 unless draws were repeated.
 
-    A draw that stays where it was, as after a rejection, counts once.
+    A draw that stays where it was, as after a rejection, counts once. Values that were rounded
+    repeat in each element far more often than in all elements together, and are no copies.
 
     Parameters
     ----------
     draws : array_like of shape (chains, draws, elements)
-        Of continuous variables; two draws are the same if all elements are.
+        Draws of continuous variables; two draws are the same if all elements are.
 
     Examples
     --------
@@ -369,7 +374,9 @@ def copies(draws: ArrayLike) -> float:
     draws = np.ascontiguousarray(draws, dtype=float)
     moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
     kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
-    return len(kept) / len(np.unique(kept, axis=0))
+    distinct = len(np.unique(kept, axis=0))
+    values = max(len(np.unique(element)) for element in kept.T)
+    return len(kept) / distinct if values > LEAST_VALUES * distinct else 1.0
 
 
 def differing_directions(

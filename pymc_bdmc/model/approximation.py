@@ -78,7 +78,7 @@ class _Density:
 
 
 def _density(approximation: Any, layout: Layout) -> _Density | None:
-    """Of what users have, by what it can do."""
+    """Recognise what users have by what it can do."""
     if isinstance(approximation, xr.DataTree):
         return _of_pymc_extras(approximation, layout)
     if hasattr(approximation, "groups") and hasattr(approximation, "model"):

@@ -35,7 +35,7 @@ PANELS = {
 SCALES: dict[str, Callable] = {"shift": np.asarray, "ratio": np.log}
 
 POINTS = 400
-"""Of a distribution function."""
+"""Points at which a distribution function is drawn."""
 
 
 def plot_agreement(

@@ -24,7 +24,7 @@ from pymc_bdmc.results.distance import FROM_POSTERIOR, TO_POSTERIOR, distance
 __all__ = ["plot_distance"]
 
 HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
-"""Of the two divergences, around the place of their approximation."""
+"""Heights at which the two divergences are drawn, around that of their approximation."""
 
 NOTES = ("infinite ▸", "not known", "not reliable")
 

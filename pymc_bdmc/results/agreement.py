@@ -272,7 +272,7 @@ def _told(
 
 
 def _worst(table: pd.DataFrame) -> pd.Series:
-    """Of the rows that are bad, or else of all, an element or log p(θ, y) if there is one."""
+    """Return the worst row, an element or log p(θ, y) before a direction, and bad before open."""
     bad = table["status"] == "bad"
     rows = table[bad] if bad.any() else table
     elements = rows[~rows.index.isin(DIRECTIONS)]

@@ -155,10 +155,10 @@ def particles_dataset(
     Where the runs made further moves at β = 1, the states after each of them are further particles:
     the attribute ``sweeps`` says how many states of each of the N there are, those after the last
     weight first, and ``autocorrelation_time`` how many of them are worth an independent one, for
-    the element that mixes worst. Their normalised weights are the coordinate ``bdmc_weight``,
-    Pareto k of the tail of those of the runs the attribute ``pareto_k`` (Vehtari et al. 2024);
-    whether averages can be trusted `expectation` says. The attribute
-    ``free_variables`` names what is not a Deterministic.
+    the element, or its squared deviation, that mixes worst. Normalised weights are the coordinate
+    ``bdmc_weight``. The attribute ``pareto_k`` is Pareto k of the tail of the weights of the runs
+    (Vehtari et al. 2024), ``free_variables`` names what is not a Deterministic. Whether averages
+    can be trusted `expectation` says.
 
     Parameters
     ----------
@@ -201,7 +201,11 @@ def particles_dataset(
 
 
 def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> float:
-    """1 + 2 Σ_s (1 − s/S) ρ_s, ρ_s the largest correlation over elements after s of S moves."""
+    """Return 1 + 2 Σ_s (1 − s/S) ρ_s, with ρ_s the largest correlation after s of S moves.
+
+    It is the largest over all elements and their squared deviations: moves that turn an element to
+    the other side of its mean leave the latter as they were, and with it many probabilities.
+    """
     if sweeps == 1 or not np.isfinite(shares).all():
         return 1.0
     runs, found = len(shares), np.zeros(sweeps - 1)
@@ -209,12 +213,14 @@ def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> flo
     for value in states.values():
         by_run = value.reshape(runs, sweeps, len(weight) // runs, value[0].size).astype(float)
         each = by_run.swapaxes(0, 1).reshape(sweeps, len(weight), value[0].size)
-        each = each - np.einsum("i,sik->sk", weight, each)[:, None]
-        first, later = each[0], each[1:]
-        product = np.einsum("i,ik,sik->sk", weight, first, later)
-        scale = np.sqrt(weight @ first**2 * np.einsum("i,sik->sk", weight, later**2))
-        with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
-            found = np.fmax(found, np.nanmax(product / scale, axis=1, initial=0.0))
+        for _ in range(2):
+            each = each - np.einsum("i,sik->sk", weight, each)[:, None]
+            first, later = each[0], each[1:]
+            product = np.einsum("i,ik,sik->sk", weight, first, later)
+            scale = np.sqrt(weight @ first**2 * np.einsum("i,sik->sk", weight, later**2))
+            with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
+                found = np.fmax(found, np.nanmax(product / scale, axis=1, initial=0.0))
+            each = each**2
     return float(1 + 2 * (1 - np.arange(1, sweeps) / sweeps) @ found)
 
 

@@ -137,7 +137,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             if status == "heuristic" and name in _REVERSE_ALONE and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
-                doubt = f"on simulated data such averages miss {missed:.2g} nats or more"
+                doubt = f"on simulated data such averages miss some {missed:.2g} nats"
             recommended = name == found.recommended and not doubt
             reason = found.reason if recommended else estimate.reason
             if doubt:
@@ -163,9 +163,9 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     the true Z in place of Ẑ, both means are the same where they come to all of it, by Crooks'
     relation. So Ẑ is too low by −log(1 − s). The real data are one more such set, as far as they
     are like the simulated ones, and this shortfall adds its mean square to the variance of their
-    log ML. Squares keep the sign of s, so that most of the noise cancels. What is left of it widens
-    the error: with three runs a direction and nothing missed, by 0.17 nats where log weights have a
-    standard deviation of 0.5, and by 0.4 where it is 1.
+    log ML. Squares keep the sign of s, so that part of the noise cancels. What is left of it widens
+    the error: with three runs a direction and nothing missed, by about 0.17 nats where log weights
+    have a standard deviation of 0.5, and by 0.4 where it is 1.
 
     Parameters
     ----------

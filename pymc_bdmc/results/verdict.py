@@ -552,7 +552,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     lower, upper = row["value"] - 1.96 * row["error"], row["value"] + 1.96 * row["error"]
     decimals = max(0, 1 - int(np.floor(np.log10(max(row["error"], 1e-9)))))  # two of the error
     sentence = (
-        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.2g}, between {lower:.{decimals}f} "
-        f"and {upper:.{decimals}f} with 95 % ({row.name}){certain}."
+        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.{decimals}f}, between "
+        f"{lower:.{decimals}f} and {upper:.{decimals}f} with 95 % ({row.name}){certain}."
     )
     yield _Finding("log ML", None, sentence, "", row["value"], row["error"], lower, upper)

@@ -202,6 +202,19 @@ def test_directions_show_a_wrong_correlation():
     assert twin > 50
 
 
+def test_rounded_draws_are_no_copies():
+    """To one digit, so that two elements together repeat as well; the twin repeats draws whole."""
+    rng = np.random.default_rng(21)
+    assert copies(rng.normal(size=(4, 1000, 2)).round(1)) == 1
+    # A single element moves at a time, as in Metropolis within Gibbs.
+    moves = rng.normal(size=(1, 100, 3))
+    for k in range(3):
+        moves[:, 1:, k] = np.where(np.arange(1, 100) % 3 == k, moves[:, 1:, k], np.nan)
+        for t in range(1, 100):
+            moves[0, t, k] = moves[0, t - 1, k] if np.isnan(moves[0, t, k]) else moves[0, t, k]
+    assert copies(np.tile(moves, (1, 10, 1))) == 10
+
+
 def test_copies_are_counted():
     rng = np.random.default_rng(20)
     draws = rng.normal(size=(2, 100, 3))

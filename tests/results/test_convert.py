@@ -195,3 +195,13 @@ def test_counts_of_different_lengths_end_in_nan():
     stacked = convert._stacked([np.ones(2), np.ones((2, 3))])
     np.testing.assert_array_equal(stacked[0], [[1, np.nan, np.nan]] * 2)
     np.testing.assert_array_equal(stacked[1], np.ones((2, 3)))
+
+
+def test_moves_to_the_other_side_of_the_mean_add_no_draws():
+    """Their squares stay. The twin has sixteen sweeps of independent states."""
+    rng, shares = np.random.default_rng(7), np.full((16, 16 * 32), 1 / (16 * 16 * 32))
+    size, sign = abs(rng.normal(size=(16, 1, 32))), rng.choice([-1, 1], size=(16, 16, 32))
+    mirrored = {"x": (size * sign).reshape(-1, 1)}
+    assert convert._autocorrelation_time(mirrored, shares, 16) > 15
+    independent = {"x": rng.normal(size=(16 * 16 * 32, 1))}
+    assert convert._autocorrelation_time(independent, shares, 16) < 2

@@ -163,6 +163,14 @@ def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(
     assert (np.mean(plain) > 5) == (probability > 0)
 
 
+@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.17), (1.0, 0.4)])
+def test_noise_widens_the_error_by_what_is_stated(sd, expected):
+    """Median over 60 calls in which nothing is missed, within a quarter: twice would not do."""
+    rng = np.random.default_rng(5)
+    calls = [tree(*missing_a_mode(rng, 0.0, sd)) for _ in range(60)]
+    assert np.median([short_on_simulated(dt) for dt in calls]) == pytest.approx(expected, rel=0.25)
+
+
 def test_an_average_is_not_valid_where_simulated_data_show_that_most_is_missed():
     forward, reverse, real = missing_a_mode(np.random.default_rng(1), 1.0, share=0.95)
     rows = bdmc.evidence(tree(forward, reverse, real)).loc["real"]

@@ -415,6 +415,10 @@ class CompiledEngine:
             )
             if self._stop[0]:
                 return None
+            if np.isnan(trace.ells).any():
+                with self.lock:
+                    self.density.set_data(task.data)
+                    self._raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
             ends = np.concatenate([ends, *trace.thetas])
             weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
             gradients += cost
