@@ -78,7 +78,7 @@ def test_log_ml_of_many_data_is_told_as_finely_as_its_error():
     found = bdmc.verdict(dt)
     value, error, low, high = found.table.loc["log ML", ["value", "error", "lower", "upper"]]
     assert 0.01 < error < 0.1
-    assert f"Log ML is {value:.3f} ± {error:.2g}, between {low:.3f} and {high:.3f}" in found.text
+    assert f"Log ML is {value:.3f} ± {error:.3f}, between {low:.3f} and {high:.3f}" in found.text
     said = float(found.text.split("certified to be at least ")[1].split()[0].rstrip("."))
     bound = bdmc.certified(dt).loc[("real", 0), "lower"]
     assert bound - 0.01 < said < bound
