@@ -17,7 +17,7 @@ LOWER_BOUNDS := import re, tomllib; \
 # Another processor: without the instructions that this one may have, everything compiled has other
 # bits. Tests of choices come first to rest on them; TESTS=tests runs all.
 ELSEWHERE := .elsewhere
-TESTS := tests/test_paths.py
+TESTS := tests/paths/test_paths.py
 
 .PHONY: demo test test-elsewhere test-oldest test-slow lint docs clean
 

@@ -18,8 +18,8 @@ from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.base.upstream import jitted_function
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.upstream import jitted_function
 
 PARTICLES = 32
 BLOCKS, SECONDS = 9, 0.1

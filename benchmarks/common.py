@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine
+from pymc_bdmc.base.schedules import adaptive
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.schedules import adaptive
-from pymc_bdmc.types import Direction
 
 __all__ = ["Annealer", "publish", "shown", "table", "timed"]
 

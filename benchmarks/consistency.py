@@ -15,9 +15,9 @@ import xarray as xr
 from common import publish, shown, table
 from scipy.special import gammaln
 
+from pymc_bdmc.base.schedules import thermodynamic_length
 from pymc_bdmc.estimators import rank_among
 from pymc_bdmc.results.consistency import ALPHA, features_of, forward_ladder
-from pymc_bdmc.schedules import thermodynamic_length
 
 PAGE = Path(__file__).parents[1] / "docs" / "consistency.md"
 

@@ -16,7 +16,7 @@ import pymc as pm
 from common import Annealer, publish, shown, table, timed
 from models import MODELS
 
-from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.base.interrupts import interruptible
 
 BLOCKS = 9
 SCHOOLS = "eight schools, non-centred"

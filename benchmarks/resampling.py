@@ -10,8 +10,8 @@ import numba
 import numpy as np
 from common import table
 
+from pymc_bdmc.base.schedules import power
 from pymc_bdmc.kernels.resampling import effective_size, resample, reweigh
-from pymc_bdmc.schedules import power
 
 DIMENSION, NOISE, PARTICLES, TEMPERATURES, RUNS = 10, 0.1, 32, 60, 3000
 MULTINOMIAL, SYSTEMATIC, SORTED = range(3)

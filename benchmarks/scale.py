@@ -19,12 +19,12 @@ import psutil
 from common import publish, shown, table
 from distributed import Client, LocalCluster
 
-from pymc_bdmc.annealing import ExecutorPool, Recorder, pools
-from pymc_bdmc.annealing.engines import make_engine
-from pymc_bdmc.annealing.rounds import Plan, Side, Tasks
-from pymc_bdmc.annealing.store import Store, StoredPool
-from pymc_bdmc.annealing.tasks import PilotTask
-from pymc_bdmc.interrupts import interruptible
+from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
+from pymc_bdmc.campaign.store import Store, StoredPool
+from pymc_bdmc.engines import ExecutorPool, Recorder, pools
+from pymc_bdmc.engines.choice import make_engine
+from pymc_bdmc.engines.tasks import PilotTask
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import eight_schools
 
@@ -194,7 +194,7 @@ def main() -> None:
         LocalCluster(PROCESSES, threads_per_worker=THREADS, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        client.run(lambda: __import__("pymc_bdmc.annealing"))
+        client.run(lambda: __import__("pymc_bdmc.engines"))
         a_task, rows = messages(client, run)
     publish(
         "Messages to a scheduler",

@@ -12,8 +12,8 @@ from common import publish, shown, table
 from models import GAUSSIAN, MODELS
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.base.schedules import thermodynamic_length
 from pymc_bdmc.estimators import jeffreys_bound
-from pymc_bdmc.schedules import thermodynamic_length
 
 SCHEDULES = ["linear", "sigmoid", "power", "adaptive"]
 TEMPERATURES = 500

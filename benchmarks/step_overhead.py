@@ -11,9 +11,9 @@ from statistics import median
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.annealing import PilotTask, StepEngine, anneal
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.engines import PilotTask, StepEngine, anneal
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Direction
 
 sys.path.insert(0, "examples")
 import discrete_mixture

@@ -8,8 +8,8 @@ from importlib import import_module as _import_module
 
 import pymc as _pymc
 
+from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.front import sample_bdmc
-from pymc_bdmc.version import VERSION
 
 __all__ = [
     "DataPath",
@@ -57,15 +57,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DataPath": "annealing.paths",
-    "FittedPath": "annealing.paths",
+    "DataPath": "paths",
+    "FittedPath": "paths",
     "FromHyperparameters": "model.simulation",
     "FromPrior": "model.simulation",
     "Given": "model.simulation",
     "Matched": "model.matching",
-    "PriorPath": "annealing.paths",
-    "ReferencePath": "annealing.paths",
-    "Schedule": "schedules",
+    "PriorPath": "paths",
+    "ReferencePath": "paths",
+    "Schedule": "base.schedules",
     "agreement": "results.agreement",
     "burn_in_effect": "results.burn_in",
     "certified": "results.certified",
@@ -88,18 +88,19 @@ _HOMES = {
     "plot_sandwich": "plots",
     "plot_tempering": "plots",
     "plot_work": "plots",
+    "schedules": "base.schedules",
     "summary": "results.summary",
     "temper": "tempering.sampler",
     "verdict": "results.verdict",
 }
-"""Modules of the public names, imported when they are first asked for; other names are modules."""
+"""Where the public names are, imported when they are first asked for; others are modules here."""
 
 
 def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _import_module(f"{__name__}.{_HOMES.get(name, name)}")
-    found = getattr(module, name) if name in _HOMES else module
+    found = getattr(module, name, module)
     globals()[name] = found
     return found
 

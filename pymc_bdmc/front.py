@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import ArrayLike
 
-    from pymc_bdmc.annealing.paths import Path
+    from pymc_bdmc.base.schedules import Schedule
+    from pymc_bdmc.base.streams import RandomSeed
     from pymc_bdmc.kernels import StepFactory
     from pymc_bdmc.model.simulation import Simulation
-    from pymc_bdmc.schedules import Schedule
-    from pymc_bdmc.streams import RandomSeed
+    from pymc_bdmc.paths import Path
 
 __all__ = ["sample_bdmc"]
 

@@ -19,16 +19,7 @@ import pytensor
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.annealing import CompiledEngine, make_engine
-from pymc_bdmc.annealing.paths import DataPath, Path, PriorPath, make_path
-from pymc_bdmc.annealing.rounds import Plan, Round, Side, anneal_in_rounds
-from pymc_bdmc.annealing.store import Store, StoredPool
-from pymc_bdmc.annealing.tuning import (
-    IDEAL_GAP,
-    MOST_TEMPERATURES,
-    Preparation,
-)
-from pymc_bdmc.arguments import (
+from pymc_bdmc.base.arguments import (
     check_choice,
     check_counts,
     check_flags,
@@ -36,7 +27,25 @@ from pymc_bdmc.arguments import (
     check_positive,
     number_of_cores,
 )
-from pymc_bdmc.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.base.schedules import (
+    SCHEDULES,
+    Schedule,
+    make_schedule,
+    mean_between,
+    thermodynamic_length,
+)
+from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.types import Point, Tuning
+from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.campaign.preparation import (
+    IDEAL_GAP,
+    MOST_TEMPERATURES,
+    Preparation,
+)
+from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
+from pymc_bdmc.campaign.store import Store, StoredPool
+from pymc_bdmc.engines import CompiledEngine, make_engine
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.fingerprint import digest, fingerprint
@@ -51,6 +60,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.model.structure import hard_variables
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.paths import DataPath, Path, PriorPath, make_path
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
@@ -65,16 +75,6 @@ from pymc_bdmc.results.convert import (
 )
 from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.results.groups import GROUPS, SIDES
-from pymc_bdmc.schedules import (
-    SCHEDULES,
-    Schedule,
-    make_schedule,
-    mean_between,
-    thermodynamic_length,
-)
-from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.types import Point, Tuning
-from pymc_bdmc.version import VERSION
 
 __all__ = ["sample"]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pymc_bdmc.annealing.compiled import loops
+from pymc_bdmc.engines.compiled import loops
 from pymc_bdmc.kernels import (
     autostep,
     discrete,

@@ -13,9 +13,9 @@ from pytensor.tensor.random.op import RandomVariable
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
-from pymc_bdmc.annealing.pools import ThreadPool, WorkerPool
+from pymc_bdmc.engines.pools import ThreadPool, WorkerPool
+from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
 from tests.models import hard_constraint
-from tests.test_sampling import SMALL, mixed_model, normal_model
 
 
 def flat():

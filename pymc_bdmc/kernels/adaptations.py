@@ -20,7 +20,7 @@ from pymc.step_methods.metropolis import (
 )
 from pymc.step_methods.slicer import Slice
 
-from pymc_bdmc import upstream
+from pymc_bdmc.base import upstream
 
 __all__ = ["Adaptation", "Values", "adaptation"]
 

@@ -20,12 +20,12 @@ Carpenter, Kleppe and Liu (2025), arXiv:2506.18746.
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
 from pymc_bdmc.kernels.hmc import INNER, OUTER, draw_trajectory
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
-from pymc_bdmc.types import Move
 
 __all__ = ["autostep", "join"]
 

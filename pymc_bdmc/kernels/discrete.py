@@ -7,10 +7,10 @@ reversal of itself: that runs backwards.
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.normal import standard_normal
 from pymc_bdmc.kernels.state import copy_vector, evaluate_terms, tempered
-from pymc_bdmc.types import Move
 
 __all__ = ["discrete_scan"]
 

@@ -1,6 +1,6 @@
 """What Hamiltonian kernels share: kicks, drifts, and the error at which a trajectory diverges."""
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import velocity_of
 
 __all__ = ["MAX_ENERGY_ERROR", "dot", "drift", "kick"]

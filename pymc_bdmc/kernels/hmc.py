@@ -6,11 +6,11 @@ and no period of the target can trap the chain. Neal (2011), Section 3.2.
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, evaluate, tempered
-from pymc_bdmc.types import Move
 
 __all__ = ["INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.normal import standard_normal
 
 __all__ = ["Metric", "deviations", "draw_momentum", "estimate_metric", "velocity_of"]

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import drift
 from pymc_bdmc.kernels.metric import draw_momentum
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate_terms, tempered
-from pymc_bdmc.types import Move
 
 __all__ = ["metropolis"]
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 
 __all__ = ["standard_normal"]
 

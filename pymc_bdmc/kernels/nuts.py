@@ -7,11 +7,11 @@ Phan, Pradhan and Jankowiak (2019).
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
-from pymc_bdmc.types import Move
 
 __all__ = ["nuts"]
 

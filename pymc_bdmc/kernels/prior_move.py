@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, is_legal, tempered
 
 __all__ = ["Draw", "no_draw", "prior_move"]

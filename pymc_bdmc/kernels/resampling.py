@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 
 __all__ = [
     "MAX_PLACES",

@@ -21,12 +21,12 @@ from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
 from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
+from pymc_bdmc.base.types import Move, Point
+from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.registry import KERNELS
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Move, Point
-from pymc_bdmc.upstream import competence
 
 __all__ = ["StepFactory", "StepKernel", "build_steps", "check_frozen"]
 

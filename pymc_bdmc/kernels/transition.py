@@ -10,7 +10,8 @@ import numba
 import numpy as np
 from numba import types
 
-from pymc_bdmc.compiling import DENSITY, CalledByAddress, njit
+from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.autostep import autostep
 from pymc_bdmc.kernels.discrete import discrete_scan
 from pymc_bdmc.kernels.hmc import TRAJECTORY, hmc
@@ -28,7 +29,6 @@ from pymc_bdmc.kernels.state import (
     is_legal,
     state_at,
 )
-from pymc_bdmc.types import Move
 
 __all__ = ["SIGNATURE", "TRANSITIONS", "CompiledKernel"]
 

@@ -10,16 +10,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.arguments import check_choice, check_counts
-from pymc_bdmc.blocks import Block, anneal_blocks, block_run
+from pymc_bdmc.base.arguments import check_choice, check_counts
+from pymc_bdmc.base.schedules import Schedule, make_schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed, stream
+from pymc_bdmc.base.types import Annealing, Direction
+from pymc_bdmc.campaign.blocks import Block, anneal_blocks, block_run
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
 from pymc_bdmc.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
 from pymc_bdmc.lattice.randomness import random_sites
 from pymc_bdmc.lattice.systems import Ising, Lattice
-from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Purpose, RandomSeed, stream
-from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["anneal"]
 

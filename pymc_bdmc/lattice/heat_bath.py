@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 
 __all__ = ["sweep"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.lattice.randomness import (
     GENERATOR_WORDS,
     Spins,

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bdmc.arguments import check_counts
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.lattice.randomness import uniform
 from pymc_bdmc.lattice.systems import Lattice, neighbours
-from pymc_bdmc.streams import RandomSeed, entropy_of
 
 __all__ = ["RandomCluster", "perfect_samples", "perfect_state", "random_cluster", "swendsen_wang"]
 

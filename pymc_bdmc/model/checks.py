@@ -22,7 +22,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.upstream import has_draws
+from pymc_bdmc.base.upstream import has_draws
 
 __all__ = [
     "check_model",

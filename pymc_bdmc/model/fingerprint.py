@@ -16,8 +16,8 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.tensor.type import TensorType
 
+from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.structure import structure
-from pymc_bdmc.upstream import alone
 
 __all__ = ["digest", "fingerprint"]
 

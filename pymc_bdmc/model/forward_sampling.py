@@ -23,8 +23,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_bdmc.types import Point, stack
-from pymc_bdmc.upstream import alone, own_constants
+from pymc_bdmc.base.types import Point, stack
+from pymc_bdmc.base.upstream import alone, own_constants
 
 __all__ = [
     "INTERPRETED",

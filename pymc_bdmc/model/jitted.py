@@ -25,12 +25,12 @@ from pytensor.scalar import Switch
 from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bdmc.compiling import DENSITY, load_numba, njit
+from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import alone, jitted_function
 from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
 from pymc_bdmc.model.structure import structure
-from pymc_bdmc.types import Point
-from pymc_bdmc.upstream import alone, jitted_function
 
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity

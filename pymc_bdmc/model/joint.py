@@ -14,9 +14,9 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import WalkingGraphRewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 
+from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import without_initial_values
-from pymc_bdmc.upstream import alone
 
 __all__ = ["log_joint"]
 

@@ -18,10 +18,10 @@ from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
+from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.fingerprint import fingerprint
 from pymc_bdmc.model.structure import content, structure
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.upstream import alone
 
 __all__ = ["Loan"]
 

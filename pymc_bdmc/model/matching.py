@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from pymc_bdmc.arguments import check_counts, check_memory
+from pymc_bdmc.base.arguments import check_counts, check_memory
+from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.model.simulation import (
     Fit,
     Simulated,
@@ -16,7 +17,6 @@ from pymc_bdmc.model.simulation import (
     joint_draws,
 )
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.streams import Entropy
 
 __all__ = ["Matched"]
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Point
-from pymc_bdmc.upstream import alone
 
 __all__ = [
     "check_idata",

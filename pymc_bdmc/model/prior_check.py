@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pymc.vartypes import continuous_types
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.estimators.exchangeability import LEARNING, LogDensity, exchangeability
 from pymc_bdmc.model.checks import explain_atoms
 from pymc_bdmc.model.jitted import JittedDensity

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
-from pymc_bdmc.arguments import check_choice, check_counts, check_flags
+from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.forward_sampling import TooLarge
 from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.streams import Entropy, Purpose, stream
-from pymc_bdmc.types import Point
 
 __all__ = [
     "Fit",

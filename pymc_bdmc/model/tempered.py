@@ -15,10 +15,10 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.types import Point
-from pymc_bdmc.upstream import alone
 
 __all__ = ["TemperedDensity", "TemperedModel", "without_initial_values"]
 

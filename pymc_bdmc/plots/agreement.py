@@ -19,7 +19,7 @@ from arviz_plots.visuals import (
     vspan,
 )
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.plots.common import Canvas, checked_options, limit_x, set_yticks
 from pymc_bdmc.results.agreement import agreement

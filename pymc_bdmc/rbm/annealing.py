@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.arguments import check_counts
-from pymc_bdmc.blocks import Block, anneal_blocks
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.schedules import Schedule, make_schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed
+from pymc_bdmc.base.types import Annealing, Direction
+from pymc_bdmc.campaign.blocks import Block, anneal_blocks
 from pymc_bdmc.rbm.machine import RBM
-from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Purpose, RandomSeed
-from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["anneal"]
 

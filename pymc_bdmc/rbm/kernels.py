@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 
 __all__ = [
     "LANES",

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 
-from pymc_bdmc.blocks import block_run
+from pymc_bdmc.base.types import Annealing, Direction
+from pymc_bdmc.campaign.blocks import block_run
 from pymc_bdmc.rbm import kernels as rbm_kernels
 from pymc_bdmc.rbm.kernels import Layer, Layers, Units
-from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["RBM", "RBMState"]
 

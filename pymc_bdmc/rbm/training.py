@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.arguments import check_choice, check_counts, check_flags, check_positive
+from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags, check_positive
+from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
-from pymc_bdmc.interrupts import interruptible
-from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.rbm.machine import RBM
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 
 __all__ = ["HeldOut", "Training", "binary_digits", "held_out_log_likelihood", "train"]
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import (
     DrawsComparison,
     compare_draws,
@@ -30,7 +31,6 @@ from pymc_bdmc.results.evidence import refuting_path
 from pymc_bdmc.results.groups import by_data_set
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.told import Status, told_html
-from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 

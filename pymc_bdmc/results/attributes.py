@@ -2,9 +2,9 @@
 
 import time
 
-from pymc_bdmc.schedules import Schedule
-from pymc_bdmc.streams import Entropy, recorded
-from pymc_bdmc.version import VERSION
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Entropy, recorded
+from pymc_bdmc.base.version import VERSION
 
 __all__ = ["run_attributes"]
 

@@ -9,10 +9,10 @@ from arviz_base import dict_to_dataset
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
+from pymc_bdmc.base.types import Annealing, Point, Populations, stack
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Annealing, Point, Populations, stack
 
 __all__ = [
     "annealing_dataset",

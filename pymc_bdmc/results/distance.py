@@ -12,7 +12,9 @@ import pymc as pm
 import xarray as xr
 from scipy.special import stdtrit
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import RandomSeed, entropy_of
+from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.estimators import (
     Estimate,
     PosteriorMean,
@@ -34,8 +36,6 @@ from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.diagnose import MAX_CHANCE
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import check_annealed, data_sets
-from pymc_bdmc.streams import RandomSeed, entropy_of
-from pymc_bdmc.version import VERSION
 
 __all__ = ["FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 

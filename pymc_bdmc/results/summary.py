@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import (
     TailCheck,
     TotalVariation,
@@ -25,7 +26,6 @@ from pymc_bdmc.results.groups import (
     is_tempered,
     mean_of_logs,
 )
-from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["summary"]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import (
     TotalVariation,
     clustered_mean,
@@ -24,7 +25,6 @@ from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.reverse import both_sides
 from pymc_bdmc.results.summary import summary
 from pymc_bdmc.results.told import Status, told_html
-from pymc_bdmc.types import MAX_RHAT
 
 __all__ = ["Verdict", "verdict"]
 

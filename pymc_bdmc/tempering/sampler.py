@@ -10,20 +10,20 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from pymc_bdmc.arguments import check_counts, check_flags, check_memory
+from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
+from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.base.schedules import Schedule, make_schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators.sandwich import log_prior_mass
 from pymc_bdmc.estimators.tempering import (
     draw_places,
     log_mean_probabilities,
     place_probabilities,
 )
-from pymc_bdmc.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.progress import ChainProgress
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
-from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.tempering.systems import model_system
 
 __all__ = ["TemperedSystem", "temper"]

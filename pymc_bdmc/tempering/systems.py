@@ -6,11 +6,11 @@ from typing import NamedTuple, cast
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.annealing import CompiledEngine, Engine, PilotTask, StepEngine, make_engine
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.engines import CompiledEngine, Engine, PilotTask, StepEngine, make_engine
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Point
 
 __all__ = ["CompiledSystem", "StepSystem", "model_system"]
 

@@ -8,15 +8,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.arguments import check_choice, check_counts
-from pymc_bdmc.blocks import Block, anneal_blocks, block_run
-from pymc_bdmc.compiling import load_numba
-from pymc_bdmc.schedules import Schedule, make_schedule
-from pymc_bdmc.streams import Purpose, RandomSeed
+from pymc_bdmc.base.arguments import check_choice, check_counts
+from pymc_bdmc.base.compiling import load_numba
+from pymc_bdmc.base.schedules import Schedule, make_schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed
+from pymc_bdmc.base.types import Annealing, Direction
+from pymc_bdmc.campaign.blocks import Block, anneal_blocks, block_run
 from pymc_bdmc.testbed.kernels import MOVES
 from pymc_bdmc.testbed.loops import PATHS, ascend, descend, make_path
 from pymc_bdmc.testbed.models import Problem
-from pymc_bdmc.types import Annealing, Direction
 
 __all__ = ["anneal", "run", "sequential_harmonic_mean"]
 

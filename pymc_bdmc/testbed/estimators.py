@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
+from pymc_bdmc.base.schedules import linear, sigmoid
+from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, log_mean_exp
-from pymc_bdmc.schedules import linear, sigmoid
 from pymc_bdmc.testbed.annealing import run, sequential_harmonic_mean
 from pymc_bdmc.testbed.kernels import constrained_sweep, features_of, log_row_marginals, sweep
 from pymc_bdmc.testbed.models import Problem
 from pymc_bdmc.testbed.variational import evidence_lower_bound
-from pymc_bdmc.types import Direction
 
 __all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
 

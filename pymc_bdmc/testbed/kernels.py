@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numba import types
 
-from pymc_bdmc.compiling import CalledByAddress, njit
+from pymc_bdmc.base.compiling import CalledByAddress, njit
 
 __all__ = [
     "BINARY",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_bdmc.compiling import njit
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
 from pymc_bdmc.testbed.kernels import Path
 

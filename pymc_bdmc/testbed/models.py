@@ -8,9 +8,9 @@ from typing import override
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts, check_positive
-from pymc_bdmc.compiling import load_numba
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.arguments import check_counts, check_positive
+from pymc_bdmc.base.compiling import load_numba
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testbed.kernels import BINARY, NORMAL, ONE_HOT, Factors, features_of, log_prior
 
 __all__ = ["BinaryAttributes", "Clustering", "FactorModel", "LowRank", "Problem"]

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import bar
 from pymc_bdmc.results.summary import summary
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testbed.annealing import anneal
 from pymc_bdmc.testbed.estimators import ESTIMATORS, Estimator
 from pymc_bdmc.testbed.models import Problem

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.bets import Bets, odds_bets, unit_bets
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA

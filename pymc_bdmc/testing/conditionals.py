@@ -8,12 +8,12 @@ import numpy as np
 import pymc as pm
 from pymc.model.transform.conditioning import remove_value_transforms
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.report import Report, exact_report
-from pymc_bdmc.types import Point
 
 __all__ = ["check_conditionals"]
 

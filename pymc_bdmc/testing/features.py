@@ -7,8 +7,8 @@ import numpy as np
 from pymc.logprob.transforms import CircularTransform
 from pytensor.gradient import NullTypeGradError
 
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Point
 
 __all__ = ["SHAPES", "SHIFT", "SPREAD", "Features", "waves"]
 

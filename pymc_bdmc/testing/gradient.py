@@ -5,13 +5,13 @@ import time
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.report import Report, exact_report
 from pymc_bdmc.testing.subjects import Target
-from pymc_bdmc.types import Point
 
 __all__ = ["check_gradient"]
 

@@ -5,8 +5,8 @@ from itertools import islice
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
-from pymc_bdmc.streams import RandomSeed
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
 from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report

@@ -5,17 +5,17 @@ import time
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.prior_check import repeated_elements, repeats
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA
 from pymc_bdmc.testing.trial import check_level
-from pymc_bdmc.types import Point, stack
 
 __all__ = ["check_prior_sampler"]
 

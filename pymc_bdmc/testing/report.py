@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
-from pymc_bdmc.streams import Entropy
+from pymc_bdmc.base.streams import Entropy
 
 __all__ = ["CheckFailed", "Report", "exact_report"]
 

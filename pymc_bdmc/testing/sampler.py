@@ -6,16 +6,16 @@ from itertools import islice
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.schedules import make_schedule
+from pymc_bdmc.base.streams import RandomSeed
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.schedules import make_schedule
-from pymc_bdmc.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets, order_bets, tilted_bets, unit_bets
 from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
-from pymc_bdmc.types import Point
 
 __all__ = ["check_sampler"]
 

@@ -8,12 +8,12 @@ import numpy as np
 from pymc.step_methods import CompoundStep
 from pymc.step_methods.compound import BlockedStep
 
-from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
-from pymc_bdmc.arguments import check_choice
+from pymc_bdmc.base.arguments import check_choice
+from pymc_bdmc.base.types import Direction, Kernel, Move, Point
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
 from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import Direction, Kernel, Move, Point
 
 __all__ = [
     "ALPHA",
@@ -91,7 +91,7 @@ Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Tr
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
   are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
 - Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
-  ``step`` and ``reversal`` of `pymc_bdmc.types.Kernel`.
+  ``step`` and ``reversal`` of `pymc_bdmc.base.types.Kernel`.
 - A plain function ``transition(point, target, rng)``, for a sampler of any other origin.
 """
 

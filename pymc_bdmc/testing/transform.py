@@ -9,9 +9,9 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.model.forward_sampling import INTERPRETED
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.report import Report, exact_report
 
 __all__ = ["check_transform"]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.arguments import check_counts
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.testing.bets import Bets, even_chance
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
-from pymc_bdmc.types import Point
 
 __all__ = ["Trial", "check_level"]
 

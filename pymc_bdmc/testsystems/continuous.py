@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.schedules import make_schedule
+from pymc_bdmc.base.schedules import make_schedule
 
 __all__ = ["ContinuousSystem"]
 

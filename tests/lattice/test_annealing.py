@@ -8,8 +8,8 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc import estimators
+from pymc_bdmc.base.types import Direction
 from pymc_bdmc.lattice import Ising, Potts, anneal, annealing, random_cluster
-from pymc_bdmc.types import Direction
 from tests.lattice.conftest import benchmark
 from tests.models import SIGMAS
 

@@ -9,11 +9,11 @@ import xarray as xr
 from pymc.blocking import DictToArrayBijection
 from scipy import stats
 
+from pymc_bdmc.base.types import stack
 from pymc_bdmc.model.approximation import Approximation, make_approximation
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.posterior import posterior_draws
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import stack
 
 
 def several_variables() -> pm.Model:

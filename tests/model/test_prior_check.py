@@ -7,7 +7,7 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing.engines import make_engine
+from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.prior_check import (
     DRAWS,

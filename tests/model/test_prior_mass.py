@@ -9,12 +9,12 @@ import pytest
 from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.annealing import AnnealTask, CompiledEngine, PilotTask
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.groups import data_sets
-from pymc_bdmc.types import Direction
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def accepted(engine, n, batch, seed):
 )
 def test_every_start_has_its_limit(ask, monkeypatch):
     """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
-    monkeypatch.setattr("pymc_bdmc.annealing.compiled.engine.MAX_PRIOR_DRAWS", 600)
+    monkeypatch.setattr("pymc_bdmc.engines.compiled.engine.MAX_PRIOR_DRAWS", 600)
     engine = constrained(3.09)
     with pytest.raises(ValueError, match=r"prior draws, by above\. Check the data"):
         ask(engine, np.random.SeedSequence(1))

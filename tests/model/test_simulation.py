@@ -7,6 +7,7 @@ import xarray as xr
 from pytensor.compile.mode import Mode
 from scipy import stats
 
+from pymc_bdmc.base.types import stack
 from pymc_bdmc.model.simulation import (
     FromHyperparameters,
     FromPrior,
@@ -14,7 +15,6 @@ from pymc_bdmc.model.simulation import (
     default_hyperparameters,
 )
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.types import stack
 from tests.models import eight_schools
 
 QUICK = {"mode": Mode("py", "fast_run")}

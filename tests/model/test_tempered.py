@@ -8,10 +8,10 @@ from pymc.distributions import transforms
 from pytensor.compile.mode import Mode
 from scipy import stats
 
+from pymc_bdmc.base.types import stack
 from pymc_bdmc.model.forward_sampling import ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
-from pymc_bdmc.types import stack
 
 QUICK = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(5)

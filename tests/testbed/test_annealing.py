@@ -7,7 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.compiling import CalledByAddress, njit
+from pymc_bdmc.base.compiling import CalledByAddress, njit
+from pymc_bdmc.base.types import Direction
 from pymc_bdmc.testbed import (
     BinaryAttributes,
     Clustering,
@@ -17,7 +18,6 @@ from pymc_bdmc.testbed import (
     annealing,
     loops,
 )
-from pymc_bdmc.types import Direction
 from tests.mutants import compile_kernels
 from tests.testbed.test_kernels import enumerated
 

@@ -9,6 +9,7 @@ import pytest
 from pymc.pytensorf import compile as compile_graph
 from pytensor import wrap_py
 
+from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels import StepKernel
 from pymc_bdmc.model import tempered
 from pymc_bdmc.testing import (
@@ -17,7 +18,6 @@ from pymc_bdmc.testing import (
     check_invariance,
     check_sampler,
 )
-from pymc_bdmc.types import Move
 from tests.testing.samplers import (
     alternating,
     no_hastings,

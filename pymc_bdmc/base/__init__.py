@@ -1,0 +1,1 @@
+"""What every room may use: schedules, random streams, types, argument checks, compilation."""

@@ -1,0 +1,185 @@
+"""Refuse arguments that mean nothing or ask for too much, by name and with what would do."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from numbers import Real
+
+import numpy as np
+
+__all__ = [
+    "available_cores",
+    "check_choice",
+    "check_counts",
+    "check_flags",
+    "check_memory",
+    "check_positive",
+    "number_of_cores",
+]
+
+_MOST_CORES = 64
+"""Threads or processes that may be asked for on a machine with fewer cores."""
+
+
+def check_counts(**counts: int) -> None:
+    """Refuse counts that are not whole numbers of at least the minimum.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    """
+    minimum = {"chains": 2, "burn_in": 0}
+    for name, value in counts.items():
+        least = minimum.get(name, 1)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least:
+            raise ValueError(f"{name}: must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_positive(**values: float | None) -> None:
+    """Refuse what is neither None nor a positive, finite number.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    """
+    for name, value in values.items():
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if value is not None and not (number and 0 < value < np.inf):
+            raise ValueError(f"{name}: must be a positive number, got {value!r}.")
+
+
+def check_flags(**flags: bool) -> None:
+    """Refuse what is neither True nor False: any other value would count as one of them.
+
+    Raises
+    ------
+    TypeError
+        Names the argument.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool):
+            raise TypeError(f"{name}: must be True or False, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
+    """Refuse what is not one of the choices; the message names ``others`` that are none of text.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the choices.
+    """
+    if not isinstance(value, str) or value not in choices:
+        *most, last = [*map(repr, choices), *others]
+        known = f"{', '.join(most)} and {last}" if others else ", ".join([*most, last])
+        raise ValueError(f"{name}: {value!r} is none of {known}.")
+
+
+def check_memory(needed: Callable[..., float], **arguments: int) -> None:
+    """Refuse what this machine cannot hold.
+
+    Parameters
+    ----------
+    needed : callable
+        Bytes, at least, that arguments take; more for larger ones.
+    **arguments : int
+        Those that make it so much.
+
+    Raises
+    ------
+    ValueError
+        Names the arguments, says how much they need, how much there is, and what would fit.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.arguments import check_memory
+    >>> check_memory(lambda chains: 8 * chains, chains=10)
+    """
+    there = _memory()
+    if needed(**arguments) <= there:
+        return
+    given = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    fits = {
+        name: bisect_right(range(1, value), there, key=lambda n: needed(**arguments | {name: n}))
+        for name, value in arguments.items()
+    }
+    remedy = " or ".join(f"{name}={largest}" for name, largest in fits.items() if largest)
+    raise ValueError(
+        f"{given}: this takes at least {needed(**arguments) / 2**30:.3g} GiB of memory, and the "
+        f"machine has {there / 2**30:.3g} GiB. Ask for less"
+        + (f": {remedy} would fit." if remedy else " of each.")
+    )
+
+
+def _memory() -> float:
+    """Bytes of memory of the machine; where it does not tell, as much as may be hoped for."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return 64 * 2.0**30
+    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+
+
+def available_cores() -> int:
+    """CPUs that this process may use, hardware threads included: they pay here.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.arguments import available_cores
+    >>> available_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
+    """Threads or processes to use: as many as are asked for, or as there are, at most 4.
+
+    Raises
+    ------
+    TypeError
+        If the executor, which has workers of its own, is none.
+    ValueError
+        If they are no count, or far more than there are, or there is an executor; or if that takes
+        no tasks.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.arguments import number_of_cores
+    >>> number_of_cores(2)
+    2
+    """
+    if not isinstance(executor, Executor | None):
+        raise TypeError(
+            "executor: a concurrent.futures.Executor is needed, as Client.get_executor() of Dask "
+            f"returns, got {executor!r}."
+        )
+    if executor and cores is not None:
+        raise ValueError("cores: the executor has workers of its own; leave cores out.")
+    if executor:
+        _check_takes_tasks(executor)
+    available = available_cores()
+    if cores is None:
+        return min(available, 4)
+    check_counts(cores=cores)
+    if cores > max(available, _MOST_CORES):
+        raise ValueError(
+            f"cores: {cores} are far more than the {available} of this machine; the result is the "
+            "same for any number."
+        )
+    return int(cores)
+
+
+def _check_takes_tasks(executor: Executor) -> None:
+    """Refuse an executor that is shut down or broken."""
+    try:
+        executor.submit(int).cancel()
+    except Exception as error:
+        raise ValueError(
+            f"executor: it takes no tasks ({error!r}). Pass one that is not shut down and whose "
+            "workers run."
+        ) from error

@@ -1,0 +1,158 @@
+"""Ctrl-C as a flag that compiled loops, threads and Python loops all see: signals' only place."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+__all__ = ["NOTHING_FINISHED", "interruptible", "nothing_to_keep", "unbroken"]
+
+NOTHING_FINISHED = (
+    "Ctrl-C came before anything of the result was finished, so there is nothing to keep."
+)
+
+
+class _Interrupted(BaseException):
+    """No KeyboardInterrupt, which `pymc.sample` takes for a wish to keep what it has."""
+
+
+class _Handler:
+    """What Ctrl-C does while something is interruptible."""
+
+    def __init__(self):
+        self.stop = np.zeros(1, dtype=np.uint8)
+        self.raises = False
+
+    def __call__(self, signum, frame):
+        again = self.stop[0]
+        self.stop[0] = 1
+        if self.raises:
+            if frame.f_code not in nothing_to_keep.AT_THE_EDGE:
+                raise _Interrupted
+        elif again:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[np.ndarray]:
+    """Turn the first Ctrl-C into a flag, so that what is finished is kept; the second one raises.
+
+    Yields
+    ------
+    ndarray of shape (1,), uint8
+        0 until Ctrl-C, then 1. Loops end early where it is set, compiled ones too. Inside another
+        `interruptible` it is the flag of the outer one.
+
+    Notes
+    -----
+    Signals come to the main thread alone; in any other the flag stays 0. So it does where the
+    caller has Ctrl-C ignored. Calls that block in C code go on after Ctrl-C: give them a time
+    limit, in a loop that looks at the flag.
+
+    Examples
+    --------
+    >>> import signal
+    >>> from pymc_bdmc.base.interrupts import interruptible
+    >>> with interruptible() as stop:
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     print("kept", stop)
+    kept [1]
+    """
+    with _handler() as handler:
+        yield handler.stop
+
+
+class nothing_to_keep:
+    """Leave by KeyboardInterrupt at the first Ctrl-C, whatever the code within makes of it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At once, also where Ctrl-C came before; or at the end of the block, where the code swallowed
+        it or made another error of it.
+
+    Examples
+    --------
+    >>> import signal
+    >>> from contextlib import suppress
+    >>> from pymc_bdmc.base.interrupts import nothing_to_keep
+    >>> try:
+    ...     with nothing_to_keep(), suppress(BaseException):
+    ...         signal.raise_signal(signal.SIGINT)
+    ... except KeyboardInterrupt:
+    ...     print("left")
+    left
+    """
+
+    def __enter__(self) -> None:
+        self._context = _handler()
+        self._handler = self._context.__enter__()
+        self._outside, self._handler.raises = self._handler.raises, _in_main_thread()
+        if self._handler.stop[0]:
+            self.__exit__(None, None, None)
+
+    def __exit__(self, kind, error, traceback) -> None:
+        self._handler.raises = self._outside
+        self._context.__exit__(None, None, None)
+        if self._handler.stop[0]:
+            raise KeyboardInterrupt(NOTHING_FINISHED) from error
+
+    AT_THE_EDGE = (__enter__.__code__, __exit__.__code__)
+    """Where the flag is enough: they look at it, and nobody there would convert `_Interrupted`."""
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, for what must not be left half done.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At the end of the block, where it is not `interruptible`.
+
+    Examples
+    --------
+    >>> import signal
+    >>> from pymc_bdmc.base.interrupts import unbroken
+    >>> try:
+    ...     with unbroken():
+    ...         signal.raise_signal(signal.SIGINT)
+    ...         print("whole")
+    ... except KeyboardInterrupt:
+    ...     print("left")
+    whole
+    left
+    """
+    keeps = isinstance(signal.getsignal(signal.SIGINT), _Handler)
+    with _handler() as handler:
+        outside, handler.raises = handler.raises, False
+        try:
+            yield
+        finally:
+            handler.raises = outside
+        if handler.stop[0] and (outside or not keeps):
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _handler() -> Iterator[_Handler]:
+    """The handler at work, or a new one; no signal reaches it where Ctrl-C is not ours to take."""
+    before = signal.getsignal(signal.SIGINT)
+    if isinstance(before, _Handler):
+        yield before
+        return
+    handler = _Handler()
+    if not _in_main_thread() or not callable(before):  # SIG_IGN and SIG_DFL are not
+        yield handler
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,77 @@
+"""One seed, and from it a random stream for every purpose, which meets no other."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TypeGuard, cast
+
+import numpy as np
+
+__all__ = ["Entropy", "Purpose", "RandomSeed", "entropy_of", "recorded", "stream"]
+
+RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
+"""What a call takes."""
+
+Entropy = int | Sequence[int]
+"""What it makes of it: as `random_seed` it gives the same result again."""
+
+
+class Purpose(IntEnum):
+    """First entry of a random stream's key: streams of different purposes never meet."""
+
+    FIT = 0
+    SIMULATE = 1
+    PILOT = 2
+    ANNEAL = 3
+    SITES = 4
+    START = 5
+    TEMPER = 6
+    TRAIN = 7
+    POSTERIOR = 8
+    RACE = 9
+
+
+def entropy_of(random_seed: RandomSeed) -> Entropy:
+    """Entropy of a seed; fresh from the system for None.
+
+    Raises
+    ------
+    TypeError
+        For anything but a whole number of at least 0, a sequence of them, a SeedSequence or a
+        Generator.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.streams import entropy_of
+    >>> entropy_of([7, 8])
+    [7, 8]
+    """
+    if random_seed is None:
+        return cast(int, np.random.SeedSequence().entropy)
+    if isinstance(random_seed, np.random.Generator):
+        return int(random_seed.integers(2**63))
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed.generate_state(4).tolist()
+    if _is_whole(random_seed):
+        return int(random_seed)
+    if isinstance(random_seed, Sequence | np.ndarray) and np.ndim(random_seed) == 1:
+        entropy = list(random_seed)
+        if entropy and all(map(_is_whole, entropy)):
+            return [int(each) for each in entropy]
+    raise TypeError(
+        "random_seed: a whole number of at least 0, a sequence of them, a SeedSequence, a "
+        f"Generator or None is needed, got {random_seed!r}."
+    )
+
+
+def _is_whole(seed: object) -> TypeGuard[int]:
+    return isinstance(seed, int | np.integer) and not isinstance(seed, bool) and bool(seed >= 0)
+
+
+def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
+    """The random stream of (purpose, data set, direction, chain), whoever runs it."""
+    return np.random.SeedSequence(entropy, spawn_key=key)
+
+
+def recorded(entropy: Entropy) -> str:
+    """Entropy as the attribute ``random_seed`` of a result."""
+    return " ".join(map(str, np.atleast_1d(np.array(entropy, dtype=object))))

@@ -1,0 +1,114 @@
+"""Results on disk: each is one file, a checksum, JSON and bytes, read without pickle."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pymc_bdmc.base.types import Population, Run
+from pymc_bdmc.engines.compiled.loops import Table
+from pymc_bdmc.engines.compiled.pilot import PathTuning
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.model.simulation import Simulated
+
+__all__ = ["DamagedRecord", "read_record", "write_record"]
+
+_TYPES: dict[str, Any] = {
+    each.__name__: each
+    for each in (Metric, PathTuning, Population, Reference, Run, Simulated, StepTuning, Table)
+}
+"""All that is ever made of what a file says, besides plain values and arrays."""
+
+
+class DamagedRecord(ValueError):
+    """A file that is not what was written; names it."""
+
+
+def write_record(path: Path, thing: Any, **attributes: Any) -> None:
+    """Write what is made of plain values, arrays and the types above; all of it or nothing.
+
+    One record of a directory is written at a time.
+    """
+    arrays: list[np.ndarray] = []
+    head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
+    content = b"".join([head, b"\n", *(array.tobytes() for array in arrays)])
+    unfinished = path.with_name("unfinished")  # what a killed process leaves, the next one replaces
+    try:
+        unfinished.write_bytes(_checksum(content) + b"\n" + content)
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
+    """What was written, and its attributes.
+
+    Raises
+    ------
+    DamagedRecord
+        If any bit of the file is another, or the file cannot be read.
+    """
+    try:
+        checksum, _, content = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise DamagedRecord(f"{path} cannot be read ({error.strerror or error})") from error
+    if checksum != _checksum(content):
+        raise DamagedRecord(f"{path} is damaged (its checksum is wrong)")
+    head, _, arrays = content.partition(b"\n")
+    attributes = json.loads(head)
+    return _filled(attributes.pop("outline"), BytesIO(arrays)), attributes
+
+
+def _checksum(content: bytes) -> bytes:
+    return sha256(content).hexdigest().encode()
+
+
+def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
+    """The thing as JSON, with the types and shapes of its arrays, which are added to ``arrays``."""
+    if isinstance(thing, np.ndarray | np.generic):
+        array = np.asarray(thing)
+        if array.dtype.hasobject:
+            raise TypeError("an array of Python objects has no bytes to keep")
+        arrays.append(array)
+        return {"array": [array.dtype.str, array.shape, isinstance(thing, np.generic)]}
+    if isinstance(thing, Mapping):
+        return {"dict": {key: _outline(each, arrays) for key, each in thing.items()}}
+    name = type(thing).__name__
+    if name in _TYPES:
+        values = [getattr(thing, field) for field in _fields(_TYPES[name])]
+        return {name: [_outline(each, arrays) for each in values]}
+    if isinstance(thing, list | tuple):
+        return {name: [_outline(each, arrays) for each in thing]}
+    return thing
+
+
+def _filled(outline: Any, stream: BytesIO) -> Any:
+    """What an outline is of, with its arrays read in turn."""
+    if not isinstance(outline, dict):
+        return outline
+    ((name, parts),) = outline.items()
+    if name == "array":
+        dtype, shape, is_scalar = parts
+        n_bytes = np.dtype(dtype).itemsize * math.prod(shape)
+        array = np.frombuffer(bytearray(stream.read(n_bytes)), dtype).reshape(shape)
+        return array[()] if is_scalar else array
+    if name == "dict":
+        return {key: _filled(each, stream) for key, each in parts.items()}
+    found = [_filled(each, stream) for each in parts]
+    if name in _TYPES:
+        return _TYPES[name](*found)
+    return {"list": list, "tuple": tuple}[name](found)
+
+
+def _fields(kind: Any) -> list[str]:
+    return getattr(kind, "_fields", None) or [field.name for field in fields(kind)]

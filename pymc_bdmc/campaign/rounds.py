@@ -1,0 +1,322 @@
+"""Annealing on all data sets in rounds: on a ladder of T, or until the gap is small for sure."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import numpy as np
+
+from pymc_bdmc.base.interrupts import NOTHING_FINISHED
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Annealing, Direction, Point, Tuning
+from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.engines.recorder import Recorder
+from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.estimators import jeffreys_bound
+from pymc_bdmc.model.simulation import Simulated
+
+__all__ = ["Plan", "Round", "Side", "anneal_in_rounds"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+BLOCKS = 30
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the rounds have in common; see `sample_bdmc`."""
+
+    particles: int
+    entropy: Entropy
+    target_gap: float | None
+    max_temperatures: int
+    max_time: float | None
+    progressbar: bool
+    preparation: float = 0.0
+    """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
+    further_moves: int = 0
+    """Moves of the particles on the real data at β = 1, after the last weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of a sandwich: the runs of one direction on one data set."""
+
+    group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
+    dataset: int
+    """0 is the real data; the simulated sets count from 1."""
+    data: Mapping[str, np.ndarray]
+    tuning: Tuning
+    chains: int
+    """Number of runs."""
+    sources: Sequence[Simulated] = ()
+    """Where reverse chains start, in turn."""
+    variant: int = 0
+    """Of several sides with reverse chains on these data."""
+
+    def seconds(self, plan: Plan, n_temperatures: int) -> float:
+        """Of a processor, for all runs of a round, as its pilot found them."""
+        burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
+        n_moves = self.chains * (burn_in + n_temperatures * plan.particles)
+        return n_moves * self.tuning.seconds_a_move
+
+    def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
+        """One chain of the round."""
+        source = self.sources[chain % len(self.sources)] if self.sources else None
+        direction = Direction.REVERSE if source else Direction.FORWARD
+        way = (direction is Direction.REVERSE) + self.variant
+        key = (Purpose.ANNEAL, self.dataset, way, chain, round)
+        return AnnealTask(
+            direction,
+            self.data,
+            betas,
+            self.tuning,
+            stream(plan.entropy, *key),
+            source.point if source else None,
+            source.burn_in if source else 0,
+            plan.particles,
+            self.group == "real",
+            plan.further_moves if self.group == "real" else 0,
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of annealing found."""
+
+    schedule: Schedule
+    sides: Sequence[Side]
+    runs: dict[str, list[Annealing]]
+    """By group, one a data set."""
+    ends: dict[int, tuple[Point, np.ndarray]]
+    """Last states on the real data, and their weights, by run."""
+    seconds: float
+    confirms: bool = False
+    """Whether it repeats the round that met the target, with runs that nothing looked at, and on
+    new simulated data where there can be any."""
+    interrupted: bool = False
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """Jeffreys bound and its error, nats; NaN without simulated data."""
+        return jeffreys_bound(*(self.log_weights(group) for group in ("forward", "reverse")))
+
+    def log_weights(self, group: str) -> np.ndarray:
+        """Shape (dataset, chain), nats."""
+        return np.array([run.log_weight for run in self.runs.get(group, [])])
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether every side has a finished run, without which readers of a result say so."""
+        found = [run.log_weight for runs in self.runs.values() for run in runs]
+        return not any(np.isnan(weights).all() for weights in found)
+
+    def __str__(self) -> str:
+        gap, error = self.gap
+        bound = f", Jeffreys bound {gap:.3g} ± {error:.2g} nats" if "forward" in self.runs else ""
+        return f"T = {self.schedule.n_temperatures}{bound}, {self.seconds:.1f} s"
+
+    def meets(self, target_gap: float) -> bool:
+        """Whether the Jeffreys bound and its error add up to no more; below zero it is noise."""
+        gap, error = self.gap
+        return max(gap, 0.0) + error <= target_gap
+
+
+Report = Callable[[Callable[[], list[Round]]], None]
+Renewal = Callable[[], Sequence[Side]]
+
+
+def anneal_in_rounds(
+    pool: Pool,
+    sides: Sequence[Side],
+    rungs: Sequence[Schedule],
+    is_adaptive: bool,
+    plan: Plan,
+    report: Report | None = None,
+    renew: Renewal | None = None,
+) -> list[Round]:
+    """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
+
+    Parameters
+    ----------
+    pool : Pool
+        Where chains run.
+    sides : sequence of Side
+        The real data first.
+    rungs : sequence of Schedule
+        Of the rounds that are planned; with a target the first of them.
+    is_adaptive : bool
+        Whether a schedule says no more than how many temperatures it has: they follow the pilots
+        and, with a target, the forward chains of the round before. The reverse ones know θ*.
+    plan : Plan
+        Everything else.
+    report : callable, optional
+        Called at every finished run; what it is called with returns what Ctrl-C would then.
+    renew : callable, optional
+        Returns the sides of the round that confirms a target, on new simulated data. Default: the
+        sides of the other rounds, in which only the runs are new.
+
+    Returns
+    -------
+    list of Round
+        The last one is the result.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the pool was stopped before any chain was finished.
+    """
+    rounds: list[Round] = []
+    if is_adaptive:
+        tunings = {side.dataset: side.tuning for side in sides}.values()
+        paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if plan.target_gap else rungs
+    for schedule in planned:
+        confirms = bool(rounds) and schedule is rounds[-1].schedule
+        if is_adaptive and not confirms:
+            schedule = _adapt(paths, schedule.n_temperatures)
+        if confirms and renew:
+            try:
+                sides = renew()
+            except KeyboardInterrupt:
+                return _cut_short(rounds)
+            except (FloatingPointError, ValueError) as error:
+                _log.warning(f"No new data could confirm the last round, which stays ({error})")
+                return rounds
+        found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
+        if found.interrupted:
+            return _cut_short(rounds) or [found]
+        rounds.append(found)
+        if plan.target_gap or len(rungs) > 1:
+            _log.info(f"Round {len(rounds)}: {found}")
+        if is_adaptive and plan.target_gap:  # the rungs of a ladder are independent
+            forward = found.runs["forward"] + found.runs.get("real", [])
+            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
+    return rounds
+
+
+def _until_the_gap_is_small(
+    schedule: Schedule, plan: Plan, rounds: Sequence[Round]
+) -> Iterator[Schedule]:
+    """Schedules with T doubled from round to round, as long as the gap of the last is too wide.
+
+    The gap that meets the target may owe it to noise, or to the θ* of its data sets. So that round
+    is repeated with new runs on new data, and what they find is the result, whatever it is. A limit
+    is no such choice: the round that reaches it is the result itself.
+    """
+    started, target_gap = time.perf_counter(), cast(float, plan.target_gap)
+    while True:
+        yield schedule
+        schedule, n = rounds[-1].schedule, rounds[-1].schedule.n_temperatures
+        if rounds[-1].meets(target_gap):
+            yield schedule
+            return
+        limit = None
+        next_two = 4 * rounds[-1].seconds + plan.preparation  # with the one that would confirm it
+        if 2 * n > plan.max_temperatures:
+            limit = f"max_temperatures={plan.max_temperatures}"
+        elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
+            limit = f"max_time={plan.max_time:g} s"
+        if limit:
+            _log.warning(
+                f"target_gap={target_gap:g} not reached within {limit}: the result is the last "
+                "round."
+            )
+            return
+        schedule = schedule.refined()
+
+
+def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages over `BLOCKS` stretches of a path: a schedule must not follow its noise."""
+    blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
+    inner = [block for block in blocks if len(block)]
+
+    def smooth(values: np.ndarray) -> np.ndarray:
+        return np.array([values[0], *(values[block].mean() for block in inner), values[-1]])
+
+    return smooth(betas), smooth(means)
+
+
+def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) -> Schedule:
+    """One schedule for all data sets, from (β, E_β[ℓ]) of each."""
+    betas = np.unique(np.concatenate([betas for betas, _ in paths]))
+    means = np.mean([mean_between(betas, *path) for path in paths], axis=0)
+    return adaptive(betas, means, n_temperatures)
+
+
+def _cut_short(rounds: Sequence[Round]) -> list[Round]:
+    """The whole rounds, where a later one was begun."""
+    return [*rounds[:-1], *(replace(each, interrupted=True) for each in rounds[-1:])]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks(Sequence[AnnealTask]):
+    """The runs of a round, one of each side in turn, each made when it is asked for."""
+
+    sides: Sequence[Side]
+    plan: Plan
+    betas: np.ndarray
+    round: int
+
+    def __len__(self) -> int:
+        return sum(side.chains for side in self.sides)
+
+    def place(self, k: int) -> tuple[int, int]:
+        """Chain and side of a task: all sides have their first runs before any has its second."""
+        k, done = range(len(self))[k], 0
+        for level in sorted({side.chains for side in self.sides}):
+            going = [i for i, side in enumerate(self.sides) if side.chains >= level]
+            chain, i = divmod(k, len(going))
+            if done + chain < level:
+                return done + chain, going[i]
+            k, done = k - (level - done) * len(going), level
+        raise IndexError(k)
+
+    def __getitem__(self, k):
+        chain, i = self.place(k)
+        return self.sides[i].task(self.plan, self.betas, self.round, chain)
+
+
+def _anneal(
+    pool: Pool,
+    sides: Sequence[Side],
+    schedule: Schedule,
+    rounds: Sequence[Round],
+    plan: Plan,
+    confirms: bool,
+    report: Report | None,
+) -> Round:
+    """Run all chains of the next round; after Ctrl-C what is finished is there."""
+    started = time.perf_counter()
+    betas = schedule.betas
+    recorders = [Recorder(side.chains, betas) for side in sides]
+    tasks = Tasks(sides, plan, betas, len(rounds))
+
+    def found() -> Round:
+        by_group: dict[str, list[Annealing]] = {}
+        for side, recorder in zip(sides, recorders, strict=True):
+            run = recorder.collected(side.tuning.step_size(betas))
+            by_group.setdefault(side.group, []).append(run)
+        ends = dict(recorders[0].ends)
+        seconds = time.perf_counter() - started + pool.spent
+        n_finished = sum(recorder.n_finished for recorder in recorders)
+        return Round(schedule, sides, by_group, ends, seconds, confirms, n_finished < len(tasks))
+
+    totals: Counter[str] = Counter()
+    for side in sides:
+        totals[side.group] += side.chains
+    with ChainProgress(totals, plan.progressbar) as progress:
+        for k, run in pool.run(tasks):
+            chain, i = tasks.place(k)
+            recorders[i].add(chain, run)
+            progress.finished(sides[i].group, run.log_weight)
+            if report:
+                report(lambda: _cut_short(rounds) or [found()])
+    if not (rounds or any(recorder.n_finished for recorder in recorders)):
+        raise KeyboardInterrupt(NOTHING_FINISHED)
+    return found()

@@ -1,0 +1,25 @@
+"""The annealing loop in its two engines, and running many chains of it in parallel."""
+
+from pymc_bdmc.engines.choice import make_engine
+from pymc_bdmc.engines.compiled.engine import CompiledEngine
+from pymc_bdmc.engines.compiled.pilot import PathTuning
+from pymc_bdmc.engines.driver import anneal
+from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool, WorkerPool
+from pymc_bdmc.engines.recorder import Recorder
+from pymc_bdmc.engines.steps.engine import StepEngine
+from pymc_bdmc.engines.tasks import AnnealTask, Engine, PilotTask
+
+__all__ = [
+    "AnnealTask",
+    "CompiledEngine",
+    "Engine",
+    "ExecutorPool",
+    "PathTuning",
+    "PilotTask",
+    "Recorder",
+    "StepEngine",
+    "ThreadPool",
+    "WorkerPool",
+    "anneal",
+    "make_engine",
+]

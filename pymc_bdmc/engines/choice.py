@@ -1,0 +1,54 @@
+"""Which of the two engines runs."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pymc_bdmc.engines.compiled.engine import CompiledEngine
+from pymc_bdmc.engines.steps.engine import StepEngine
+from pymc_bdmc.kernels import KERNELS, StepFactory
+from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.prior_check import check_prior
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["make_engine"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+def make_engine(
+    density: TemperedDensity,
+    betas: np.ndarray,
+    step: str | StepFactory | Sequence[StepFactory] | None,
+    backend: str | None = None,
+    compile_kwargs: Mapping | None = None,
+    in_turn: bool = False,
+) -> CompiledEngine | StepEngine:
+    """The compiled engine where it can do what is asked for, else PyMC's step methods.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities, with the options for the compilation of step methods.
+    betas : ndarray of shape (T + 1,)
+        The schedule of step methods, unless a chain brings another.
+    step, backend, compile_kwargs
+        See `sample_bdmc`.
+    in_turn : bool, default False
+        Whether compiled runs go along a path of the data.
+    """
+    numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
+    if numba and (step is None or (isinstance(step, str) and step in KERNELS)):
+        try:
+            engine = CompiledEngine(density, step, in_turn)
+        except NotJittable as reason:
+            _log.warning(
+                f"No compiled chains for this model ({reason}): PyMC's step methods run, which are "
+                "slower by far."
+            )
+        else:
+            check_prior(density, None if step == "metropolis" else engine.jitted)
+            return engine
+    check_prior(density)
+    return StepEngine(density, betas, step, density.compile_kwargs)

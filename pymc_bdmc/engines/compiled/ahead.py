@@ -1,0 +1,63 @@
+"""The annealing loop compiled by a second process, while the first call of all prepares its model.
+
+It is the largest of the compiled functions, and the last that a call needs.
+"""
+
+import functools
+import subprocess
+import sys
+
+import numba
+import numpy as np
+
+from pymc_bdmc.base.arguments import available_cores
+from pymc_bdmc.base.compiling import is_missing, load_numba
+from pymc_bdmc.engines.compiled.loops import (
+    PathParameters,
+    RunPlan,
+    RunRecord,
+    Table,
+    anneal_run,
+)
+from pymc_bdmc.kernels.transition import SIGNATURE, TRANSITIONS
+
+__all__ = ["argument_types", "begin", "make", "wait"]
+
+
+def argument_types() -> tuple:
+    """Numba's types of the arguments of `anneal_run`, the same for all models."""
+    load_numba()
+    vector, matrix, cube, flags = np.ones(1), np.ones((1, 1)), np.ones((1, 1, 1)), np.ones(1, bool)
+    counts = np.ones(1, dtype=int)
+    table = Table(vector, matrix, cube, matrix, matrix)
+    betas = np.ones(1)
+    betas.flags.writeable = False  # as those of a `Schedule`
+    plan = RunPlan(betas, matrix, False, 0, False, flags, matrix, 1, False)
+    record = RunRecord(vector, vector, vector, matrix, counts, vector, flags)
+    tuning = PathParameters(table, counts, vector)
+    known = [numba.typeof(value) for value in (TRANSITIONS["hmc"], tuning, plan)]
+    rest = [numba.typeof(value) for value in (np.ones(1, np.uint8), record)]
+    return SIGNATURE.args[0], *known, SIGNATURE.args[-1], *rest
+
+
+@functools.cache
+def begin() -> subprocess.Popen | None:
+    """Start to compile the loop, unless that is done already or there is no core to spare."""
+    if available_cores() < 2 or not sys.executable or not is_missing(anneal_run, argument_types()):
+        return None
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from {__name__} import make; make()"],
+        stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True,
+    )  # fmt: skip
+
+
+def make() -> None:
+    """Compile the loop, and keep it on disk."""
+    anneal_run.compile(argument_types())
+
+
+def wait() -> None:
+    """Until the second process has ended. If it failed, whoever calls the loop compiles it."""
+    if child := begin():
+        child.wait()

@@ -1,0 +1,475 @@
+"""Runs inside numba, without the GIL: what one thread holds and does."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pymc_bdmc.base.compiling import declare
+from pymc_bdmc.base.interrupts import NOTHING_FINISHED
+from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.loops import (
+    NOT_A_NUMBER,
+    STOPPED,
+    RunPlan,
+    RunRecord,
+    Trace,
+    anneal_run,
+    move_chains,
+    move_population,
+    terms_of,
+)
+from pymc_bdmc.engines.compiled.peaks import add_peaks
+from pymc_bdmc.engines.compiled.pilot import (
+    MEMBERS,
+    MOST_ITERATIONS,
+    MoveStage,
+    PathTuning,
+    pilot,
+    refit,
+)
+from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
+from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.resampling import places
+from pymc_bdmc.kernels.state import Parameters, Target
+from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
+from pymc_bdmc.model.jitted import JittedDensity
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["CompiledEngine", "RefitTask"]
+
+FRESH_STRIDE = 4
+FRESH, FRESH_ONE_BY_ONE = 512, 32
+"""Every so many transitions a chain may move to a fresh prior draw; at most so many times, and less
+often where draws cannot be had at once."""
+
+declare(Target, SIGNATURE.args[0])
+
+
+class CompiledEngine:
+    """The jitted density with compiled kernels, shared by all threads.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities; it takes its values from the jitted function from now on.
+    step : {"hmc", "autostep", "nuts", "metropolis"}, optional
+        How the continuous elements move. Discrete ones move one by one by Metropolis.
+    in_turn : bool, default False
+        Whether its runs go along a path of the data.
+
+    Raises
+    ------
+    ValueError
+        If a variable has no rows that could come in turn.
+    NotJittable
+        If the density cannot be had as a numba function.
+    """
+
+    pilots = 1
+    """Independent pilots on a data set."""
+    default_particles = 32
+    """Of a run, where nobody says how many."""
+
+    def __init__(self, density: TemperedDensity, step: str | None = None, in_turn: bool = False):
+        ahead.begin()
+        self.density = density
+        self.in_turn = in_turn
+        self.moves_further = not in_turn
+        jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
+        self._kernel = KERNELS[step or DEFAULT_KERNEL]
+        self._stop = np.zeros(1, dtype=np.uint8)
+        self.lock = threading.Lock()
+        self._step = step
+        gradient = bool(jitted.n_continuous) and self._kernel.compiled.needs_gradient
+        first = jitted.with_gradient if gradient else jitted.without_gradient
+        second = jitted.without_gradient if len(jitted.categories) else first
+        self._functions = (first, second)
+        density.terms = jitted.terms(second)
+
+    def __reduce__(self):
+        """Without what is compiled, which another process compiles for itself."""
+        return CompiledEngine, (self.density, self._step, self.in_turn)
+
+    @property
+    def description(self) -> str:
+        """The moves of every temperature and their variables, in the order of application."""
+        continuous, discrete = self.jitted.names
+        parts = [f"Metropolis({', '.join(discrete)})"] if discrete else []
+        if continuous:
+            parts.append(f"{self._kernel.title}({', '.join(continuous)})")
+        return "compiled " + " > ".join(parts)
+
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> ThreadPool | ExecutorPool:
+        """Threads that share this engine, or copies on workers, until ``stop`` is set."""
+        self._stop = stop
+        return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
+
+    def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
+        """The findings of the only pilot on a data set."""
+        (tuning,) = tunings
+        return tuning
+
+    def target(self, data: Mapping[str, np.ndarray], reference: Reference | None = None) -> Target:
+        """The path of densities on some data, from the prior by default, for the compiled loops."""
+        flat, categories = self.jitted.ravel_data(data), self.jitted.categories
+        return Target(*self._functions, flat, categories, reference or no_reference())
+
+    def pilot(self, task: PilotTask) -> PathTuning | None:
+        """One pilot population on the data of the task; None if it was stopped."""
+        rng = np.random.default_rng(task.seed)
+        target = self.target(task.data, task.reference)
+        with self.lock:  # draws are PyTensor's and share its state
+            self.density.set_data(task.data)
+            batches = (
+                (list(zip(draws[rows], ells, strict=True)), len(draws))
+                for draws, rows, ells in self._batches(PRIOR_DRAWS, rng, target)
+            )
+            starts, spent = collect_starts(batches, PRIOR_DRAWS, MEMBERS)
+        if self._stop[0]:
+            return None
+        thetas, ells = map(np.array, zip(*starts[:PRIOR_DRAWS], strict=True))
+
+        move = self._mover(target, rng)
+        n, longest = self.jitted.n_continuous, MOST_ITERATIONS if task.until_mixed else 0
+        tuning = pilot(thetas, ells, move, n, rng, task.reference, longest)
+        return (
+            replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
+        )
+
+    def refit(self, task: "RefitTask") -> PathTuning | None:
+        """Fit a reference to other data; None if it was stopped.
+
+        Its R̂ is infinite where the model is impossible at all draws from the known reference.
+        """
+        rng, target = np.random.default_rng(task.seed), self.target(task.data)
+        draws = self._draw(MEMBERS, rng, self.target(task.data, task.known.reference))
+        terms = np.empty((MEMBERS, 2))
+        terms_of(target, draws, terms)
+        possible = draws[np.isfinite(terms.sum(axis=1))]
+        if not len(possible):
+            return replace(task.known, rhat=np.inf)
+        population = np.resize(possible, draws.shape)
+        return refit(task.known, population, self._mover(target, rng), self.jitted.n_continuous)
+
+    def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
+        """How a pilot moves its population on some data."""
+
+        def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
+            kernel = self._kernel.compiled
+            if self.in_turn:
+                target.data[-2] = beta % 1  # the slope to β = 1, and there that from β = 0
+            stage = move_population(
+                target, kernel, parameters, beta, population, True, rng, self._stop, trace
+            )
+            if not kernel.needs_gradient:
+                trace.gradients[:] = 0.0  # not known
+            return None if self._stop[0] else stage
+
+        return move
+
+    def _draw(self, n: int, rng: np.random.Generator, target: Target) -> np.ndarray:
+        """Draws of θ from the reference or the prior, one a row."""
+        if len(target.reference.locations):
+            return draw_reference(target.reference, n, rng)
+        return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
+
+    def _batches(
+        self, n: int, rng: np.random.Generator, target: Target
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Batches of n draws with their `_supported` rows, until the engine is stopped.
+
+        Raises
+        ------
+        ValueError
+            If the next start takes more than `MAX_PRIOR_DRAWS`.
+        """
+        in_vain = 0
+        while not self._stop[0]:
+            draws = self._draw(n, rng, target)
+            rows, ells = self._supported(draws, target)
+            in_vain = 0 if len(rows) else in_vain + n
+            if in_vain > MAX_PRIOR_DRAWS:
+                raise self._impossible(draws, in_vain, target)
+            yield draws, rows, ells
+
+    def _supported(self, thetas: np.ndarray, target: Target) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in S of draws from where the path starts, and their ℓ."""
+        for theta in thetas[np.isinf(thetas).any(axis=1)]:
+            self.density.prior.supports(self.jitted.unravel(theta))  # says which variable it is
+        rows = np.flatnonzero(np.isfinite(thetas).all(axis=1))
+        ells = self._log_likelihoods(thetas[rows], target)
+        possible = ells > -np.inf
+        return rows[possible], ells[possible]
+
+    def log_likelihoods(
+        self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference | None
+    ) -> np.ndarray:
+        """ℓ of every row, or g on the path from a reference, nats.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log density is NaN; names the variables.
+        """
+        with self.lock:
+            self.density.set_data(data)
+            return self._log_likelihoods(thetas, self.target(data, reference))
+
+    def with_peaks(
+        self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
+    ) -> Reference:
+        """As `add_peaks`, on some data.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the engine was stopped.
+        """
+        target = self.target(data)
+
+        def log_density(thetas: np.ndarray) -> np.ndarray:
+            if self._stop[0]:
+                raise KeyboardInterrupt(NOTHING_FINISHED)
+            terms = np.empty((len(thetas), 2))
+            terms_of(target, thetas, terms)
+            values = terms.sum(axis=1)
+            return np.where(values < np.inf, values, -np.inf)  # NaN, too
+
+        return add_peaks(reference, log_density, np.random.default_rng(seed))
+
+    def _log_likelihoods(self, thetas: np.ndarray, target: Target) -> np.ndarray:
+        terms = np.empty((len(thetas), 2))
+        terms_of(target, thetas, terms)
+        for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
+            self._raise_at(0.0, theta)
+        return terms[:, 1].copy()
+
+    def settled(
+        self,
+        thetas: np.ndarray,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        seed: np.random.SeedSequence,
+    ) -> np.ndarray:
+        """ℓ, or g on the path from a reference, where `MOST_ITERATIONS` moves at β = 1 lead; nats.
+
+        NaN if the engine was stopped.
+        """
+        rng, target = np.random.default_rng(seed), self.target(data, tuning.reference)
+        return self._at_the_end(thetas, MOST_ITERATIONS, True, target, tuning, rng)[0].ells[-1]
+
+    def _at_the_end(
+        self,
+        thetas: np.ndarray,
+        n: int,
+        adapts: bool,
+        target: Target,
+        tuning: PathTuning,
+        rng: np.random.Generator,
+    ) -> tuple[Trace, int]:
+        """Return n moves of every row at β = 1, NaN where the engine was stopped; and gradients."""
+        rows, size = thetas.shape
+        trace = Trace(
+            np.full((n, rows), np.nan),
+            np.empty((n, rows, size)),
+            np.empty((2, n, rows, self.jitted.n_continuous)),
+        )
+        last, kernel = tuning.last_parameters, self._kernel.compiled
+        *_, gradients = move_population(
+            target, kernel, last, 1.0, thetas.copy(), adapts, rng, self._stop, trace
+        )
+        return trace, gradients
+
+    def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
+        if len(target.reference.locations):
+            return ValueError(
+                f"path: the model is impossible at all of {n_draws} draws from the reference. Move "
+                "or widen it, or use 'prior'."
+            )
+        return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
+
+    def _start(
+        self, task: AnnealTask, target: Target, n_fresh: int, rng
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
+        """θ where a chain starts, so many other prior draws, and what accepted ones took.
+
+        None if it was stopped.
+        """
+        spent = 0
+        draws = self._draw(n_fresh + 1, rng, target)
+        if task.start is not None:
+            return self.jitted.ravel(task.start)[None], draws[1:], 0
+        while (place := self._first_supported(draws, target)) is None:
+            spent += len(draws)
+            if self._stop[0]:
+                return None
+            if spent > MAX_PRIOR_DRAWS:
+                raise self._impossible(draws, spent, target)
+            draws = self._draw(n_fresh + 1, rng, target)
+        fresh = draws[place + 1 :]
+        if place:
+            fresh = np.concatenate([fresh, self._draw(place, rng, target)])
+        trials = [spent + place + 1]
+        if task.tuning.accepted_draws > 1:
+            trials += self._accepted(task.tuning.accepted_draws - 1, MOST_TRIALS, rng, target)[1]
+        return draws[[place]], fresh, np.array(trials)
+
+    def _first_supported(self, thetas: np.ndarray, target: Target) -> int | None:
+        """The first row in S."""
+        rows = range(len(thetas))
+        return next((i for i in rows if len(self._supported(thetas[[i]], target)[0])), None)
+
+    def _starts(
+        self, task: AnnealTask, target: Target, rng
+    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
+        """θ where particles start, no other prior draws, and what accepted ones took.
+
+        None if it was stopped.
+        """
+        n = task.particles
+        kept = [] if task.start is None else [self.jitted.ravel(task.start)]
+        needed = n - 1 if kept else max(n, task.tuning.accepted_draws)
+        thetas, trials = self._accepted(needed, n, rng, target)
+        starts = np.array([*kept, *thetas[: n - len(kept)]])
+        if len(starts) < n:
+            return None
+        return starts, np.empty((0, starts.shape[1])), 0 if kept else np.array(trials)
+
+    def _accepted(
+        self, n: int, batch: int, rng: np.random.Generator, target: Target
+    ) -> tuple[list[np.ndarray], list[int]]:
+        """Draws in S, and how many each of them took; fewer than n if it was stopped."""
+        thetas: list[np.ndarray] = []
+        trials: list[int] = []
+        waited = 0
+        for draws, rows, _ in self._batches(batch, rng, target):
+            thetas += list(draws[rows])
+            trials += np.diff([-1 - waited, *rows]).tolist()
+            waited = len(draws) - 1 - rows[-1] if len(rows) else waited + len(draws)
+            if len(trials) >= n:
+                break
+        return thetas[:n], trials[:n]
+
+    def run(self, task: AnnealTask[PathTuning]) -> Run | None:
+        """One run from its own starts; None if it was stopped.
+
+        A chain may move to prior draws on its way; populations have no need of that.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log density is NaN; names β and the variables.
+        """
+        rng = np.random.default_rng(task.seed)
+        betas, reverse = task.betas, task.direction is Direction.REVERSE
+        fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
+        stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
+        target = self.target(task.data, task.tuning.reference)
+        with self.lock:  # draws are PyTensor's and share its state
+            self.density.set_data(task.data)
+            started = (
+                self._start(task, target, 0 if self.in_turn else (len(betas) - 1) // stride, rng)
+                if task.particles == 1
+                else self._starts(task, target, rng)
+            )
+        if started is None:
+            return None
+        starts, draws, prior_draws = started
+        plan = RunPlan(
+            betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride,
+            self.in_turn,
+        )  # fmt: skip
+        record = RunRecord(
+            np.empty(len(betas)),
+            np.empty(len(betas)),
+            np.zeros(len(betas)),
+            np.full((len(betas), 2), np.nan),
+            np.zeros(len(betas), dtype=int),
+            np.full(len(betas), float(len(starts))),
+            np.zeros(len(betas), dtype=bool),
+        )
+        tuning = task.tuning.along(betas)
+        ahead.wait()
+        ends, weights, ancestors, gradients, status, arrival = anneal_run(
+            target, self._kernel.compiled, tuning, plan, rng, self._stop, record
+        )
+        if status == STOPPED:
+            return None
+        if status == NOT_A_NUMBER:
+            with self.lock:
+                self.density.set_data(task.data)
+                self._raise_at(betas[arrival], ends[0])
+        if task.further_moves:
+            trace, cost = self._at_the_end(
+                ends, task.further_moves, False, target, task.tuning, rng
+            )
+            if self._stop[0]:
+                return None
+            if np.isnan(trace.ells).any():
+                with self.lock:
+                    self.density.set_data(task.data)
+                    self._raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
+            ends = np.concatenate([ends, *trace.thetas])
+            weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
+            gradients += cost
+        return Run(
+            float(np.diff(betas) @ record.highest[:-1] + record.rests.sum()),
+            record.path,
+            record.acceptance,
+            record.divergences,
+            gradients,
+            self.jitted.unravel(ends),
+            weights,
+            Population(record.effective_size, record.resampled, ancestors),
+            prior_draws,
+        )
+
+    def move(
+        self, tuning: PathTuning, betas: np.ndarray, thetas: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Apply to every row of ``thetas`` the kernel of its own β, in place; return ℓ, nats.
+
+        Rows at β = 0 stay where they are. The data are those that the density holds.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log density is NaN; names the variables.
+        """
+        terms = np.empty((len(betas), 2))
+        target = self.target(self.density.present_data)
+        move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
+        for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
+            self._raise_at(betas[j], thetas[j])
+        return terms[:, 1].copy()
+
+    def _raise_at(self, beta: float, theta: np.ndarray) -> None:
+        """Report a state at which the chains found no number."""
+        self.density.set_beta(beta)
+        self.density(self.jitted.unravel(theta))
+        raise FloatingPointError(
+            f"The compiled log p fails at beta={beta:g}, theta={theta}, where log p is a number."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RefitTask:
+    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: PathTuning
+
+    def run(self, engine: CompiledEngine) -> PathTuning | None:
+        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        return engine.refit(self)

@@ -1,0 +1,408 @@
+"""Whole runs and pilot populations inside numba: what the threads of the compiled engine do."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, mean_of, resample, reweigh
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    Workspace,
+    copy,
+    copy_vector,
+    evaluate,
+    evaluate_terms,
+    is_legal,
+    make_state,
+    make_states,
+    make_workspace,
+    state_at,
+)
+
+__all__ = [
+    "FINISHED",
+    "NOT_A_NUMBER",
+    "STOPPED",
+    "PathParameters",
+    "RunPlan",
+    "RunRecord",
+    "Table",
+    "Trace",
+    "anneal_run",
+    "move_chains",
+    "move_population",
+    "terms_of",
+]
+
+FINISHED, NOT_A_NUMBER, STOPPED = range(3)
+
+
+class Table(NamedTuple):
+    """The `Parameters` of G values of β."""
+
+    step_sizes: np.ndarray
+    """Shape (G,), in units of ``scales``."""
+    scales: np.ndarray
+    """Shape (G, n)."""
+    directions: np.ndarray
+    """Shape (G, k, n)."""
+    excesses: np.ndarray
+    """Shape (G, k); where a metric has fewer than k directions, the others are 0."""
+    widths: np.ndarray
+    """Shape (G, m)."""
+
+
+class PathParameters(NamedTuple):
+    """Those of K_t lie between the rows ``rows[t]`` and ``rows[t] + 1`` of a table."""
+
+    table: Table
+    rows: np.ndarray
+    """Shape (T + 1,)."""
+    fractions: np.ndarray
+    """How far on the way to the next row, shape (T + 1,)."""
+
+
+class RunPlan(NamedTuple):
+    """Where a run starts and which way it goes."""
+
+    betas: np.ndarray
+    starts: np.ndarray
+    """Shape (N, d); of a reverse run the first is θ*."""
+    reverse: bool
+    """Whether the first particle goes down from β = 1 and the others along the path it found."""
+    burn_in: int
+    """Transitions at β = 1 before it."""
+    reversal: bool
+    """Whether on its way it applies the reversal of every kernel, as in a reverse run."""
+    places: np.ndarray
+    """Where particles may be resampled, shape (T + 1,)."""
+    draws: np.ndarray
+    """From the prior; the next one is proposed at every multiple of ``stride``."""
+    stride: int
+    in_turn: bool
+    """Whether the target is that of a path of the data."""
+
+
+class RunRecord(NamedTuple):
+    """What a run writes down at every β."""
+
+    path: np.ndarray
+    """Weighted mean of ℓ, nats."""
+    highest: np.ndarray
+    """Largest ℓ of a particle with a weight, nats."""
+    rests: np.ndarray
+    """What `reweigh` adds to log Ẑ beside that, nats."""
+    acceptance: np.ndarray
+    """Of the discrete and of the continuous elements, shape (T + 1, 2)."""
+    divergences: np.ndarray
+    effective_size: np.ndarray
+    resampled: np.ndarray
+
+
+class Trace(NamedTuple):
+    """All states of a stage of a pilot."""
+
+    ells: np.ndarray
+    """Shape (iterations, members)."""
+    thetas: np.ndarray
+    """Shape (iterations, members, d)."""
+    gradients: np.ndarray
+    """Of log p and of ℓ, shape (2, iterations, members, n)."""
+
+
+@njit(nogil=True, cache=True)
+def parameters_at(t, tuning, scale, widths):
+    """Those of K_t; vectors are written to ``scale`` and ``widths``."""
+    table, low, w = tuning.table, tuning.rows[t], tuning.fractions[t]
+    high = min(low + 1, table.step_sizes.size - 1)
+    for i in range(scale.size):
+        scale[i] = (1.0 - w) * table.scales[low, i] + w * table.scales[high, i]
+    for i in range(widths.size):
+        widths[i] = (1.0 - w) * table.widths[low, i] + w * table.widths[high, i]
+    nearest = low if w < 0.5 else high
+    metric = Metric(scale, table.directions[nearest], table.excesses[nearest])
+    step_size = (1.0 - w) * table.step_sizes[low] + w * table.step_sizes[high]
+    return Parameters(metric, step_size, widths)
+
+
+class Memory(NamedTuple):
+    """What the loops write to, allocated once a run."""
+
+    work: Workspace
+    scale: np.ndarray
+    widths: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def draw_at(t, plan, nothing):
+    """The prior draw that K_t proposes."""
+    place = t // plan.stride - 1
+    if t % plan.stride == 0 and place < len(plan.draws):
+        return Draw(True, plan.draws[place])
+    return nothing
+
+
+@njit(nogil=True, cache=True, title="the annealing loop")
+def anneal_run(target, kernel, tuning, plan, rng, stop, record):
+    """The loops of `annealing.anneal` for one run; fills the ``record``.
+
+    Returns
+    -------
+    ends : ndarray of shape (N, d)
+        The last θ of each particle; of a reverse run's first, θ_0.
+    weights : ndarray of shape (N,)
+        Normalised.
+    ancestors : int
+        Number of starts from which the last particles descend.
+    gradient_evaluations : int
+    status : int
+        FINISHED; NOT_A_NUMBER with ``ends[0]`` where it happened; STOPPED, by a set ``stop[0]``.
+    arrival : int
+        Index of the last temperature that was reached.
+    """
+    n, size = plan.starts.shape
+    n_continuous = tuning.table.scales.shape[1]
+    memory = Memory(
+        make_workspace(size, n_continuous),
+        np.empty(n_continuous),
+        np.empty(tuning.table.widths.shape[1]),
+    )
+    kept = np.empty((np.sum(plan.places) if plan.reverse and n > 1 else 0, size))
+    ends, weights, ancestors, gradients = plan.starts.copy(), np.full(n, 1.0 / n), 1, 0
+    status, arrival = FINISHED, 0
+    if plan.reverse:
+        gradients, status, arrival = lead(
+            target, kernel, tuning, plan, ends[0], kept, memory, rng, stop, record
+        )
+    if status == FINISHED and (n > 1 or not plan.reverse):
+        ancestors, more, status, arrival = follow(
+            target, kernel, tuning, plan, ends, weights, kept, memory, rng, stop, record
+        )
+        gradients += more
+    return ends, weights, ancestors, gradients, status, arrival
+
+
+@njit(nogil=True, cache=True)
+def face(target, plan, t):
+    """On a path of the data, turn ℓ into the slope of log f_β from here to the next temperature.
+
+    Where no temperature follows it is that from the one before.
+    """
+    if plan.in_turn:
+        t = min(t, plan.betas.size - 2)
+        target.data[-2] = plan.betas[t]
+        target.data[-1] = plan.betas[t + 1]
+
+
+@njit(nogil=True, inline="always")
+def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
+    """Take θ* down to the prior, in place; keep θ wherever particles may be resampled.
+
+    Returns
+    -------
+    gradient_evaluations, status, arrival : int
+    """
+    last, gradients = plan.betas.size - 1, 0
+    states, nothing, row = make_states(1, theta.size, memory.scale.size), no_draw(), len(kept)
+    state = state_at(states, 0)
+    copy_vector(theta, state.theta)
+    face(target, plan, last)
+    evaluate(target, state)
+    total, arrival, status = plan.burn_in + last, last, FINISHED
+    for k in range(total + 1):
+        if k > 0:
+            t = min(total + 1 - k, last)
+            arrival = min(total - k, last)
+            parameters = parameters_at(t, tuning, memory.scale, memory.widths)
+            draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
+            if plan.in_turn:
+                face(target, plan, t - 1)
+                evaluate(target, state)
+                gradients += 1
+            move = kernel.transitions(
+                target, parameters, plan.betas[t], draw, states, 0, memory.work, plan.reversal, rng,
+            )  # fmt: skip
+            record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
+            record.divergences[t] = move.diverging
+            gradients += move.gradient_evaluations
+        record.path[arrival] = record.highest[arrival] = state.terms[1]
+        if row > 0 and k >= plan.burn_in and arrival < last and plan.places[arrival + 1]:
+            row -= 1
+            copy_vector(state.theta, kept[row])
+        if not is_legal(state):
+            status = NOT_A_NUMBER
+        elif stop[0]:
+            status = STOPPED
+        if status != FINISHED:
+            break
+    copy_vector(state.theta, theta)
+    return gradients, status, arrival
+
+
+@njit(nogil=True, inline="always")
+def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, stop, record):
+    """Take all particles from the prior up to β = 1, in place, and resample them on the way.
+
+    In a reverse run the first particle is at θ_0 and has its path, ℓ in the ``record`` and θ in
+    ``kept``. It goes along that path, and others may join it.
+
+    Returns
+    -------
+    ancestors, gradient_evaluations, status, arrival : int
+    """
+    n, size = thetas.shape
+    first = 1 if plan.reverse else 0
+    members = make_states(n, size, memory.scale.size)
+    spare = make_states(n if n > 1 else 0, size, memory.scale.size)
+    ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
+    face(target, plan, 0)
+    for i in range(n):
+        member = state_at(members, i)
+        copy_vector(thetas[i], member.theta)
+        evaluate(target, member)
+        ells[i] = member.terms[1]
+        if not is_legal(member):
+            copy_vector(thetas[i], thetas[0])
+            return n, gradients, NOT_A_NUMBER, 0
+    record.path[0] = mean_of(weights, ells)
+    for t in range(1, plan.betas.size):
+        record.highest[t - 1], record.rests[t] = reweigh(
+            weights, ells, plan.betas[t] - plan.betas[t - 1]
+        )
+        record.effective_size[t] = effective_size(weights)
+        record.resampled[t] = plan.places[t] and record.effective_size[t] < THRESHOLD * n
+        if record.resampled[t]:
+            ancestors = resample(weights, plan.reverse, rng)
+            if plan.reverse and np.sum(ancestors == 0) > 1:
+                member = state_at(members, 0)
+                copy_vector(kept[row], member.theta)
+                evaluate(target, member)
+                gradients += 1
+            for i in range(first, n):
+                copy(state_at(members, ancestors[i]), state_at(spare, i))
+            members, spare = spare, members
+            ells, roots = ells[ancestors], roots[ancestors]
+            weights[:] = 1.0 / n
+        row += plan.places[t]
+        parameters = parameters_at(t, tuning, memory.scale, memory.widths)
+        draw = draw_at(t, plan, nothing)
+        move = kernel.transitions(
+            target, parameters, plan.betas[t], draw, members, first, memory.work, False, rng,
+        )  # fmt: skip
+        gradients += move.gradient_evaluations
+        record.divergences[t] += move.diverging
+        for part in range(2):
+            kept_one = record.acceptance[t, part] if plan.reverse else 0.0
+            record.acceptance[t, part] = (kept_one + move.acceptance[part]) / n
+        if plan.reverse:
+            ells[0] = record.path[t]
+        if plan.in_turn:
+            face(target, plan, t)
+            for i in range(first, n):
+                evaluate(target, state_at(members, i))
+            gradients += n - first
+        for i in range(first, n):
+            member = state_at(members, i)
+            ells[i] = member.terms[1]
+            if not is_legal(member):
+                copy_vector(member.theta, thetas[0])
+                return n, gradients, NOT_A_NUMBER, t
+        if stop[0]:
+            return n, gradients, STOPPED, t
+        record.path[t] = mean_of(weights, ells)
+    for i in range(first, n):
+        copy_vector(members.theta[i], thetas[i])
+    return count(roots, weights), gradients, FINISHED, plan.betas.size - 1
+
+
+@njit(nogil=True, cache=True)
+def count(roots, weights):
+    """Number of different roots of particles that have a weight."""
+    alive = np.zeros(roots.size, np.bool_)
+    for i in range(roots.size):
+        if weights[i] > 0.0:
+            alive[roots[i]] = True
+    return np.sum(alive)
+
+
+@njit(nogil=True, cache=True, title="the pilot")
+def move_population(target, kernel, parameters, beta, population, adapts, rng, stop, trace):
+    """Move a population at one β; return the step size that meets the target acceptance.
+
+    Every iteration moves all rows of ``population`` and is written to the ``trace``. If it
+    ``adapts`` it corrects the step size by their mean acceptance, as pilots do. Where ``stop[0]``
+    is set it ends early, and what it leaves means nothing.
+
+    Returns
+    -------
+    step_size, acceptance : float
+        Averages over the second half of the iterations.
+    gradient_evaluations : int
+    """
+    n_iterations, n_members = trace.ells.shape
+    metric, widths = parameters.metric, parameters.widths
+    part = 1 if metric.scale.size else 0  # the step size decides about the continuous elements
+    members = make_states(n_members, population.shape[1], metric.scale.size)
+    for j in range(n_members):
+        copy_vector(population[j], members.theta[j])
+        evaluate(target, state_at(members, j))
+    work = make_workspace(population.shape[1], metric.scale.size)
+    nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
+    largest = np.log(kernel.largest_step_size)
+    average, late_acceptance, n_late = 0.0, 0.0, 0
+    for k in range(n_iterations):
+        present = Parameters(metric, np.exp(log_step), widths)
+        move = kernel.transitions(target, present, beta, nothing, members, 0, work, False, rng)
+        gradients += move.gradient_evaluations
+        acceptance = move.acceptance[part] / n_members
+        for j in range(n_members):
+            state = state_at(members, j)
+            trace.ells[k, j] = state.terms[1]
+            copy_vector(state.theta, trace.thetas[k, j])
+            copy_vector(state.log_prior_gradient, trace.gradients[0, k, j])
+            copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
+        if stop[0]:
+            break
+        if adapts:
+            log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
+        if k >= n_iterations // 2:
+            average += log_step
+            late_acceptance += acceptance
+            n_late += 1
+    for j in range(n_members):
+        copy_vector(members.theta[j], population[j])
+    return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
+
+
+@njit(nogil=True, cache=True)
+def move_chains(target, kernel, table, betas, thetas, rng, terms):
+    """Apply a kernel to every row of ``thetas``, each with its own β and row of the table.
+
+    Rows at β = 0 stay where they are. Log p and ℓ are written to ``terms``, of shape (rows, 2).
+    """
+    states, nothing = make_states(1, thetas.shape[1], table.scales.shape[1]), no_draw()
+    state = state_at(states, 0)
+    work = make_workspace(thetas.shape[1], table.scales.shape[1])
+    for j in range(betas.size):
+        copy_vector(thetas[j], state.theta)
+        evaluate(target, state)
+        if betas[j] > 0.0:
+            metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
+            parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
+            kernel.transitions(target, parameters, betas[j], nothing, states, 0, work, False, rng)
+        copy_vector(state.theta, thetas[j])
+        copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def terms_of(target, thetas, terms):
+    """Write the terms of every row of ``thetas`` to that of ``terms``, of shape (rows, 2)."""
+    size = thetas.shape[1]
+    state = make_state(size, size - target.categories.size)
+    for j in range(len(thetas)):
+        copy_vector(thetas[j], state.theta)
+        evaluate_terms(target, state)
+        copy_vector(state.terms, terms[j])

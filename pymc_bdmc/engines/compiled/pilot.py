@@ -1,0 +1,335 @@
+"""A pilot population that tunes the compiled kernels for every β and finds E_β[ℓ] along the way."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import softmax
+
+from pymc_bdmc.base.types import MAX_RHAT
+from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
+from pymc_bdmc.engines.mean_path import MeanPath
+from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.state import Parameters
+
+__all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "refit"]
+
+MEMBERS = 32
+ITERATIONS = 8
+"""Moves of every member in a stage; the first stage has three times as many."""
+MOST_ITERATIONS = 64
+"""Of the last stage, which is repeated, each time twice as long, until its members mix."""
+FIRST_STEP_SIZE = 0.5
+
+MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
+"""The argument ``move`` of `pilot`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PathTuning:
+    """Parameters of the compiled kernels, and E_β[ℓ], at the stages of a pilot.
+
+    Attributes
+    ----------
+    betas : ndarray of shape (G,)
+        Temperatures of the stages, increasing to 1.
+    table : Table
+        Parameters of the stages.
+    acceptance : ndarray of shape (G,)
+        What the pilot saw.
+    path_betas, mean_log_likelihood : ndarray of shape (F,)
+        β from 0 to 1 and E_β[ℓ] there, nats.
+    prior_log_likelihood : ndarray of shape (N,)
+        ℓ of the draws from the prior that the pilot started from, nats.
+    gradient_evaluations : int
+        Cost of the pilot.
+    reference : Reference or None
+        Where the path starts, if not at the prior.
+    fit : tuple of (ndarray of shape (n,), Metric) or None
+        Mean and shape of what the pilot saw of the posterior, if all elements are continuous.
+    rhat : float
+        Largest R̂ of the members in the last stage; NaN of a pilot that did not wait for it.
+    last_log_likelihood : ndarray of shape (S,)
+        ℓ of what it saw of the posterior, nats.
+    accepted_draws : int
+        Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
+        the first are their starts.
+    seconds_a_move : float
+        Of a processor, for one application of the kernel of β = 1 to one state.
+    """
+
+    betas: np.ndarray
+    table: Table
+    acceptance: np.ndarray
+    path_betas: np.ndarray
+    mean_log_likelihood: np.ndarray
+    prior_log_likelihood: np.ndarray
+    gradient_evaluations: int
+    reference: Reference | None
+    fit: tuple[np.ndarray, Metric] | None
+    rhat: float
+    last_log_likelihood: np.ndarray
+    accepted_draws: int = 1
+    seconds_a_move: float = field(default=np.nan, compare=False)
+
+    def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row below each β, and how far β is on the way to the next row, in log β."""
+        position = np.interp(
+            np.log(np.maximum(betas, self.betas[0])), np.log(self.betas), np.arange(len(self.betas))
+        )
+        rows = np.minimum(position.astype(np.int64), max(len(self.betas) - 2, 0))
+        return rows, position - rows
+
+    def along(self, betas: np.ndarray) -> PathParameters:
+        """The parameters of the kernels of a schedule, for the compiled loop."""
+        return PathParameters(self.table, *self.places(betas))
+
+    def at(self, betas: np.ndarray) -> Table:
+        """The parameters at each β: interpolated, but directions of the nearest stage."""
+        rows, fractions = self.places(betas)
+        nearest = rows + (fractions >= 0.5)
+        table = self.table
+        return Table(
+            self._between(table.step_sizes, betas),
+            self._between(table.scales, betas),
+            table.directions[nearest],
+            table.excesses[nearest],
+            self._between(table.widths, betas),
+        )
+
+    @property
+    def last_parameters(self) -> Parameters:
+        """Of β = 1."""
+        table = self.table
+        metric = Metric(table.scales[-1], table.directions[-1], table.excesses[-1])
+        return Parameters(metric, table.step_sizes[-1], table.widths[-1])
+
+    def _between(self, values: np.ndarray, betas: np.ndarray) -> np.ndarray:
+        rows, fractions = self.places(betas)
+        above = np.minimum(rows + 1, len(self.betas) - 1)
+        return ((1 - fractions) * values[rows].T + fractions * values[above].T).T.copy()
+
+    def adapted_to(self, reference: Reference) -> "PathTuning":
+        """The tuning for the path from a reference that is fitted to other, similar data.
+
+        Step sizes and the spacing of β stay; the metric is the shape of the reference at every
+        temperature, since all densities on this path are about as wide as it is.
+        """
+        n_stages = len(self.betas)
+
+        def repeated(shape: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(shape, (n_stages, *shape.shape)).copy()
+
+        table = self.table._replace(
+            scales=repeated(reference.scales[0]),
+            directions=repeated(reference.directions[0]),
+            excesses=repeated(reference.excesses[0]),
+        )
+        return replace(self, table=table, reference=reference, gradient_evaluations=0)
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Step size by temperature; NaN at β = 0 and where no element is continuous."""
+        if self.table.scales.shape[1] == 0:
+            return np.full(len(betas), np.nan)
+        sizes = self._between(self.table.step_sizes, betas)
+        sizes[0] = np.nan
+        return sizes
+
+
+def pilot(
+    thetas: np.ndarray,
+    ells: np.ndarray,
+    move: MoveStage,
+    n: int,
+    rng: np.random.Generator,
+    reference: Reference | None = None,
+    longest: int = MOST_ITERATIONS,
+) -> PathTuning | None:
+    """Lead a population from the prior to the posterior and note what every β asks for.
+
+    From stage to stage β rises as far as the samples of the last one bear. Weighted, they give the
+    metric, and `MEMBERS` of them are drawn to move `ITERATIONS` times, which finds the step size
+    and E_β[ℓ]. At β = 1 they go on until they mix, or ``longest`` iterations are over. It is the
+    tuning alone that remains, so nothing here needs to be unbiased.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (N, d)
+        Draws from the prior.
+    ells : ndarray of shape (N,)
+        ℓ of the draws, nats.
+    move : callable
+        ``move(beta, parameters, population, trace)`` applies the kernel of β to all rows of
+        ``population`` as often as the `Trace`, which it fills, has iterations. It returns the
+        adapted step size, the mean acceptance and the number of gradients; None if it was stopped.
+    n : int
+        Number of continuous elements, which come first in θ.
+    rng : numpy.random.Generator
+        The pilot's own stream.
+    reference : Reference, optional
+        That the draws are from.
+    longest : int
+        Most iterations of the last stage.
+
+    Returns
+    -------
+    PathTuning or None
+        None if it was stopped.
+    """
+    path, beta, step_size, n_gradients = MeanPath(ells), 0.0, FIRST_STEP_SIZE, 0
+    samples, samples_ells = thetas, ells
+    gradients = np.zeros((2, 1, len(thetas), n))  # not known of the prior draws
+    stages: list[tuple[float, Parameters, float]] = []
+    while beta < 1:
+        below, beta = beta, path.next_beta()
+        weights = softmax((beta - below) * samples_ells)
+        population = samples[_systematic(weights, MEMBERS, rng)]
+        n_iterations, done = ITERATIONS if stages else 3 * ITERATIONS, False
+        while not done:
+            metric = estimate_metric(samples[:, :n], _slopes(gradients, beta), weights)
+            widths = deviations(samples[:, n:], weights)
+            parameters = Parameters(metric, step_size, widths)
+            moved = _stage(move, beta, parameters, population, n_iterations)
+            if moved is None:
+                return None
+            trace, step_size, acceptance, cost, seconds = moved
+            n_gradients += cost
+            samples_ells, gradients = trace.ells.ravel(), trace.gradients
+            samples = trace.thetas.reshape(samples_ells.size, thetas.shape[1])
+            weights = np.full(len(samples), 1 / len(samples))
+            n_iterations *= 2
+            done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > longest
+        stages.append((beta, parameters._replace(step_size=step_size), acceptance))
+        path.add(beta, samples_ells)
+    betas, tuned, accepted = zip(*stages, strict=True)
+    is_real = n == thetas.shape[1]
+    return PathTuning(
+        np.array(betas),
+        _table(tuned),
+        np.array(accepted),
+        path.betas,
+        path.mean_log_likelihood,
+        ells,
+        n_gradients,
+        reference,
+        _fit(samples, gradients) if is_real else None,
+        _rhat(trace) if longest else np.nan,
+        samples_ells,
+        seconds_a_move=seconds / trace.ells.size,
+    )
+
+
+def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) -> PathTuning | None:
+    """Fit a reference to other data, from where the posterior lies on those of a known tuning.
+
+    The members start at draws from the known reference and move at β = 1, with the metric and the
+    step size that are known, until they mix; the first moves are left out. That takes a fraction of
+    the gradients of a pilot from the prior, and fails where the posteriors are far apart.
+
+    Parameters
+    ----------
+    known : PathTuning
+        Tuning of the path from a reference that was fitted to other data.
+    population : ndarray of shape (M, n)
+        Draws from its reference, moved in place.
+    move : callable
+        As in `pilot`.
+    n : int
+        Number of continuous elements, which are all.
+
+    Returns
+    -------
+    PathTuning or None
+        With ``fit`` and ``rhat`` found anew: the latter is above `MAX_RHAT` where the members did
+        not come to mix. None if it was stopped.
+    """
+    parameters, n_gradients, rhat = known.last_parameters, 0, np.inf
+    first, n_iterations = True, 3 * ITERATIONS
+    while n_iterations <= MOST_ITERATIONS:
+        moved = _stage(move, 1.0, parameters, population, n_iterations)
+        if moved is None:
+            return None
+        trace, step_size, _, cost, _ = moved
+        n_gradients += cost
+        fit = _fit(trace.thetas.reshape(-1, n), trace.gradients)
+        if not first and (rhat := _rhat(trace)) <= MAX_RHAT:
+            break
+        half = n_iterations // 2  # the second half is nearer to the posterior
+        samples = trace.thetas[half:].reshape(-1, n)
+        slopes = trace.gradients[:, half:].sum(axis=0).reshape(samples.shape)
+        parameters = Parameters(estimate_metric(samples, slopes), step_size, parameters.widths)
+        n_iterations, first = ITERATIONS if first else 2 * n_iterations, False
+    return replace(known, fit=fit, rhat=rhat, gradient_evaluations=n_gradients)
+
+
+def _stage(
+    move: MoveStage,
+    beta: float,
+    parameters: Parameters,
+    population: np.ndarray,
+    n_iterations: int,
+) -> tuple[Trace, float, float, int, float] | None:
+    """Move a population at one β.
+
+    Returns
+    -------
+    tuple of (Trace, step size, acceptance, gradients, seconds) or None
+        None if it was stopped.
+    """
+    members, size = population.shape
+    trace = Trace(
+        np.empty((n_iterations, members)),
+        np.empty((n_iterations, members, size)),
+        np.empty((2, n_iterations, members, parameters.metric.scale.size)),
+    )
+    started = time.thread_time()
+    moved = move(beta, parameters, population, trace)
+    return None if moved is None else (trace, *moved, time.thread_time() - started)
+
+
+def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric]:
+    """Mean and shape, from samples at β = 1 and the gradients of log p and ℓ there."""
+    slopes = gradients.sum(axis=0).reshape(samples.shape)
+    return samples.mean(axis=0), estimate_metric(samples, slopes, for_moves=False)
+
+
+def _rhat(trace: Trace) -> float:
+    """Largest R̂ over the elements of θ, and ℓ: what all members cover, by what each explores."""
+    values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
+    within = values.var(axis=0, ddof=1).mean(axis=0)
+    between = values.mean(axis=0).var(axis=0, ddof=1)
+    n = len(values)
+    with np.errstate(divide="ignore", invalid="ignore"):  # what nowhere moves says nothing
+        return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
+
+
+def _table(parameters: Sequence[Parameters]) -> Table:
+    """All metrics with as many directions as the one that has most."""
+    metrics = [each.metric for each in parameters]
+    rank = max(len(metric.excess) for metric in metrics)
+    directions = np.zeros((len(metrics), rank, metrics[0].scale.size))
+    excesses = np.zeros((len(metrics), rank))
+    for g, metric in enumerate(metrics):
+        own = len(metric.excess)
+        directions[g, :own], excesses[g, :own] = metric.directions, metric.excess
+    return Table(
+        np.array([each.step_size for each in parameters]),
+        np.array([metric.scale for metric in metrics]),
+        directions,
+        excesses,
+        np.array([each.widths for each in parameters]),
+    )
+
+
+def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
+    """Gradients of log f_β by sample; not finite where ℓ is not."""
+    with np.errstate(invalid="ignore"):
+        return np.concatenate(gradients[0] + beta * gradients[1])
+
+
+def _systematic(weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices of n draws by systematic resampling."""
+    heights = (rng.random() + np.arange(n)) / n
+    return np.minimum(np.searchsorted(np.cumsum(weights), heights), len(weights) - 1)

@@ -1,0 +1,140 @@
+"""E_β[ℓ] between the prior and the posterior, from samples at rising β: what every pilot finds."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.optimize import brentq, isotonic_regression
+from scipy.special import softmax
+
+__all__ = ["PRIOR_DRAWS", "MeanPath", "collect_starts", "next_beta"]
+
+PRIOR_DRAWS = 512
+"""With finite ℓ, of all pilots on a data set together."""
+MAX_SPENT = 10 * PRIOR_DRAWS
+"""Draws after which a pilot makes do with fewer, where the data rule out most of them."""
+
+OVERLAP = 0.5
+"""Effective share of the samples of one stage at the β of the next."""
+MAX_RISE = 10.0
+"""Largest ratio of β from one stage to the next."""
+
+
+def collect_starts[S](
+    batches: Iterable[tuple[list[S], int]], most: int, least: int = 1
+) -> tuple[list[S], int]:
+    """What a pilot starts from: prior draws with finite ℓ, and how many draws they took.
+
+    Parameters
+    ----------
+    batches : iterable
+        More and more of both.
+    most : int
+        Enough; the last batch may bring more.
+    least : int
+        Needed however many draws they take, unless ``batches`` end.
+    """
+    starts: list[S] = []
+    spent = 0
+    for found, drawn in batches:
+        starts += found
+        spent += drawn
+        if len(starts) >= most or (len(starts) >= least and spent >= MAX_SPENT):
+            break
+    return starts, spent
+
+
+class MeanPath:
+    """Stages of a pilot, near enough that the samples of one tell of β on the way to the next.
+
+    Parameters
+    ----------
+    prior_log_likelihood : ndarray of shape (N,)
+        ℓ of draws from the prior, nats.
+
+    Examples
+    --------
+    With ℓ of a normal observation the mean is linear in β while β is small:
+
+    >>> import numpy as np
+    >>> from pymc_bdmc.engines.mean_path import MeanPath
+    >>> ells = np.linspace(-1, 0, 100)
+    >>> path = MeanPath(ells)
+    >>> path.add(path.next_beta(), ells + 0.1)
+    >>> bool((np.diff(path.mean_log_likelihood) >= 0).all())
+    True
+    """
+
+    def __init__(self, prior_log_likelihood: np.ndarray):
+        self._beta, self._ells = 0.0, prior_log_likelihood
+        self._betas, self._means = [np.zeros(1)], [_mean(prior_log_likelihood)]
+
+    def next_beta(self) -> float:
+        """How far β may rise: as the latest samples bear, but at most tenfold."""
+        spread = max(np.ptp(self._ells), 1.0)
+        highest = MAX_RISE * self._beta if self._beta else 1 / spread
+        return min(next_beta(self._ells, self._beta), highest)
+
+    def add(self, beta: float, ells: np.ndarray) -> None:
+        """Record samples of ℓ, shape (N,), at a higher β; −∞ is where only a wrong kernel leads."""
+        ells = ells[ells > -np.inf]
+        if not ells.size:
+            ells = self._ells
+        between = _between(self._beta, beta, self._ells)
+        self._betas += [between, np.array([beta])]
+        self._means += [_mean_between(between, self._beta, self._ells, beta, ells), _mean(ells)]
+        self._beta, self._ells = beta, ells
+
+    @property
+    def betas(self) -> np.ndarray:
+        """Of the stages and between them, increasing from 0."""
+        return np.concatenate(self._betas)
+
+    @property
+    def mean_log_likelihood(self) -> np.ndarray:
+        """E_β[ℓ] there, nats, made to increase with β as it must."""
+        return isotonic_regression(np.concatenate(self._means)).x
+
+
+def next_beta(ells: np.ndarray, beta: float) -> float:
+    """The β at which samples of ℓ at the present β are worth `OVERLAP` of their number; at most 1.
+
+    Del Moral, Doucet and Jasra (2012), Section 3.3.
+    """
+    if np.ptp(ells) == 0:
+        return 1.0
+
+    def surplus(log_increment):
+        weights = softmax(np.exp(log_increment) * ells)
+        return 1 / np.sum(weights**2) - OVERLAP * len(ells)
+
+    top = np.log(1 - beta)
+    if surplus(top) >= 0:
+        return 1.0
+    bottom = np.log(1e-3 / np.ptp(ells))
+    return beta + np.exp(brentq(surplus, min(bottom, top - 1), top, xtol=1e-6))
+
+
+def _mean(ells: np.ndarray) -> np.ndarray:
+    """Mean of ℓ, shape (1,), also where their sum would overflow."""
+    return np.sum(ells / len(ells), keepdims=True)
+
+
+def _between(below: float, beta: float, ells_below: np.ndarray) -> np.ndarray:
+    """Temperatures at which to estimate E[ℓ] between two stages.
+
+    From the prior on they start where β first matters, however far its tail reaches.
+    """
+    if below > 0:
+        return np.linspace(below, beta, 7)[1:-1]
+    return np.geomspace(min(beta / 2, 0.1 / max(np.ptp(ells_below), 1e-300)), beta, 80)[:-1]
+
+
+def _mean_between(betas, below, ells_below, above, ells_above) -> np.ndarray:
+    """E_β[ℓ] from the samples on both sides, the nearer the more."""
+    means = []
+    for beta in betas:
+        near = (beta - below) / (above - below)
+        from_below = softmax((beta - below) * ells_below) @ ells_below
+        from_above = softmax((beta - above) * ells_above) @ ells_above
+        means.append((1 - near) * from_below + near * from_above)
+    return np.array(means)

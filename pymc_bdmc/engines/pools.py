@@ -1,0 +1,413 @@
+"""Run independent tasks on an engine, in threads, processes or on a cluster, until Ctrl-C."""
+
+import logging
+import multiprocessing
+import os
+import platform
+import queue
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from functools import cache, cached_property
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
+from typing import Any, Protocol
+from uuid import uuid4
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from pymc_bdmc.base.interrupts import nothing_to_keep
+from pymc_bdmc.base.upstream import dumps
+
+__all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+POLL = 0.1
+"""Seconds between looks at the flag: a wait without end is deaf to Ctrl-C."""
+MOST_MESSAGES = 10_000
+"""To an executor. Its scheduler spends a millisecond or more on each, so that more tasks than that
+are sent in ranges; and ten for each of a thousand workers still share the work out evenly."""
+FIRST_MESSAGES = 4
+"""Before any worker has answered."""
+UNFORKABLE = ("jax", "polars", "tensorflow", "torch")
+"""Libraries whose threads may hold a lock at the moment of a fork, for which the child then waits
+for ever."""
+MOST_KEPT = 8
+"""Engines and tasks that a worker keeps, of this call and of others."""
+
+
+def _one_thread(kind: str, libraries: ThreadpoolController | None = None) -> Any:
+    """Limit the libraries of one kind; unlike `threadpool_limits` it gives back no other kind's."""
+    return (libraries or ThreadpoolController()).select(user_api=kind).limit(limits=1)
+
+
+class _OneBlasThread:
+    """Keeps BLAS to one thread until the last pool that needs it is left.
+
+    The number of threads belongs to the process, and the bits of a product of matrices depend on
+    it. So of two calls at once, the first to end may not give the number back.
+    """
+
+    def __init__(self):
+        self._lock, self._users = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limits = _one_thread("blas")
+            self._users += 1
+
+    def __exit__(self, *exc_info) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limits.restore_original_limits()
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
+
+
+class Task(Protocol):
+    """A piece of work that needs an engine; its result depends on nothing else."""
+
+    def run(self, engine: Any) -> Any:
+        """Do the work; None if it was stopped."""
+
+
+class Pool(Protocol):
+    """Where independent tasks run."""
+
+    spent: float
+    """Seconds that earlier calls spent on the tasks of the last `run`."""
+
+    def run(self, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
+
+
+class ExecutorPool:
+    """Workers of any executor, such as those of a cluster.
+
+    A message to them is a range of the tasks. A worker that lacks the engine or the tasks says so,
+    and the message is sent again with them, so that they travel once to each.
+
+    Parameters
+    ----------
+    engine : object
+        Handed to every task; pickled, if workers lack it.
+    executor : concurrent.futures.Executor
+        That of Dask's `Client.get_executor`, say.
+    stop : ndarray of shape (1,)
+        From `interruptible`.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from pymc_bdmc.engines.pools import ExecutorPool
+    >>> from pymc_bdmc.base.interrupts import interruptible
+    >>> class Double:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def run(self, engine):
+    ...         return engine * self.x
+    >>> with (
+    ...     ThreadPoolExecutor(2) as executor,
+    ...     interruptible() as stop,
+    ...     ExecutorPool(10, executor, stop) as pool,
+    ... ):
+    ...     sorted(pool.run([Double(1), Double(2)]))
+    [(0, 10), (1, 20)]
+    """
+
+    spent = 0.0
+
+    def __init__(self, engine: Any, executor: Executor, stop: np.ndarray):
+        self.key = uuid4().hex
+        """By which workers keep the engine."""
+        self._engine = engine
+        self._executor = executor
+        self._stop = stop
+        self._unfinished: dict[Future, range] = {}
+
+    def __enter__(self) -> "ExecutorPool":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        for future in self._unfinished:
+            future.cancel()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
+
+        Raises
+        ------
+        RuntimeError
+            If workers end in the middle, and the executor does not replace them.
+        """
+        keys = self.key, uuid4().hex
+        done: queue.SimpleQueue = queue.SimpleQueue()
+        everything, size = range(len(tasks)), max(1, -(-len(tasks) // MOST_MESSAGES))
+        waiting = deque(everything[first : first + size] for first in everything[::size])
+        workers: set[tuple] = set()
+
+        @cache
+        def parts() -> Mapping[str, bytes]:
+            return dict(zip(keys, (self._pickled, cloudpickle.dumps(tasks)), strict=True))
+
+        def send(places: range, parts: Mapping[str, bytes]) -> None:
+            future = self._executor.submit(_run, keys, places, parts)
+            self._unfinished[future] = places
+            future.add_done_callback(done.put)
+
+        try:
+            while waiting or self._unfinished:
+                # A worker has one message waiting. More would all be refused by those that lack
+                # the engine, before the first that brings it.
+                most = 0 if self._stop[0] else FIRST_MESSAGES + 2 * len(workers)
+                while waiting and len(self._unfinished) < most:
+                    send(waiting.popleft(), {})
+                if not (future := _next(self._stop, done)):
+                    return
+                places, (worker, results) = self._unfinished.pop(future), future.result()
+                workers.add(worker)
+                if results is None:
+                    send(places, parts())
+                    continue
+                for place, result in zip(places, results, strict=True):
+                    if result is not None:
+                        yield place, result
+        except BrokenExecutor as error:
+            if not self._stop[0]:  # Ctrl-C ends processes that are only starting
+                raise RuntimeError(
+                    "A worker ended in the middle of a task: killed, or out of memory? Use fewer "
+                    "of them, or larger ones. What is in a store is kept."
+                ) from error
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return dumps(self._engine)
+
+
+class WorkerPool:
+    """Processes of this machine that each hold a copy of an engine.
+
+    Where the platform forks, a worker inherits the compiled engine and answers at once. Elsewhere,
+    and where JAX or another library of `UNFORKABLE` is loaded, it starts afresh, receives a pickled
+    copy and compiles again, which takes seconds. With ``cores=1`` everything runs in this process.
+    Workers end with the process that started them, however it ends.
+
+    Parameters
+    ----------
+    engine : object
+        Handed to every task.
+    cores : int
+        Number of worker processes.
+    stop : ndarray of shape (1,)
+        From `interruptible`.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.engines.pools import WorkerPool
+    >>> from pymc_bdmc.base.interrupts import interruptible
+    >>> class Double:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def run(self, engine):
+    ...         return engine * self.x
+    >>> with interruptible() as stop, WorkerPool(10, 1, stop) as pool:
+    ...     sorted(pool.run([Double(1), Double(2)]))
+    [(0, 10), (1, 20)]
+    """
+
+    spent = 0.0
+
+    def __init__(self, engine: Any, cores: int, stop: np.ndarray):
+        self._engine = engine
+        self._cores = cores
+        self._stop = stop
+        self._executor: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "WorkerPool":
+        if self._cores > 1:
+            # What a process is started with must be small. It could fill the pipe to one that
+            # Ctrl-C ends before it reads, and this one would wait for ever.
+            self._executor = ProcessPoolExecutor(self._cores, _context(), initializer=_prepare)
+            self._pool = ExecutorPool(self._engine, self._executor, self._stop)
+            _kept[self._pool.key] = self._engine  # for those that are forked
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        if self._executor is not None:
+            del _kept[self._pool.key]
+            for process in (self._executor._processes or {}).values():
+                process.terminate()  # unfinished chains are not wanted: nothing waits for them
+            self._executor.shutdown(cancel_futures=True)
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more.
+
+        Raises
+        ------
+        RuntimeError
+            If a process ends in the middle.
+        """
+        return self._run_here(tasks) if self._executor is None else self._pool.run(tasks)
+
+    def _run_here(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        for i, task in enumerate(tasks):
+            try:
+                with ONE_BLAS_THREAD, _one_thread("openmp"), nothing_to_keep():
+                    result = task.run(self._engine)
+            except KeyboardInterrupt:
+                return
+            if result is not None:
+                yield i, result
+
+
+class ThreadPool:
+    """Threads that share an engine whose work runs without the GIL.
+
+    Parameters
+    ----------
+    engine : object
+        Handed to every task.
+    cores : int
+        Number of threads; no more are started than there are tasks.
+    stop : ndarray of shape (1,)
+        From `interruptible`. Also set where the pool is left before its tasks are done. Tasks end
+        early where it is set, with None.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.engines.pools import ThreadPool
+    >>> from pymc_bdmc.base.interrupts import interruptible
+    >>> class Double:
+    ...     def run(self, engine):
+    ...         return engine * 2
+    >>> with interruptible() as stop, ThreadPool(10, 2, stop) as pool:
+    ...     list(pool.run([Double()]))
+    [(0, 20)]
+    """
+
+    spent = 0.0
+
+    def __init__(self, engine: Any, cores: int, stop: np.ndarray):
+        self._engine = engine
+        self._cores = cores
+        self._stop = stop
+        self._threads: list[threading.Thread] = []
+        self._unfinished = 0
+
+    def __enter__(self) -> "ThreadPool":
+        self._libraries = ThreadpoolController()  # to look for them takes milliseconds
+        self._limits = _one_thread("openmp", self._libraries)
+        ONE_BLAS_THREAD.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_) -> None:
+        if self._unfinished:
+            self._stop[0] = 1
+        if kind is not KeyboardInterrupt:  # which must not wait for a thread that compiles, say
+            for thread in self._threads:
+                thread.join()
+        ONE_BLAS_THREAD.__exit__()
+        self._limits.restore_original_limits()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
+        # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
+        waiting = deque(range(len(tasks)))
+        done: queue.SimpleQueue = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, args=(tasks, waiting, done), daemon=True)
+            for _ in range(min(self._cores, len(tasks)))
+        ]
+        self._unfinished = len(tasks)
+        for thread in self._threads:
+            thread.start()
+        while self._unfinished and (found := _next(self._stop, done)):
+            i, result, error = found
+            self._unfinished -= 1
+            if error is not None:
+                waiting.clear()
+                raise error
+            if result is not None:
+                yield i, result
+
+    def _work(self, tasks: Sequence[Task], waiting: deque, done: queue.SimpleQueue) -> None:
+        # OpenMP counts for each thread on its own.
+        self._libraries.limit(limits=1, user_api="openmp")
+        while not self._stop[0]:
+            try:
+                i = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                done.put((i, tasks[i].run(self._engine), None))
+            except BaseException as error:
+                done.put((i, None, error))
+
+
+def _next(stop: np.ndarray, done: queue.SimpleQueue) -> Any:
+    """The next thing from a queue; once ``stop`` is set, None unless one is there."""
+    while True:
+        try:
+            return done.get(timeout=0 if stop[0] else POLL)
+        except queue.Empty:
+            if stop[0]:
+                return None
+
+
+_kept: dict[str, Any] = {}
+"""What a worker has received: engines and tasks, the last ones."""
+_keeping = threading.Lock()
+
+
+def _run(
+    keys: Sequence[str], places: range, parts: Mapping[str, bytes]
+) -> tuple[tuple, list | None]:
+    """Which worker this is, and its results of some tasks; None if it lacks them or the engine."""
+    worker = platform.node(), os.getpid(), threading.get_ident()
+    with _keeping:
+        for key, part in parts.items():
+            if key not in _kept:
+                threadpool_limits(1)  # bits of a product of matrices depend on their number
+                _kept[key] = cloudpickle.loads(part)
+        if not all(key in _kept for key in keys):
+            return worker, None
+        _kept.update({key: _kept.pop(key) for key in keys})  # the latest come last
+        for key in list(_kept)[:-MOST_KEPT]:
+            del _kept[key]
+        engine, tasks = (_kept[key] for key in keys)
+    return worker, [tasks[place].run(engine) for place in places]
+
+
+def _context() -> BaseContext:
+    """How to start processes: as Python would, but forked only from a process that bears it."""
+    context = multiprocessing.get_context()
+    loaded = [name for name in UNFORKABLE if name in sys.modules]
+    if context.get_start_method() != "fork" or not loaded:
+        return context
+    _log.info(
+        f"Workers start afresh, which takes seconds, since {loaded[0]} is loaded and does not bear "
+        'forking. A script needs `if __name__ == "__main__":` around what it calls.'
+    )
+    return multiprocessing.get_context("forkserver")
+
+
+def _prepare() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threadpool_limits(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only workers call this"
+    wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,139 @@
+"""Runs added up as they finish: memory for one path, however many runs there are."""
+
+from copy import deepcopy
+
+import numpy as np
+
+from pymc_bdmc.base.types import Annealing, Point, Populations, Run
+
+__all__ = ["Recorder"]
+
+_MIN_STRETCH = 50
+
+
+class Recorder:
+    """Collects the runs of one direction on one data set.
+
+    Moments along β are updated in the order of the runs. A run that finishes before an earlier
+    one waits, so the sums do not depend on who was first.
+
+    Parameters
+    ----------
+    n_runs : int
+        Runs that are awaited; those that never come have the log weight NaN.
+    betas : ndarray of shape (T + 1,)
+        The schedule.
+
+    Attributes
+    ----------
+    ends : dict of int to tuple
+        Last states and their weights by run, of those that have kept them.
+    n_finished : int
+        Number of runs recorded.
+    """
+
+    def __init__(self, n_runs: int, betas: np.ndarray):
+        self._log_weight = np.full(n_runs, np.nan)
+        self._prior_draws: dict[int, np.ndarray] = {}
+        self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
+        self._moments = _Moments(len(betas))
+        self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
+        self._gradients = self._next = self.n_finished = 0
+        self._are_populations = False
+        self._waiting: dict[int, Run] = {}
+        self.ends: dict[int, tuple[Point, np.ndarray]] = {}
+
+    def add(self, place: int, run: Run) -> None:
+        """Record the run of that number."""
+        self._log_weight[place] = run.log_weight
+        self._prior_draws[place] = np.atleast_1d(run.prior_draws)
+        self._lowest_acceptance[place] = _lowest_acceptance(_known_parts(run))
+        self._least_size[place] = run.population.effective_size.min()
+        self._ancestors[place] = run.population.ancestors
+        self._resamplings += run.population.resampled
+        self._divergences += run.divergences
+        self._gradients += run.gradient_evaluations
+        self._are_populations = run.population.effective_size[0] > 1  # all particles, at β = 0
+        self.n_finished += 1
+        if run.ends:
+            self.ends[place] = run.ends, run.weights
+        self._waiting[place] = run
+        while self._next in self._waiting:
+            self._moments.add(self._waiting.pop(self._next))
+            self._next += 1
+
+    def collected(self, step_size: np.ndarray) -> Annealing:
+        """Everything recorded so far, with the step size of the kernel at every β."""
+        moments = deepcopy(self._moments)
+        for place in sorted(self._waiting):  # some earlier run has not come, or never will
+            moments.add(self._waiting[place])
+        mean, sd, acceptance, sizes = moments.collected()
+        populations = Populations(
+            sizes, self._resamplings.copy(), self._least_size.copy(), self._ancestors.copy()
+        )
+        return Annealing(
+            self._log_weight.copy(),
+            self._prior_draws_by_run(),
+            self._lowest_acceptance.copy(),
+            mean,
+            sd,
+            acceptance,
+            step_size,
+            self._divergences.copy(),
+            self._gradients,
+            populations if self._are_populations else None,
+        )
+
+    def _prior_draws_by_run(self) -> np.ndarray:
+        """Shape (C,), or (C, A) where a run accepted several; NaN for what never came."""
+        n_counted = max(map(len, self._prior_draws.values()), default=1)
+        draws = np.full((len(self._log_weight), n_counted), np.nan)
+        for place, counted in self._prior_draws.items():
+            draws[place] = counted
+        return draws if n_counted > 1 else draws[:, 0]
+
+
+class _Moments:
+    """Along β, of runs that are added one by one."""
+
+    def __init__(self, n_betas: int):
+        self._n = 0
+        self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, n_betas))
+
+    def add(self, run: Run) -> None:
+        """Running mean and sum of squared deviations. Welford (1962)."""
+        self._n += 1
+        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ is lost
+            deviation = run.log_likelihood - self._mean
+            self._mean += deviation / self._n
+            self._squares += deviation * (run.log_likelihood - self._mean)
+        self._sizes += run.population.effective_size
+        known = _known_parts(run)
+        self._acceptance += known.mean(axis=1) if known.size else np.nan
+
+    def collected(self) -> np.ndarray:
+        """Mean and standard deviation of ℓ, mean acceptance and effective size; NaN of no run."""
+        if not self._n:
+            return np.full((4, len(self._mean)), np.nan)
+        n = self._n
+        return np.array(
+            [self._mean, np.sqrt(self._squares / n), self._acceptance / n, self._sizes / n]
+        )
+
+
+def _known_parts(run: Run) -> np.ndarray:
+    """Acceptance of those parts of the kernel that have one, shape (T + 1, number of them)."""
+    return run.acceptance[:, ~np.isnan(run.acceptance[1:]).all(axis=0)]
+
+
+def _lowest_acceptance(acceptance: np.ndarray) -> float:
+    """Smallest mean acceptance over stretches of a chain and parts of the kernel; NaN without any.
+
+    A stretch is a quarter of the run but long enough that a kernel that accepts every tenth
+    proposal practically never rejects all of it.
+    """
+    if not acceptance.size:
+        return np.nan
+    n_stretches = max(1, min(4, (len(acceptance) - 1) // _MIN_STRETCH))
+    stretches = np.array_split(acceptance[1:], n_stretches)
+    return float(np.min([stretch.mean(axis=0) for stretch in stretches]))

@@ -1,0 +1,136 @@
+"""Runs whose kernel is made of PyMC step methods: what one worker process holds and does."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from pymc_bdmc.base.types import Point, Run
+from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.engines.driver import anneal
+from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
+from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
+from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.model.forward_sampling import draws_to_accept
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["StepEngine"]
+
+
+class StepEngine:
+    """Compiled density and step methods, shared by every chain that a process runs.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The path of densities.
+    betas : ndarray of shape (T + 1,)
+        The schedule, unless a chain brings another.
+    step, compile_kwargs
+        See `build_steps`.
+
+    Raises
+    ------
+    ValueError
+        If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
+    """
+
+    pilots = PILOT_CHAINS
+    """Independent pilots on a data set."""
+    moves_further = False
+    default_particles = 1
+    """Of a run, where nobody says how many."""
+
+    @alone
+    def __init__(
+        self,
+        density: TemperedDensity,
+        betas: np.ndarray,
+        step: str | StepFactory | Sequence[StepFactory] | None = None,
+        compile_kwargs: Mapping | None = None,
+    ):
+        self.density = density
+        self.betas = betas
+        self.steps = build_steps(density, step, compile_kwargs)
+        self._untuned = [step.sampling_state for step in self.steps]
+        self.lock = threading.Lock()
+        self._check()
+
+    def __getstate__(self) -> dict:
+        return vars(self) | {"lock": None}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state, lock=threading.Lock())
+
+    def _check(self) -> None:
+        """Compile everything once, and see that frozen step methods stay frozen."""
+        rng = np.random.default_rng(0)
+        point, _ = self.density.draw_prior(rng)
+        self.density.set_beta(self.betas[1])
+        for step in self.steps:
+            step.stop_tuning()
+        check_frozen(self.steps, point, rng)
+
+    @property
+    def description(self) -> str:
+        """The step methods and their variables, in the order of application."""
+        return " > ".join(
+            f"{type(step).__name__}({', '.join(var.name for var in step.vars)})"
+            for step in self.steps
+        )
+
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> WorkerPool | ExecutorPool:
+        """Processes, each with a copy of this engine, until ``stop`` is set."""
+        return ExecutorPool(self, executor, stop) if executor else WorkerPool(self, cores, stop)
+
+    def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
+        """Join the findings of the pilots on one data set."""
+        return combine(tunings, self.steps)
+
+    def pilot(self, task: PilotTask) -> StepTuning:
+        """One pilot chain on the data of the task, from the prior."""
+        with self.lock:
+            self.density.set_data(task.data)
+            rng = np.random.default_rng(task.seed)
+            drawn = (self.density.draw_prior(rng) for _ in count())
+            singly = (([start], trials) for start, trials in drawn)
+            starts, spent = collect_starts(singly, PRIOR_DRAWS // self.pilots)
+            for step, state in zip(self.steps, self._untuned, strict=True):
+                step.sampling_state = state
+            tuning = pilot(self.density, self.steps, pilot_betas(self.betas), starts, rng)
+            return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
+
+    def kernel(self, tuning: StepTuning, betas: np.ndarray | None = None) -> StepKernel:
+        """The frozen kernel of a schedule."""
+        for step, state in zip(self.steps, self._untuned, strict=True):
+            step.sampling_state = state
+        return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
+
+    def log_likelihood(self, point: Point) -> float:
+        """ℓ of a point on the present data, nats."""
+        return self.density(point)[1]
+
+    def run(self, task: AnnealTask[StepTuning]) -> Run:
+        """One run, from its own starts."""
+        with self.lock:
+            self.density.set_data(task.data)
+            rng = np.random.default_rng(task.seed)
+            kernel = self.kernel(task.tuning, task.betas)
+            kept = [] if task.start is None else [task.start]
+            n_drawn = task.particles - len(kept)
+            n_counted = 0 if kept else task.tuning.accepted_draws
+            drawn = [self.density.draw_prior(rng) for _ in range(max(n_drawn, n_counted))]
+            starts = kept + [point for point, _ in drawn[:n_drawn]]
+            run = anneal(
+                kernel, self.log_likelihood, task.betas, starts, task.direction, rng, task.burn_in
+            )
+            prior_draws = 0 if kept else np.array([trials for _, trials in drawn])
+            return replace(run, prior_draws=prior_draws)

@@ -1,0 +1,111 @@
+"""A pilot at a few temperatures tunes the step methods; its findings are interpolated over β."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from pymc.step_methods.compound import BlockedStep
+
+from pymc_bdmc.base.schedules import mean_between
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.engines.mean_path import MeanPath
+from pymc_bdmc.kernels.adaptations import adaptation
+from pymc_bdmc.kernels.tuning import StepTuning
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = [
+    "PILOT_CHAINS",
+    "PILOT_STEPS",
+    "PILOT_TEMPERATURES",
+    "combine",
+    "pilot",
+    "pilot_betas",
+]
+
+PILOT_CHAINS = 2
+PILOT_TEMPERATURES = 8
+PILOT_STEPS = 150
+"""At each of these temperatures."""
+STRIDE_STEPS = 50
+"""At each of those between them that E_β[ℓ] needs."""
+
+
+def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
+    """Temperatures of the pilot: ``n`` of the schedule's own, evenly spaced along it, without 0."""
+    last = len(betas) - 1
+    return betas[np.unique(np.linspace(1, last, min(n, last)).round().astype(int))]
+
+
+def pilot(
+    density: TemperedDensity,
+    steps: Sequence[BlockedStep],
+    betas: np.ndarray,
+    starts: Sequence[Point],
+    rng: np.random.Generator,
+) -> StepTuning:
+    """One pilot chain: from a prior draw through the temperatures, adapting at each.
+
+    On the way to the next temperature β rises no further than the samples of the last stage bear,
+    so that E_β[ℓ] is known all along the path.
+
+    Parameters
+    ----------
+    density : TemperedDensity
+        The target.
+    steps : sequence of BlockedStep
+        Untuned; they are left adapted to the last temperature.
+    betas : ndarray of shape (G,)
+        Temperatures at which to adapt, increasing.
+    starts : sequence of Point
+        Draws from the prior; the chain begins at the first.
+    rng : numpy.random.Generator
+        The pilot's own stream.
+    """
+    accesses = [adaptation(step) for step in steps]
+    for step, stream in zip(steps, rng.spawn(len(steps)), strict=True):
+        step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
+        step.tune = True
+    prior_ells = np.array([density(start)[1] for start in starts])
+    path, point, values, beta = MeanPath(prior_ells), starts[0], [], 0.0
+    for destination in betas:
+        while beta < destination:
+            beta = min(path.next_beta(), destination)
+            density.set_beta(beta)
+            n_steps = STRIDE_STEPS
+            if beta == destination:
+                n_steps = PILOT_STEPS
+                for access, step in zip(accesses, steps, strict=True):
+                    access.restart(step)
+            started, ells = time.thread_time(), []
+            for _ in range(n_steps):
+                for step in steps:
+                    point, _ = step.step(point)
+                ells.append(density(point)[1])
+            seconds = time.thread_time() - started
+            path.add(beta, np.array(ells[n_steps // 2 :]))
+        values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
+    return StepTuning(
+        betas, values, path.betas, path.mean_log_likelihood, prior_ells,
+        seconds_a_move=seconds / n_steps,
+    )  # fmt: skip
+
+
+def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> StepTuning:
+    """Join the findings of independent pilot chains."""
+    accesses = [adaptation(step) for step in steps]
+    values = [
+        [access.merge(chains) for access, *chains in zip(accesses, *stage, strict=True)]
+        for stage in zip(*(tuning.values for tuning in tunings), strict=True)
+    ]
+    path_betas = np.unique(np.concatenate([tuning.path_betas for tuning in tunings]))
+    means = [
+        mean_between(path_betas, tuning.path_betas, tuning.mean_log_likelihood)
+        for tuning in tunings
+    ]
+    prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
+    accepted_draws = min(tuning.accepted_draws for tuning in tunings)
+    seconds = float(np.mean([tuning.seconds_a_move for tuning in tunings]))
+    return StepTuning(
+        tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws,
+        seconds_a_move=seconds,
+    )  # fmt: skip

@@ -1,0 +1,110 @@
+"""What an engine does, and the tasks that a pool hands to it: pilots and single runs."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from pymc_bdmc.base.types import Direction, Point, Run, Tuning
+from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["AnnealTask", "Engine", "PilotTask"]
+
+
+class Engine[T: Tuning](Protocol):
+    """Tunes kernels and anneals, each on the data of its task; it knows its own tunings."""
+
+    density: TemperedDensity
+    pilots: int
+    """Independent pilots on a data set."""
+    default_particles: int
+    """Of a run, where nobody says how many."""
+    moves_further: bool
+    """Whether it heeds `AnnealTask.further_moves`."""
+    lock: Lock
+    """Whose holder alone may use the density."""
+
+    @property
+    def description(self) -> str:
+        """The kernels and their variables, in the order of application."""
+
+    def pool(
+        self, cores: int, stop: np.ndarray, executor: Executor | None = None
+    ) -> AbstractContextManager[Pool]:
+        """Where tasks run on copies of the engine, or share it, until ``stop`` is set."""
+
+    def pilot(self, task: "PilotTask") -> T | None:
+        """The tuning that one pilot finds; None if it was stopped."""
+
+    def combine(self, tunings: Sequence[T]) -> T:
+        """Join the findings of the pilots on one data set."""
+
+    def run(self, task: "AnnealTask[T]") -> Run | None:
+        """One annealing run from its own starts; None if it was stopped."""
+
+
+@dataclass(frozen=True, eq=False)
+class PilotTask:
+    """One pilot on given observed data."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    reference: Reference | None = None
+    until_mixed: bool = True
+    """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit asks for."""
+
+    def run[T: Tuning](self, engine: Engine[T]) -> T | None:
+        """The tuning that the pilot finds; None if it was stopped."""
+        return engine.pilot(self)
+
+
+@dataclass(frozen=True, eq=False)
+class AnnealTask[T: Tuning]:
+    """One annealing run on given observed data.
+
+    Attributes
+    ----------
+    direction : Direction
+        Forward runs draw their own starts from the prior.
+    data : mapping of str to ndarray
+        Observed data.
+    betas : ndarray of shape (T + 1,)
+        The schedule.
+    tuning : Tuning
+        Of the kernel, the same in both directions.
+    seed : SeedSequence
+        The run's stream.
+    start : Point, optional
+        θ* for a reverse run.
+    burn_in : int
+        Kernel applications at β = 1 before a reverse run starts.
+    particles : int
+        States that go along β together.
+    keeps_ends : bool
+        Whether somebody wants to know their last ones, which may be large.
+    further_moves : int
+        Moves of all particles at β = 1 after the last weight; the states after each of them are
+        kept beside the last ones, as further particles. For the compiled engine only.
+    """
+
+    direction: Direction
+    data: Mapping[str, np.ndarray]
+    betas: np.ndarray
+    tuning: T
+    seed: np.random.SeedSequence
+    start: Point | None = None
+    burn_in: int = 0
+    particles: int = 1
+    keeps_ends: bool = True
+    further_moves: int = 0
+
+    def run(self, engine: Engine[T]) -> Run | None:
+        """The run; None if it was stopped."""
+        run = engine.run(self)
+        return run if run is None or self.keeps_ends else replace(run, ends={})

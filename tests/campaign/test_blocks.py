@@ -1,0 +1,220 @@
+"""Blocks of chains of lattices and machines: one seed, one result, and what Ctrl-C leaves of it."""
+
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import xarray as xr
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.campaign import blocks
+from pymc_bdmc.campaign.blocks import ChainProgress
+from pymc_bdmc.lattice import Potts
+from pymc_bdmc.rbm import RBM
+
+rng = np.random.default_rng(1)
+MACHINE = RBM(rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 40)) / 5)
+SYSTEMS = {
+    "lattice": (bdmc.lattice.anneal, Potts(16, 3), 128),
+    "machine": (bdmc.rbm.anneal, MACHINE, 100),
+}
+
+
+@pytest.fixture(params=SYSTEMS)
+def anneal(request):
+    """Six blocks of 20 transitions, three each way; the last of them is not full."""
+    run, system, size = SYSTEMS[request.param]
+    options = {"temperatures": 20, "random_seed": 3, "progressbar": False}
+
+    def anneal(n_blocks=3, **changes):
+        return run(system, **({"chains": n_blocks * size - 5 * (n_blocks > 1)} | options | changes))
+
+    return anneal
+
+
+def weights(dt):
+    return np.concatenate([dt[group]["log_weight"].values[0] for group in ("forward", "reverse")])
+
+
+def at_block(monkeypatch, number, action):
+    """Do something when so many blocks are finished."""
+    finished, count = ChainProgress.finished, 0
+
+    def acting(self, run, *log_weights):
+        nonlocal count
+        finished(self, run, *log_weights)
+        count += 1
+        if count == number:
+            action()
+
+    monkeypatch.setattr(ChainProgress, "finished", acting)
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_cores_do_not_change_the_result(anneal):
+    one, three = anneal(cores=1), anneal(cores=3)
+    for group in ("forward", "reverse"):
+        xr.testing.assert_identical(
+            one[group].dataset.drop_attrs(), three[group].dataset.drop_attrs()
+        )
+    fewer = anneal(n_blocks=1)["forward"]["log_weight"]
+    np.testing.assert_array_equal(fewer, one["forward"]["log_weight"][:, : fewer.size])
+    assert (weights(anneal(random_seed=4)) != weights(one)).any()
+
+
+@pytest.mark.parametrize("seed", [np.random.SeedSequence(5), [5, 6], "Generator"], ids=str)
+def test_seeds_of_all_kinds(anneal, seed):
+    seeds = [np.random.default_rng(5) if seed == "Generator" else seed for _ in range(2)]
+    first, second = (anneal(random_seed=each, chains=20) for each in seeds)
+    np.testing.assert_array_equal(weights(first), weights(second))
+    recorded = [int(word) for word in first.attrs["random_seed"].split()]
+    again = anneal(random_seed=recorded if len(recorded) > 1 else recorded[0], chains=20)
+    np.testing.assert_array_equal(weights(first), weights(again))
+
+
+def test_results_say_the_same_of_all_systems():
+    said = [
+        set(run(system, chains=2, temperatures=2, random_seed=1, progressbar=False).attrs)
+        for run, system, _ in SYSTEMS.values()
+    ]
+    assert said[0] - said[1] == {"critical_beta"}
+    assert said[1] - said[0] == set()
+    assert said[1] > {"schedule", "random_seed", "sampling_time", "interrupted", "upper_bound"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"chains": 1}, "^chains: "), ({"chains": 2.5}, "^chains: "), ({"cores": 0}, "^cores: ")],
+    ids=str,
+)
+def test_bad_input_is_named(anneal, options, message):
+    with pytest.raises(ValueError, match=message):
+        anneal(**options)
+
+
+@pytest.mark.parametrize("broken", [list(Direction), [Direction.REVERSE]], ids=["all", "some"])
+def test_broken_numbers_are_not_taken_for_ctrl_c(monkeypatch, broken):
+    run = RBM.run
+
+    def overflowing(self, state, betas, direction, *args):
+        found = run(self, state, betas, direction, *args)
+        if direction in broken:
+            found.log_weight[0] = np.nan
+        return found
+
+    monkeypatch.setattr(RBM, "run", overflowing)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        bdmc.rbm.anneal(MACHINE, chains=2, temperatures=5, burn_in=0, progressbar=False)
+
+
+@pytest.mark.parametrize("number", np.random.default_rng(2).choice(np.arange(1, 6), 3, False))
+def test_ctrl_c_keeps_finished_blocks(anneal, monkeypatch, number):
+    whole = weights(anneal())
+    at_block(monkeypatch, number, press)
+    dt = anneal(cores=2)
+    kept = np.isfinite(weights(dt))
+    assert kept.any()
+    np.testing.assert_array_equal(weights(dt)[kept], whole[kept])
+    assert dt.attrs["interrupted"] == int(not kept.all())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    bdmc.summary(dt)
+
+
+def test_ctrl_c_ends_blocks_at_work(anneal, ctrl_c_after):
+    """A million transitions take a minute; nothing is finished yet."""
+    anneal(temperatures=2)  # compiles
+    with ctrl_c_after(0.5), pytest.raises(KeyboardInterrupt):
+        anneal(temperatures=1_000_000)
+
+
+def test_ctrl_c_twice_raises(anneal, monkeypatch):
+    at_block(monkeypatch, 2, lambda: (press(), press()))
+    with pytest.raises(KeyboardInterrupt):
+        anneal()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_the_conversion_loses_nothing(anneal, monkeypatch):
+    monkeypatch.setattr(blocks, "warn", lambda dt: press())
+    dt = anneal()
+    assert np.isfinite(weights(dt)).all()
+    assert dt.attrs["interrupted"] == 0
+
+
+CHILD = """
+import numpy as np
+import pymc_bdmc as bdmc
+
+rng = np.random.default_rng(1)
+quiet = {"progressbar": False}
+ising = bdmc.lattice.Ising(16)
+rbm = bdmc.rbm.RBM(np.zeros(60), np.zeros(10), rng.normal(size=(60, 10)) / 5)
+data = rng.integers(2, size=(200, 60))
+calls = {
+    "lattice": lambda n: bdmc.lattice.anneal(ising, temperatures=100, chains=n, **quiet),
+    "machine": lambda n: bdmc.rbm.anneal(rbm, temperatures=100, chains=n, **quiet),
+    "tempering": lambda n: bdmc.temper(rbm, temperatures=5, initial=2, draws=n, **quiet),
+    "training": lambda n: bdmc.rbm.train(data, 5, epochs=n, **quiet),
+}
+for name, call in calls.items():
+    call(2)  # compiles
+    print("ready", flush=True)
+    print(name, type(call(200_000)).__name__, flush=True)
+"""
+
+
+def test_ctrl_c_from_outside():
+    """A process that is sent SIGINT at a random moment of each call has a result of each."""
+    moments = np.random.default_rng(3).uniform(0.8, 1.6, 4)
+    kinds = ["lattice DataTree", "machine DataTree", "tempering DataTree", "training Training"]
+    command = [sys.executable, "-W", "error", "-c", CHILD]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            for moment, kind in zip(moments, kinds, strict=True):
+                assert child.stdout.readline() == "ready\n"
+                time.sleep(moment)
+                child.send_signal(signal.SIGINT)
+                assert child.stdout.readline() == f"{kind}\n"
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("call", ["anneal", "temper", "train"])
+def test_products_of_matrices_use_one_thread(call, monkeypatch):
+    """Else the bits would depend on the number of threads.
+
+    OpenMP's limit is one of each thread, so one of the libraries that use it is loaded.
+    """
+    with suppress(ImportError):
+        importlib.import_module("numba.np.ufunc.omppool")
+    threads = []
+
+    def watched(name):
+        method = getattr(RBM, name)
+
+        def watch(self, *args, **kwargs):
+            threads.append(max(pool["num_threads"] for pool in threadpool_info()))
+            return method(self, *args, **kwargs)
+
+        monkeypatch.setattr(RBM, name, watch)
+
+    watched("run" if call == "anneal" else "step")
+    with threadpool_limits(2):
+        if call == "anneal":
+            bdmc.rbm.anneal(MACHINE, chains=2, temperatures=2, progressbar=False)
+        elif call == "temper":
+            bdmc.temper(MACHINE, chains=2, draws=2, temperatures=2, progressbar=False)
+        else:
+            bdmc.rbm.train(np.eye(4), 2, epochs=1, progressbar=False)
+        assert max(pool["num_threads"] for pool in threadpool_info()) == 2
+    assert set(threads) == {1}

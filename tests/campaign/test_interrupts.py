@@ -1,0 +1,280 @@
+"""Ctrl-C in every phase: what is finished is kept, and before that nothing swallows it."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from _thread import interrupt_main
+from contextlib import nullcontext, suppress
+
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc import sampling
+from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.tempering import systems
+
+SMALL = dict(
+    chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
+)
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=0.5)
+    return model
+
+
+def pressing(function, times=1):
+    """The function, before which Ctrl-C is pressed the first time it is called."""
+    pressed = []
+
+    def wrapped(*args, **kwargs):
+        while len(pressed) < times:
+            pressed.append(True)
+            press()
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+def test_the_first_is_a_flag_and_the_second_raises():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), interruptible() as stop:  # noqa: PT012
+        assert stop[0] == 0
+        press()
+        assert stop[0] == 1
+        press()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_inside_another_it_is_the_same_flag():
+    before = signal.getsignal(signal.SIGINT)
+    with interruptible() as outer:
+        with interruptible() as inner:
+            press()
+        assert inner is outer
+        assert outer[0] == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("block", [interruptible, nothing_to_keep])
+def test_who_ignores_ctrl_c_goes_on_ignoring_it(monkeypatch, block):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with block() as stop:
+            press()
+        assert stop is None or stop[0] == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("block", [interruptible, nothing_to_keep])
+def test_other_threads_leave_signals_alone(block):
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with block():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def swallowing():
+    with suppress(BaseException):
+        press()
+
+
+def failing():
+    try:
+        press()
+    finally:
+        raise ValueError("Not enough samples to build a trace.")
+
+
+@pytest.mark.parametrize("act", [press, swallowing, failing])
+@pytest.mark.parametrize("around", [nullcontext, interruptible])
+def test_with_nothing_to_keep_it_raises_whatever_the_code_makes_of_it(act, around):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), around(), nothing_to_keep():
+        act()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Signal(int):
+    """Pressed by C code, so that Python's next look for signals is in the function called next."""
+
+    press = property(interrupt_main)
+
+
+@pytest.mark.parametrize("around", [nullcontext, interruptible])
+def test_with_nothing_to_keep_it_raises_at_the_very_end(around):
+    before = signal.getsignal(signal.SIGINT)
+    sigint = Signal(signal.SIGINT)
+    with around(), pytest.raises(KeyboardInterrupt), nothing_to_keep():
+        sigint.press  # noqa: B018
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_with_nothing_to_keep_an_earlier_one_raises_at_once():
+    with interruptible():
+        press()
+        with pytest.raises(KeyboardInterrupt), nothing_to_keep():
+            pytest.fail("entered")
+
+
+def test_afterwards_the_first_is_a_flag_again():
+    with interruptible() as stop:
+        with nothing_to_keep():
+            pass
+        press()
+        assert stop[0] == 1
+
+
+def test_in_compilation(model, monkeypatch):
+    make_engine = sampling.make_engine
+
+    def deaf(*args):
+        swallowing()
+        return make_engine(*args)
+
+    monkeypatch.setattr(sampling, "make_engine", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        pm.sample_bdmc(model, **SMALL)
+
+
+def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
+    make_engine = systems.make_engine
+
+    def deaf(*args):
+        swallowing()
+        return make_engine(*args)
+
+    monkeypatch.setattr(systems, "make_engine", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
+
+
+def test_in_the_fit_of_the_hyperparameters(model, monkeypatch):
+    """No further scout must be sent out; the finished ones are no runs of the result."""
+    runs, run = [], AnnealTask.run
+
+    def counted(self, engine):
+        runs.append(True)
+        if len(runs) == 2:
+            press()
+        end = time.monotonic() + 10  # the run may be quicker than the signal
+        while len(runs) > 1 and not engine._stop[0] and time.monotonic() < end:
+            time.sleep(0.001)
+        return run(self, engine)
+
+    monkeypatch.setattr(AnnealTask, "run", counted)
+    with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
+        pm.sample_bdmc(model, **SMALL | {"simulate": "hyperparameters"})
+    assert len(runs) < 4  # a thread may have begun the next one
+
+
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
+@pytest.mark.parametrize("task", [PilotTask, AnnealTask])
+def test_before_any_chain_is_finished(model, monkeypatch, task, step):
+    monkeypatch.setattr(task, "run", pressing(task.run))
+    with pytest.raises(KeyboardInterrupt, match="nothing to keep"):
+        pm.sample_bdmc(model, step=step, **SMALL | {"chains": 100, "temperatures": 1_000_000})
+
+
+def test_in_the_conversion_of_the_result(model, monkeypatch):
+    whole = pm.sample_bdmc(model, **SMALL)
+    convert = sampling.annealing_dataset
+    monkeypatch.setattr(sampling, "annealing_dataset", pressing(convert))
+    dt = pm.sample_bdmc(model, **SMALL)
+    assert dt["real"].equals(whole["real"])
+    assert dt["posterior"].equals(whole["posterior"])
+    assert dt.attrs["interrupted"] == 0
+    monkeypatch.setattr(sampling, "annealing_dataset", pressing(convert, times=2))
+    with pytest.raises(KeyboardInterrupt):
+        pm.sample_bdmc(model, **SMALL)
+
+
+MOMENTS = """
+import os, signal, sys, threading, time
+import numpy as np
+import pymc as pm
+import pymc_bdmc as bdmc
+import pymc_bdmc as bdmc
+from pymc_bdmc import sampling
+from pymc_bdmc.base.progress import ChainProgress
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with pm.Model() as model:
+    x = pm.Normal("x", shape=3)
+    pm.Normal("y", x, observed=np.ones(3))
+rng = np.random.default_rng(int(sys.argv[1]))
+longest = dict(make_engine=1.0, _fit=0.1, Preparation=0.1, anneal_in_rounds=1.5, _to_datatree=0.03)
+functions = {name: getattr(sampling, name) for name in longest}
+finished = ChainProgress.finished
+
+def count(self, group, *args):
+    global n_finished
+    n_finished += group != "scouts"
+    finished(self, group, *args)
+
+ChainProgress.finished = count
+in_processes = [("Preparation", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
+for phase, step in [*((name, None) for name in longest), *in_processes]:
+    pressed, n_finished = [], 0
+
+    def press():
+        pressed.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(longest[phase] * rng.random(), press)
+
+    def begun(*args, **kwargs):
+        timer.start()
+        return functions[phase](*args, **kwargs)
+
+    for name, function in functions.items():
+        setattr(sampling, name, begun if name == phase else function)
+    endless = phase == "anneal_in_rounds"
+    try:
+        dt = pm.sample_bdmc(
+            model, chains=20, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
+            simulate="hyperparameters" if phase == "_fit" else "prior", step=step, random_seed=1,
+            progressbar=False,
+        )
+        timer.cancel()
+        assert len(bdmc.summary(dt)) > 0
+        is_whole = all(dt[group]["log_weight"].notnull().all() for group in ("forward", "reverse"))
+        assert dt.attrs["interrupted"] or (is_whole and not endless)
+        outcome = "kept"
+    except KeyboardInterrupt:
+        assert n_finished == 0
+        outcome = "raised"
+    seconds = time.perf_counter() - pressed[0] if pressed else 0
+    assert seconds < 20, (phase, seconds)
+    print(phase, outcome, "not pressed" if not pressed else round(seconds, 1), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill sends no Ctrl-C there")
+def test_at_random_moments_of_every_phase():
+    """Pressed in each phase, a run ends within 20 s: before a chain is finished, by raising."""
+    command = [sys.executable, "-c", MOMENTS, "1"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert found.returncode == 0, found.stdout + found.stderr
+    outcomes = [tuple(line.split()[:2]) for line in found.stdout.splitlines()]
+    assert len(outcomes) == 7
+    assert ("make_engine", "raised") in outcomes
+    assert ("_to_datatree", "kept") in outcomes

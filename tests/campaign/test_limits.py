@@ -1,0 +1,54 @@
+"""What a call will take is said before it begins, and refused where the machine has no room."""
+
+import re
+
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc import sampling
+from pymc_bdmc.base import arguments
+from pymc_bdmc.base.arguments import check_memory
+from tests.models import conjugate_regression
+
+
+def test_what_would_fit_fits_and_no_more(monkeypatch):
+    def needed(chains, draws):
+        return 8 * chains * (draws + 3)
+
+    monkeypatch.setattr(arguments, "_memory", lambda: 10_000.0)
+    check_memory(needed, chains=100, draws=9)
+    with pytest.raises(
+        ValueError, match=r"chains=100, draws=50: this takes at least .* GiB"
+    ) as error:
+        check_memory(needed, chains=100, draws=50)
+    assert str(error.value).endswith("Ask for less: chains=23 or draws=9 would fit.")
+    for name, largest in dict(chains=23, draws=9).items():
+        others = dict(chains=100, draws=50)
+        check_memory(needed, **others | {name: largest})
+        with pytest.raises(ValueError, match="would fit"):
+            check_memory(needed, **others | {name: largest + 1})
+    with pytest.raises(ValueError, match=r"Ask for less of each\.$"):
+        check_memory(needed, chains=10**6, draws=10**6)
+
+
+@pytest.mark.parametrize("step", [None, pm.Slice])
+def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
+    """The seconds of a move as the pilot took them, times all moves ahead."""
+    ahead = []
+
+    def anneal(pool, sides, *args, anneal=sampling.anneal_in_rounds):
+        ahead.extend(sides)
+        return anneal(pool, sides, *args)
+
+    monkeypatch.setattr(sampling, "anneal_in_rounds", anneal)
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        pm.sample_bdmc(
+            conjugate_regression(d=5, n=200)[0], chains=20, particles=3, temperatures=[5, 10],
+            path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
+            progressbar=False,
+        )  # fmt: skip
+    told = re.search(r"Ahead: 60 runs, T = 5, 10, N = 3: by the pilot about (\S+) s", caplog.text)
+    assert all(side.tuning.seconds_a_move > 0 for side in ahead)
+    seconds = [20 * 3 * (5 + 10) * side.tuning.seconds_a_move for side in ahead]
+    assert float(told[1]) == pytest.approx(sum(seconds), rel=0.05)

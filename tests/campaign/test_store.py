@@ -1,0 +1,493 @@
+"""A store: killed at any moment a call goes on where it was, and what is there is not run again."""
+
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.campaign import files, store, view
+from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.engines.compiled.engine import RefitTask
+from tests.models import conjugate_regression
+
+OPTIONS = dict(
+    chains=4, particles=4, temperatures=200, simulate=bdmc.FromPrior(1), random_seed=3, cores=2,
+    progressbar=False,
+)  # fmt: skip
+CALLS = {
+    "compiled": OPTIONS | dict(path="prior"),
+    "fitted": OPTIONS | dict(temperatures=100),
+    "rounds": OPTIONS | dict(path="prior", temperatures=100, target_gap=0.02, max_temperatures=800),
+    "steps": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20, cores=1),
+    "processes": OPTIONS | dict(step=pm.Metropolis, particles=1, temperatures=20),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return conjugate_regression(d=3, n=20)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    """The result of a call without a store, made once."""
+    found = {}
+
+    def result(name):
+        if name not in found:
+            found[name] = pm.sample_bdmc(model, **CALLS[name])
+        return found[name]
+
+    return result
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.zarr"
+
+
+@pytest.fixture
+def tasks_run(monkeypatch, tmp_path):
+    """Keys of the tasks that were run, by this process or by one that it started."""
+    log = tmp_path / "tasks"
+    log.touch()
+    for task in (PilotTask, RefitTask, AnnealTask):
+
+        def noted(self, engine, run=task.run):
+            with open(log, "a") as file:
+                file.write(".".join(map(str, self.seed.spawn_key)) + "\n")
+            return run(self, engine)
+
+        monkeypatch.setattr(task, "run", noted)
+    return lambda: log.read_text().split()
+
+
+def committed(path):
+    return {each.stem for each in path.glob("runs/*.run")}
+
+
+def assert_same(one, other):
+    """All numbers, but for times."""
+    assert set(one.groups) == set(other.groups)
+    for node in one.subtree:
+        first, second = (
+            each.to_dataset().drop_vars("seconds", errors="ignore").drop_attrs()
+            for each in (node, other[node.path])
+        )
+        xr.testing.assert_identical(first, second)
+
+
+@pytest.mark.parametrize("name", ["compiled", "fitted", "rounds", "steps"])
+def test_a_finished_store_gives_the_same_result_without_a_run(
+    model, whole, path, tasks_run, name, monkeypatch
+):
+    dt = pm.sample_bdmc(model, **CALLS[name], store=path)
+    n_runs = len(tasks_run())
+    assert n_runs == len(set(tasks_run())) == len(committed(path) - {"simulated", "renewed"})
+    again = pm.sample_bdmc(model, **CALLS[name], store=path)
+    assert len(tasks_run()) == n_runs
+    for each in (dt, again, xr.open_datatree(path)):
+        assert_same(each, whole(name))
+    assert (again["rounds"]["seconds"] > 0.5 * dt["rounds"]["seconds"]).all()  # not of reading
+
+
+def killed_until_done(model, options, path, tasks_run, rng, n_kills, longest):
+    """Run it in processes that are killed at random moments; nothing committed is run again."""
+    context = multiprocessing.get_context("fork")
+    for kill in [True] * n_kills + [False]:
+        before, n_run = committed(path), len(tasks_run())
+        child = context.Process(target=pm.sample_bdmc, args=[model], kwargs=options)
+        child.start()
+        child.join(longest * rng.random() if kill else None)
+        child.kill()
+        child.join()
+        assert before.isdisjoint(tasks_run()[n_run:])
+        if path.exists():
+            readable(xr.open_datatree(path))
+    assert child.exitcode == 0
+
+
+def readable(dt):
+    """What every reader makes of an unfinished store; before any run of some side it is empty."""
+    if dt.children:
+        assert len(bdmc.summary(dt))
+        assert isinstance(bdmc.diagnose(dt), list)
+        assert len(bdmc.evidence(dt, "all"))
+        bdmc.certified(dt)
+        str(bdmc.verdict(dt))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+# JAX warns if another test has loaded it; the children do not use it.
+@pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "n_kills"),
+    [
+        ("compiled", 2),
+        ("processes", 2),
+        *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS),
+    ],
+)
+def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills):
+    expected = whole(name)
+    started = time.perf_counter()
+    whole_again = pm.sample_bdmc(model, **CALLS[name])
+    longest = 1.5 * (time.perf_counter() - started)
+    assert_same(whole_again, expected)
+    options = CALLS[name] | dict(store=path)
+    rng = np.random.default_rng(n_kills)
+    killed_until_done(model, options, path, tasks_run, rng, n_kills, longest)
+    assert_same(xr.open_datatree(path), expected)
+    assert_same(pm.sample_bdmc(model, **options), expected)
+
+
+def test_more_chains_are_only_those(model, path, tasks_run):
+    options = CALLS["compiled"] | dict(chains=3)
+    pm.sample_bdmc(model, **options, store=path)
+    n_run = len(tasks_run())
+    grown = pm.sample_bdmc(model, **options | dict(chains=5), store=path)
+    assert len(tasks_run()) - n_run == 2 * 3
+    expected = pm.sample_bdmc(model, **options | dict(chains=5))
+    assert_same(grown, expected)
+    assert_same(xr.open_datatree(path), expected)
+
+
+def test_without_a_seed_it_is_that_of_the_store(model, path, tasks_run):
+    options = CALLS["compiled"] | dict(chains=2, temperatures=5, random_seed=None)
+    first = pm.sample_bdmc(model, **options, store=path)
+    n_run = len(tasks_run())
+    assert_same(pm.sample_bdmc(model, **options, store=path), first)
+    assert len(tasks_run()) == n_run
+
+
+SMALL = dict(chains=2, temperatures=5, path="prior",
+             simulate=bdmc.FromPrior(1), random_seed=1, cores=1,
+             progressbar=False)  # fmt: skip
+
+
+def normal(sd=1.0, observed=0.5):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, sd), observed=observed)
+    return model
+
+
+@pytest.fixture
+def begun(path):
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (dict(sd=2.0), {}, r"another x \(variable of the model\), y \(variable"),
+        (dict(observed=0.6), {}, r"another y \(variable of the model\)\. "),
+        ({}, dict(temperatures=6), r"another temperatures \(argument\)\. "),
+        ({}, dict(simulate=bdmc.FromPrior(datasets=2)), r"another simulate \(argument\)\. "),
+        ({}, dict(random_seed=2), r"another random_seed \(argument\)\. "),
+    ],
+)
+def test_another_origin_is_refused_by_name(begun, model, change, message):
+    before = committed(begun)
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(normal(**model), **SMALL | change, store=begun)
+    assert committed(begun) == before
+
+
+def test_other_versions_are_refused_by_name(begun, monkeypatch):
+    monkeypatch.setattr(pm, "__version__", "0.0")
+    with pytest.raises(ValueError, match=r"another pymc \(version\)\. "):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    place = begun / "runs" / "origin"
+    origin, attributes = files.read_record(place)
+    files.write_record(place, origin, **attributes | {"format": store.FORMAT + 1})
+    with pytest.raises(ValueError, match="by a newer version of pymc_bdmc"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+
+
+def test_what_is_no_store_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("42")
+    for path in (tmp_path, tmp_path / "thesis.tex"):
+        with pytest.raises(ValueError, match="is there already and is none of sample_bdmc"):
+            pm.sample_bdmc(normal(), **SMALL, store=path)
+    assert (tmp_path / "thesis.tex").read_text() == "42"
+
+
+def test_a_call_that_failed_before_its_first_run_binds_nobody(path):
+    with pytest.raises(ValueError, match="step"):
+        pm.sample_bdmc(normal(), **SMALL, store=path, step=[])
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
+def damages(content):
+    """The bytes of a file with a bit turned in every byte in turn, and cut off before each."""
+    bits = np.random.default_rng(1).integers(8, size=len(content))
+    for i, bit in enumerate(bits):
+        yield content[:i] + bytes([content[i] ^ 1 << int(bit)]) + content[i + 1 :]
+        yield content[:i]
+
+
+def n_unseen(path):
+    """How many damages of a record are not called by their name."""
+    whole, unseen = path.read_bytes(), 0
+    for damaged in damages(whole):
+        path.write_bytes(damaged)
+        try:
+            files.read_record(path)
+        except files.DamagedRecord:
+            continue
+        except Exception:  # as when the damage is only seen by whoever makes sense of the file
+            pass
+        unseen += 1
+    path.write_bytes(whole)
+    return unseen
+
+
+def test_every_damage_of_a_file_is_seen(begun):
+    for name in ("3.0.0.1.0.run", "simulated.run", "origin"):
+        assert n_unseen(begun / "runs" / name) == 0
+
+
+def test_a_checksum_without_the_header_would_not_do(begun, monkeypatch):
+    """The broken twin: the log weight stands in the header."""
+    checksum = files._checksum
+    monkeypatch.setattr(files, "_checksum", lambda all: checksum(all.partition(b"\n")[2]))
+    files.write_record(begun / "run", {"log_weight": -31.3118})
+    assert n_unseen(begun / "run") > 0
+
+
+def test_damaged_files_are_computed_again(begun, tasks_run, caplog):
+    expected = xr.open_datatree(begun).load()
+    for name in ("3.0.0.1.0", "simulated"):
+        damaged = begun / "runs" / f"{name}.run"
+        damaged.write_bytes(damaged.read_bytes().replace(b"0", b"1", 1))
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    for name in ("3.0.0.1.0", "simulated"):
+        assert f"{name}.run is damaged (its checksum is wrong); what it held is" in caplog.text
+    assert tasks_run() == ["3.0.0.1.0"]
+    caplog.clear()
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=begun), expected)
+    assert "damaged" not in caplog.text
+
+
+def test_a_damaged_view_is_written_anew(begun, caplog):
+    expected = xr.open_datatree(begun).load()
+    root = begun / "zarr.json"
+    whole = root.read_bytes()
+    for damaged in (b"", b"[]", b"{}", whole[:-9], b"\xff" + whole, whole.replace(b"/", b"|")):
+        root.write_bytes(damaged)
+        caplog.clear()
+        view.View(begun).write(lambda: expected)
+        assert "zarr.json is damaged" in caplog.text
+        assert_same(xr.open_datatree(begun), expected)
+
+
+def n_wrong_readings(path, dt):
+    """How many damages of a chunk of log weights give readers other numbers."""
+    view.View(path).write(lambda: dt)
+    (chunk,) = (each for each in (path / "real" / "log_weight").rglob("c*") if each.is_file())
+    whole, n = chunk.read_bytes(), 0
+    for damaged in damages(whole):
+        chunk.write_bytes(damaged)
+        try:
+            read = xr.open_dataset(path, group="real", engine="zarr")["log_weight"].load()
+        except Exception:  # zarr has many
+            continue
+        n += not read.equals(dt["real"]["log_weight"])
+    return n
+
+
+def test_damage_of_the_view_is_an_error_for_readers(tmp_path, monkeypatch):
+    dt = xr.DataTree.from_dict({"real": xr.Dataset({"log_weight": ("chain", [-31.3, -30.0])})})
+    assert n_wrong_readings(tmp_path, dt) == 0
+    (broken := tmp_path / "broken").mkdir()
+    monkeypatch.setitem(view.CODEC["configuration"], "checksum", False)
+    assert n_wrong_readings(broken, dt) > 0
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{}"), os.unlink])
+def test_a_store_that_cannot_say_whose_it_is_is_refused(begun, damage):
+    damage(begun / "runs" / "origin")
+    there = committed(begun)
+    with pytest.raises(ValueError, match=r"^store: .*runs/origin .*\. Put a copy of it back"):
+        pm.sample_bdmc(normal(), **SMALL, store=begun)
+    assert committed(begun) == there
+
+
+def begin_and_wait(path, started):
+    """A call that is in the middle of a writing until it is killed."""
+
+    def wait(_):
+        started.set()
+        time.sleep(600)
+
+    view._consolidate = wait
+    pm.sample_bdmc(normal(), **SMALL, store=path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_one_call_at_a_time_and_none_of_the_dead(path, caplog):
+    context = multiprocessing.get_context("fork")
+    started = context.Event()
+    child = context.Process(target=begin_and_wait, args=[path, started])
+    child.start()
+    try:
+        assert started.wait(120)
+        for model in (normal(), normal(sd=2.0)):
+            with pytest.raises(OSError, match=r"run\.zarr is in use by another call\. Wait until"):
+                pm.sample_bdmc(model, **SMALL, store=path)
+    finally:
+        child.kill()
+        child.join()
+    assert list(path.glob(".unfinished-*"))
+    with pytest.raises(ValueError, match=r"another x \(variable of the model\)"):
+        pm.sample_bdmc(normal(sd=2.0), **SMALL, store=path)
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), pm.sample_bdmc(normal(), **SMALL))
+    assert {each.name for each in path.glob(".*")} == set()
+    assert "damaged" not in caplog.text
+
+
+def taken_by_another_call(path):
+    """What a call finds of the file that one of another seed left, had it passed all checks."""
+    one = store.Store(path, {"argument": {"temperatures": "5"}}, 1)
+    one.remember("simulated", lambda: 1.5)
+    (path / "runs" / "origin").unlink()
+    (path / "runs" / "simulated.run").rename(path / "kept")
+    other = store.Store(path, {"argument": {"temperatures": "5"}}, 2)
+    (path / "kept").rename(path / "runs" / "simulated.run")
+    return other.remember("simulated", lambda: 2.5) == 1.5
+
+
+def test_a_file_of_another_call_is_not_taken(path):
+    assert not taken_by_another_call(path)
+
+
+def test_a_file_that_is_not_bound_to_its_call_would_be_taken(path, monkeypatch):
+    monkeypatch.setattr(store.Store, "_bound", lambda self, inputs: inputs)
+    assert taken_by_another_call(path)
+
+
+@pytest.mark.parametrize("cause", [(28, "No space left on device"), (30, "Read-only file system")])
+def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
+    path, monkeypatch, tasks_run, cause
+):
+    """The third result cannot be written."""
+    expected = pm.sample_bdmc(normal(), **SMALL)
+    write, room = Path.write_bytes, [0, 0, 0, 0, 1]  # the origin comes first, twice
+
+    def limited(self, data):
+        if room.pop(0) if room else False:
+            raise OSError(*cause)
+        return write(self, data)
+
+    n_run = len(tasks_run())
+    monkeypatch.setattr(Path, "write_bytes", limited)
+    with pytest.raises(OSError, match=rf"run\.zarr cannot be written to \({cause[1]}"):
+        pm.sample_bdmc(normal(), **SMALL, store=path)
+    there = committed(path)
+    assert len(there) == 2
+    assert not list(path.glob("runs/unfinished"))
+    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
+    assert there.isdisjoint(tasks_run()[n_run + 3 :])
+
+
+def test_a_place_that_cannot_be_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"run\.zarr cannot be written to"):
+        pm.sample_bdmc(normal(), **SMALL, store=tmp_path / "file" / "run.zarr")
+    with pytest.raises(ValueError, match=r"s3://bucket/run\.zarr is no directory of this"):
+        pm.sample_bdmc(normal(), **SMALL, store="s3://bucket/run.zarr")
+
+
+def test_nothing_is_unpickled(begun, monkeypatch):
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(f"pickle.{name}", pytest.fail)
+    for name in committed(begun):
+        files.read_record(begun / "runs" / f"{name}.run")
+
+
+def test_readers_see_one_result_or_the_next(begun):
+    """Whatever the moment at which the writer is stopped: every step is one `os.replace`."""
+    first = xr.open_datatree(begun).load()
+    grown = pm.sample_bdmc(normal(), **SMALL | dict(chains=4, temperatures=9))
+    replace, n_steps = os.replace, [0]
+
+    class Killed(BaseException):
+        pass
+
+    def counted(*args):
+        n_steps[0] -= 1
+        if n_steps[0] < 0:
+            raise Killed
+        replace(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view.os, "replace", counted)
+        for n in [0, 1, 30, 60, 10_000]:
+            assert_same(xr.open_datatree(begun), first)
+            n_steps[0] = n
+            try:
+                view.View(begun).write(lambda: grown)
+            except Killed:
+                assert n < 10_000
+    assert_same(xr.open_datatree(begun), grown)
+
+
+def test_the_view_is_written_as_often_as_takes_its_share(begun, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(view.time, "perf_counter", lambda: now[0])
+    shown = view.View(begun)
+    assert not shown.is_due  # there is one
+    now[0] += view.PAUSE
+    assert shown.is_due
+
+    def slow():
+        now[0] += 3.0
+        return xr.open_datatree(begun).load()
+
+    shown.write(slow)
+    now[0] += view.STRIDE * 3.0 - 1
+    assert not shown.is_due
+    now[0] += 1
+    assert shown.is_due
+    (begun / "zarr.json").write_text('{"consolidated_metadata": {"metadata": {}}}')
+    assert view.View(begun).is_due
+
+
+def test_the_callback_is_told_what_ctrl_c_would_return(model, whole):
+    told = []
+    dt = pm.sample_bdmc(model, **CALLS["compiled"], callback=told.append)
+    finished = [
+        sum(
+            int(each[group]["log_weight"].notnull().sum())
+            for group in ("real", "forward", "reverse")
+        )
+        for each in told
+    ]
+    assert finished == list(range(1, 13))
+    assert [each.attrs["interrupted"] for each in told] == [1] * 11 + [0]
+    assert_same(told[-1], dt)
+    assert_same(dt, whole("compiled"))
+    for each in told[5::5]:
+        readable(each)
+
+
+def test_what_cannot_be_called_is_refused(model):
+    with pytest.raises(TypeError, match="callback: a function of the result so far is needed"):
+        pm.sample_bdmc(model, callback="print")
+
+
+def test_a_callback_ends_the_runs_as_in_pymc(model):
+    def enough(dt):
+        raise KeyboardInterrupt
+
+    dt = pm.sample_bdmc(model, **CALLS["steps"], callback=enough)
+    assert dt.attrs["interrupted"] == 1
+    assert dt["real"]["log_weight"].notnull().sum() == 1

@@ -1,0 +1,177 @@
+"""The loop applies kernels and collects ℓ in the order of the definition, in both directions."""
+
+import numba
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_bdmc.base.types import Direction, Move
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal
+from pymc_bdmc.engines.compiled import engine as compiled
+from pymc_bdmc.kernels import KERNELS
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.state import Parameters, evaluate, make_states, make_workspace, state_at
+from pymc_bdmc.model.tempered import TemperedDensity
+
+BETAS = np.array([0.0, 0.2, 0.7, 1.0])
+START = [{"x": np.array(1.0)}]
+RNG = np.random.default_rng(1)
+
+
+class Counting:
+    """Adds 10^t: the state tells which kernels were applied, in which order."""
+
+    def __init__(self):
+        self.applied = []
+
+    def reset(self, rng):
+        pass
+
+    def reversal(self):
+        return self
+
+    def step(self, t, point):
+        self.applied.append(t)
+        return {"x": point["x"] + 10.0**t}, Move(0.1 * t, t == 2, t)
+
+
+def log_likelihood(point):
+    return float(point["x"]) ** 2
+
+
+def test_forward_weighs_before_it_moves():
+    kernel = Counting()
+    chain = anneal(kernel, log_likelihood, BETAS, START, Direction.FORWARD, RNG)
+    assert kernel.applied == [1, 2, 3]
+    states = [1.0, 11.0, 111.0, 1111.0]
+    np.testing.assert_array_equal(chain.log_likelihood, np.square(states))
+    expected = 0.2 * 1**2 + 0.5 * 11**2 + 0.3 * 111**2
+    assert chain.log_weight == pytest.approx(expected, rel=1e-14)
+    assert chain.ends["x"] == 1111
+
+
+def test_reverse_moves_before_it_weighs():
+    kernel = Counting()
+    chain = anneal(kernel, log_likelihood, BETAS, START, Direction.REVERSE, RNG)
+    assert kernel.applied == [3, 2, 1]
+    # θ_3 = 1, θ_2 = 1001, θ_1 = 1101, θ_0 = 1111
+    np.testing.assert_array_equal(chain.log_likelihood, np.square([1111.0, 1101, 1001, 1]))
+    expected = 0.2 * 1111**2 + 0.5 * 1101**2 + 0.3 * 1001**2
+    assert chain.log_weight == pytest.approx(expected, rel=1e-14)
+    assert chain.ends["x"] == 1111
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_what_the_kernels_report_is_kept_by_temperature(direction):
+    chain = anneal(Counting(), log_likelihood, BETAS, START, direction, RNG)
+    np.testing.assert_allclose(chain.acceptance[:, 0], [np.nan, 0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(chain.divergences, [0, 0, 1, 0])
+    assert chain.gradient_evaluations == 6
+
+
+def test_an_impossible_state_gives_weight_zero():
+    chain = anneal(Counting(), lambda p: -np.inf, BETAS, START, Direction.FORWARD, RNG)
+    assert chain.log_weight == -np.inf
+
+
+@pytest.mark.parametrize(("parts", "lowest", "mean"), [((0.0, 0.5), 0.0, 0.25), (0.5, 0.5, 0.5)])
+def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
+    """A part without an acceptance counts for nothing."""
+
+    class Stays(Counting):
+        def step(self, t, point):
+            return point, Move(np.append(parts, np.nan), False, 0)
+
+    chain = anneal(Stays(), lambda p: 0.0, BETAS, START, Direction.FORWARD, RNG)
+    recorder = Recorder(1, BETAS)
+    recorder.add(0, chain)
+    run = recorder.collected(np.zeros(4))
+    assert run.lowest_acceptance[0] == lowest
+    np.testing.assert_allclose(run.acceptance, [np.nan, mean, mean, mean])
+
+
+@numba.njit
+def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
+    """One compiled transition from a state that knows nothing of the one before."""
+    states = make_states(1, theta.size, parameters.metric.scale.size)
+    state = state_at(states, 0)
+    work = make_workspace(theta.size, parameters.metric.scale.size)
+    state.theta[:] = theta
+    evaluate(target, state)
+    move = kernel.transitions(target, parameters, beta, draw, states, 0, work, reverse, rng)
+    return state.theta, move
+
+
+class CompiledSteps:
+    """The compiled transitions of a schedule, one at a time for the loop in Python."""
+
+    def __init__(self, engine, step, task, draws, reverse, rng):
+        self.engine, self.step_name, self.task, self.draws = engine, step, task, draws
+        self.kernel, self.reverse, self.rng = KERNELS[step].compiled, reverse, rng
+        self.table = task.tuning.at(task.betas)
+
+    def reset(self, rng):
+        pass
+
+    def reversal(self):
+        return CompiledSteps(
+            self.engine, self.step_name, self.task, self.draws, not self.reverse, self.rng
+        )
+
+    def step(self, t, point):
+        table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
+        metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
+        theta, move = apply(
+            self.engine.target(self.task.data), self.kernel,
+            Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
+            no_draw() if rest or not len(self.draws) else Draw(True, self.draws[place - 1]),
+            self.engine.jitted.ravel(point), self.reverse, self.rng,
+        )  # fmt: skip
+        return self.engine.jitted.unravel(theta), move
+
+
+@pytest.mark.parametrize("particles", [1, 5])
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("step", ["metropolis", "hmc", "nuts"])
+def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
+    """Bit for bit on one stream; the twin has the other direction's kernels, or another order."""
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=3)
+        # Beside gradients, ℓ has two compiled forms, which may differ in the last bit.
+        b = pm.Bernoulli("b", 0.3, shape=2) if step == "metropolis" else np.zeros(1)
+        pm.Normal("y", x.sum() + b.sum(), 0.2, observed=3.5)
+    engine = CompiledEngine(TemperedDensity(model), step)
+    data, betas = engine.density.data, np.linspace(0, 1, 31) ** 2
+    tuning = engine.pilot(PilotTask(data, np.random.SeedSequence(1)))
+    start = engine.density.draw_prior(np.random.default_rng(2))[0]
+    start = start if direction is Direction.REVERSE else None
+    seed = np.random.SeedSequence(3)
+    task = AnnealTask(direction, data, betas, tuning, seed, start, 2 if start else 0, particles)
+    expected = engine.run(task)
+
+    def ell(point):
+        return engine.density(point)[1]
+
+    def in_python(*, twin=False):
+        rng, target = np.random.default_rng(task.seed), engine.target(data)
+        if particles == 1:
+            thetas, draws, _ = engine._start(task, target, 30 // compiled.FRESH_STRIDE, rng)
+        else:
+            thetas, draws, _ = engine._starts(task, target, rng)
+        kernel = CompiledSteps(engine, step, task, draws, twin and particles == 1, rng)
+        starts = [engine.jitted.unravel(theta) for theta in thetas]
+        if twin and particles > 1:
+            starts[1:] = starts[:0:-1]
+        return anneal(kernel, ell, betas, starts, direction, rng, task.burn_in)
+
+    run, twin = in_python(), in_python(twin=True)
+    assert run.log_weight == expected.log_weight != twin.log_weight
+    for name in ("log_likelihood", "weights"):
+        np.testing.assert_array_equal(getattr(run, name), getattr(expected, name))
+    # The one that leads is added last there, and first here.
+    np.testing.assert_allclose(run.acceptance, expected.acceptance, rtol=1e-15 * particles)
+    np.testing.assert_array_equal(run.ends["x"], expected.ends["x"])
+    for mine, its in zip(run.population, expected.population, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    assert run.population.resampled.any() == (particles > 1)

@@ -1,0 +1,254 @@
+"""E_f[w] = Z, E_r[1/w] = 1/Z and Crooks' relation, with broken twins; at 10^5 chains if slow.
+
+The kernels are PyMC's step methods on the tempered model. Starts are drawn here, exactly: by
+enumeration for the discrete model, from the conjugate posterior for the continuous one. A test
+passes within 3 standard errors (α = 2.7e-3 a comparison, seeded); its twins must exceed them.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import logsumexp, softmax
+
+from pymc_bdmc.base.types import Direction, Move
+from pymc_bdmc.engines import PilotTask, StepEngine, anneal
+from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
+
+STANDARD_ERRORS = 3.0
+FORWARD, REVERSE = Direction
+pytestmark = pytest.mark.usefixtures("n")
+
+
+@pytest.fixture(scope="module", params=[25_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def n(request):
+    """Chains of every sample."""
+    return request.param
+
+
+class OfOneDirection:
+    """A kernel that is its own reversal, as it stands."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def reset(self, rng):
+        pass
+
+    def reversal(self):
+        return self
+
+    def step(self, t, point):
+        return self.kernel.step(t, point)
+
+
+class System:
+    """A model with exact starts for both directions and a known evidence."""
+
+    def __init__(self, model, betas, step, log_z, prior, posterior, n):
+        self.n = n
+        self.density = TemperedDensity(model)
+        self.betas = np.array(betas)
+        self.log_z = log_z
+        self.starts = {FORWARD: prior, REVERSE: posterior}
+        self.engine = StepEngine(self.density, self.betas, step)
+        self.tuning = self.engine.pilot(PilotTask(self.density.data, np.random.SeedSequence(1)))
+
+    def kernel(self, direction):
+        """Whose streams go on from chain to chain, in the order of the direction."""
+        kernel = self.engine.kernel(self.tuning)
+        kernel = kernel if direction is FORWARD else kernel.reversal()
+        kernel.reset(np.random.default_rng(2))
+        return OfOneDirection(kernel)
+
+    def paths(self, direction, kernel=None):
+        """ℓ along n chains, shape (n, T + 1)."""
+        kernel = self.kernel(direction) if kernel is None else kernel
+        starts = self.starts[direction](np.random.default_rng(3), self.n)
+        rng = np.random.default_rng(4)
+        ell = self.engine.log_likelihood
+        runs = (anneal(kernel, ell, self.betas, [start], direction, rng) for start in starts)
+        return np.array([run.log_likelihood for run in runs])
+
+    @cached_property
+    def correct_paths(self):
+        """Paths of the right kernels in both directions, computed once."""
+        return {direction: self.paths(direction) for direction in Direction}
+
+    def log_weights(self, direction, kernel=None):
+        paths = self.correct_paths[direction] if kernel is None else self.paths(direction, kernel)
+        return paths[:, :-1] @ np.diff(self.betas)
+
+
+@pytest.fixture(scope="module")
+def compound(n):
+    """Binary b and ternary c, strongly coupled by the data; b moves first, then c."""
+    p_b, p_c, y = np.array([0.4, 0.6]), np.array([0.1, 0.3, 0.6]), -0.1
+    with pm.Model() as model:
+        b = pm.Bernoulli("b", p_b[1])
+        c = pm.Categorical("c", p_c)
+        pm.Normal("y", b + c, 1.0, observed=y)
+    states = [(i, j) for i in range(2) for j in range(3)]
+    log_prior = np.log([p_b[i] * p_c[j] for i, j in states])
+    log_joint = log_prior + [stats.norm.logpdf(y, i + j, 1.0) for i, j in states]
+
+    def draw(log_p):
+        def starts(rng, n):
+            points = [{"b": np.array(i), "c": np.array(j)} for i, j in states]
+            return [points[k] for k in rng.choice(6, size=n, p=softmax(log_p))]
+
+        return starts
+
+    step = [pm.BinaryGibbsMetropolis, pm.CategoricalGibbsMetropolis]
+    betas = [0.0, 0.3, 1.0]
+    return System(model, betas, step, logsumexp(log_joint), draw(log_prior), draw(log_joint), n)
+
+
+def poisson_gamma(betas, y, n):
+    """Gamma rate on the log scale with a Poisson count: the evidence is negative binomial."""
+    a, b = 2.0, 0.5
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", a, b)
+        pm.Poisson("y", rate, observed=y)
+
+    def draw(shape, rate):
+        def starts(rng, n):
+            return [{"rate_log__": np.array(x)} for x in np.log(rng.gamma(shape, 1 / rate, size=n))]
+
+        return starts
+
+    log_z = stats.nbinom.logpmf(y, a, b / (1 + b))
+    return System(model, betas, pm.Metropolis, log_z, draw(a, b), draw(a + y, 1 + b), n)
+
+
+@pytest.fixture(scope="module")
+def transformed(n):
+    """In both directions the weights have a variance: increments are small enough for that."""
+    return poisson_gamma([0.0, 0.4, 1.0], 3, n)
+
+
+def z_score(values, expected=1.0):
+    """Distance of the mean from its expectation in standard errors."""
+    return abs(values.mean() - expected) / (values.std() / np.sqrt(len(values)))
+
+
+def forward_score(system, log_weights):
+    return z_score(np.exp(log_weights - system.log_z))
+
+
+def reverse_score(system, log_weights):
+    return z_score(np.exp(system.log_z - log_weights))
+
+
+@pytest.mark.parametrize("name", ["compound", "transformed"])
+def test_forward_weights_average_to_z(name, request):
+    system = request.getfixturevalue(name)
+    paths = system.correct_paths[FORWARD]
+    increments = np.diff(system.betas)
+    assert forward_score(system, paths[:, :-1] @ increments) < STANDARD_ERRORS
+    # Twin: weight after the move.
+    assert forward_score(system, paths[:, 1:] @ increments) > STANDARD_ERRORS
+
+
+@pytest.mark.parametrize("name", ["compound", "transformed"])
+def test_reverse_weights_average_to_z(name, request):
+    system = request.getfixturevalue(name)
+    paths = system.correct_paths[REVERSE]
+    increments = np.diff(system.betas)
+    assert reverse_score(system, paths[:, :-1] @ increments) < STANDARD_ERRORS
+    # Twin: weight before the move.
+    assert reverse_score(system, paths[:, 1:] @ increments) > STANDARD_ERRORS
+
+
+class OneTooEarly(OfOneDirection):
+    """Applies the kernel of β_{t−1} in the place of K_t."""
+
+    def step(self, t, point):
+        return self.kernel.step(t - 1, point)
+
+
+@pytest.mark.parametrize("name", ["compound", "transformed"])
+@pytest.mark.parametrize("direction", [FORWARD, REVERSE])
+def test_twin_with_the_kernel_of_the_neighbouring_temperature_fails(name, direction, request):
+    system = request.getfixturevalue(name)
+    log_weights = system.log_weights(direction, OneTooEarly(system.kernel(direction)))
+    score = forward_score if direction is FORWARD else reverse_score
+    assert score(system, log_weights) > STANDARD_ERRORS
+
+
+class StillAdapting(OfOneDirection):
+    """Metropolis whose scale goes on following the chain: wide far from 0, narrow near it."""
+
+    def __init__(self, system):
+        (self._step,) = system.kernel(FORWARD).kernel.steps
+        self._system = system
+
+    def step(self, t, point):
+        self._system.density.set_beta(self._system.betas[t])
+        self._step.scaling = 0.05 + 0.7 * np.abs(np.atleast_1d(point["rate_log__"]))
+        return self._step.step(point)[0], Move(np.nan, False, 0)
+
+
+def test_twin_that_goes_on_adapting_fails(n):
+    """With a few temperatures, so that what the adaptation spoils reaches later weights."""
+    system = poisson_gamma(np.linspace(0, 1, 7), 3, n)
+    log_weights = system.log_weights(FORWARD, system.kernel(FORWARD))
+    assert forward_score(system, log_weights) < STANDARD_ERRORS
+    twin = system.log_weights(FORWARD, StillAdapting(system))
+    assert forward_score(system, twin) > STANDARD_ERRORS
+
+
+def test_twin_without_the_jacobian_fails(n, monkeypatch):
+    """Kernels that leave the density of the *constrained* variable invariant."""
+
+    def logp_without_jacobian(self, vars=None, jacobian=True, sum=True):
+        return TemperedModel.original_logp(self, vars, False, sum)
+
+    monkeypatch.setattr(TemperedModel, "original_logp", TemperedModel.logp, raising=False)
+    monkeypatch.setattr(TemperedModel, "logp", logp_without_jacobian)
+    twin = poisson_gamma([0.0, 0.2, 1.0], 9, n)
+    log_weights = twin.log_weights(FORWARD, twin.kernel(FORWARD))
+    assert forward_score(twin, log_weights) > STANDARD_ERRORS
+
+
+BOUNDED = {
+    "cosine": np.cos,
+    "sine": np.sin,
+    "logistic": lambda x: 1 / (1 + np.exp(-(x + 3))),
+}
+
+
+def crooks_scores(system, forward, reverse):
+    """E_f[w h(log w)] = Z E_r[h(log w)] for bounded h, in standard errors of the difference."""
+    scores = []
+    for h in BOUNDED.values():
+        left, right = np.exp(forward - system.log_z) * h(forward), h(reverse)
+        error = np.sqrt(left.var() / len(left) + right.var() / len(right))
+        scores.append(abs(left.mean() - right.mean()) / error)
+    return np.array(scores)
+
+
+def assert_identities(system, forward, reverse):
+    """What log weights of runs in both directions obey: E_f[Ẑ] = Z, E_r[1/Ẑ] = 1/Z, Crooks."""
+    assert forward_score(system, forward) < STANDARD_ERRORS
+    assert reverse_score(system, reverse) < STANDARD_ERRORS
+    assert crooks_scores(system, forward, reverse).max() < STANDARD_ERRORS
+
+
+def test_crooks_relation_needs_the_reversed_compound(compound):
+    """Unbiasedness does not notice an unreversed composition; Crooks' relation does."""
+    forward = compound.log_weights(FORWARD)
+    reverse = compound.log_weights(REVERSE)
+    assert crooks_scores(compound, forward, reverse).max() < STANDARD_ERRORS
+    twin = compound.log_weights(REVERSE, compound.kernel(FORWARD))
+    assert reverse_score(compound, twin) < STANDARD_ERRORS
+    assert crooks_scores(compound, forward, twin).max() > STANDARD_ERRORS
+
+
+def test_crooks_relation_on_the_transformed_model(transformed):
+    scores = crooks_scores(
+        transformed, transformed.log_weights(FORWARD), transformed.log_weights(REVERSE)
+    )
+    assert scores.max() < STANDARD_ERRORS

@@ -1,0 +1,278 @@
+"""Pools: who runs tasks, how they end, and that nothing outlives them."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import ModuleType
+
+import pymc as pm
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.engines import pools
+from pymc_bdmc.engines.pools import ThreadPool, WorkerPool
+
+
+class Sleep:
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def run(self, engine):
+        time.sleep(self.seconds)
+        return self.seconds
+
+
+def test_leaving_the_pool_does_not_wait_for_running_tasks():
+    started = time.perf_counter()
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+        next(pool.run([Sleep(0), Sleep(600)]))  # two workers: one is free for the first
+    assert time.perf_counter() - started < 60
+    assert not multiprocessing.active_children()
+
+
+class Fail:
+    def run(self, engine):
+        raise ValueError("from the worker")
+
+
+@pytest.mark.parametrize("pool_type", [ThreadPool, WorkerPool])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_errors_of_workers_reach_the_caller(cores, pool_type):
+    with (
+        interruptible() as stop,
+        pool_type(None, cores, stop) as pool,
+        pytest.raises(ValueError, match="from the worker"),
+    ):
+        list(pool.run([Fail()]))
+
+
+class Forked(Exception):
+    pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+@pytest.mark.parametrize("loaded", [True, False])
+def test_nothing_is_forked_where_jax_is_loaded(loaded, monkeypatch):
+    """In the twin it is not."""
+
+    def refused():
+        raise Forked
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refused)
+        patch.setattr(multiprocessing, "get_context", by_fork)
+        patch.delitem(sys.modules, "jax", raising=False)
+        if loaded:
+            patch.setitem(sys.modules, "jax", ModuleType("jax"))
+        with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+            if loaded:
+                assert list(pool.run([Sleep(0)])) == [(0, 0)]
+            else:
+                with pytest.raises(Forked):
+                    list(pool.run([Sleep(0)]))
+
+
+def by_fork(method=None, get_context=multiprocessing.get_context):
+    """As on a platform that forks if nothing else is asked for."""
+    return get_context(method or "fork")
+
+
+def test_no_more_threads_than_tasks():
+    seen = []
+
+    class Count:
+        def run(self, engine):
+            time.sleep(0.05)
+            seen.append(threading.active_count())
+            return 0
+
+    before = threading.active_count()
+    with interruptible() as stop, ThreadPool(None, 1000, stop) as pool:
+        assert len(list(pool.run([Count() for _ in range(3)]))) == 3
+    assert max(seen) <= before + 3
+
+
+def test_no_more_processes_than_chains(monkeypatch):
+    asked, init = [], WorkerPool.__init__
+
+    def noted(self, engine, cores, stop):
+        asked.append(cores)
+        init(self, engine, 1, stop)
+
+    monkeypatch.setattr(WorkerPool, "__init__", noted)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=0.5)
+    pm.sample_bdmc(model, chains=3, temperatures=5, step=pm.Metropolis, simulate=None, cores=50,
+                   progressbar=False)  # fmt: skip
+    assert asked == [3]
+
+
+@pytest.mark.parametrize(
+    ("pool_type", "cores"), [(ThreadPool, 2), (WorkerPool, 1), (WorkerPool, 2)]
+)
+def test_the_flag_ends_the_results(pool_type, cores):
+    """What is finished when Ctrl-C comes is handed out, in any order; nothing else is begun."""
+    found, started = [], time.perf_counter()
+    with interruptible() as stop, pool_type(None, cores, stop) as pool:
+        for i, _ in pool.run([Sleep(0), *(Sleep(1) for _ in range(100))]):
+            if not found:
+                signal.raise_signal(signal.SIGINT)
+            found.append(i)
+    assert 1 <= len(found) <= 2
+    assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize(("second", "waits"), [(True, False), (False, True)])
+def test_the_second_ctrl_c_does_not_wait_for_threads(second, waits):
+    """A thread that compiles looks at no flag; without a second Ctrl-C its pool waits for it."""
+    ended, left = threading.Event(), False
+
+    class Deaf:
+        def run(self, engine):
+            ended.wait(20)
+
+    try:
+        with interruptible() as stop, ThreadPool(None, 1, stop) as pool:
+            timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            assert not list(pool.run([Deaf()]))
+            release = threading.Timer(0.5, ended.set)
+            if second:
+                signal.raise_signal(signal.SIGINT)
+            release.start()
+    except KeyboardInterrupt:
+        left = True
+    assert left == second
+    assert ended.is_set() == waits
+    ended.set()
+
+
+PARENT = """
+import multiprocessing, sys, time
+from pymc_bdmc.engines.pools import WorkerPool
+from pymc_bdmc.base.interrupts import interruptible
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+        for _ in pool.run([First(), Sleep()]):
+            print("at work", flush=True)
+"""
+
+TASKS = """
+import time
+
+class First:
+    def run(self, engine):
+        return 0
+
+class Sleep:
+    def run(self, engine):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_end_with_a_killed_parent(tmp_path, method):
+    """They hold its standard output open: it ends when the last of them is gone."""
+    script = tmp_path / "parent.py"
+    script.write_text(TASKS + PARENT)
+    parent = subprocess.Popen([sys.executable, script, method], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "at work\n"
+    os.kill(parent.pid, signal.SIGKILL)
+    assert parent.communicate(timeout=30) == ("", None)
+
+
+STARTING = """
+import multiprocessing, sys, time
+
+if __name__ == "__mp_main__" and sys.argv[1] == "import":
+    print("begun", flush=True)
+    time.sleep(600)
+
+from pymc_bdmc.engines.pools import WorkerPool
+from pymc_bdmc.base.interrupts import interruptible
+
+def unpickled(large):
+    print("begun", flush=True)
+    time.sleep(600)
+
+class Engine:
+    def __reduce__(self):
+        return unpickled, (bytes(1_000_000),)
+
+class Task:
+    def run(self, engine):
+        return 0
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    with interruptible() as stop, WorkerPool(Engine(), 2, stop) as pool:
+        assert not list(pool.run([Task(), Task()]))
+        assert stop[0]
+    print("ended")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups")
+@pytest.mark.parametrize("moment", ["import", "unpickle"])
+def test_ctrl_c_while_workers_start(tmp_path, moment):
+    """A terminal sends it to all processes: those that only start die of it, or do not."""
+    script = tmp_path / "starting.py"
+    script.write_text(STARTING)
+    command = [sys.executable, script, moment]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        try:
+            assert parent.stdout.readline().startswith("begun")  # two workers write at once
+            os.killpg(parent.pid, signal.SIGINT)
+            out, err = parent.communicate(timeout=60)
+            assert out.splitlines()[-1] == "ended", err
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)
+
+
+def blas_threads_of_two_calls():
+    """How many threads BLAS has in the second of two pools, after the first, and after both."""
+
+    def present():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"), interruptible() as stop:
+        first, second = (ThreadPool(None, 1, stop) for _ in range(2))
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        within = present()
+        second.__exit__(None, None, None)
+        return within, present()
+
+
+def test_blas_has_one_thread_until_the_last_of_two_calls_ends():
+    assert blas_threads_of_two_calls() == ({1}, {2})
+
+
+def test_limits_of_each_call_alone_would_mix(monkeypatch):
+    """The broken twin."""
+
+    class Each:
+        def __init__(self):
+            self.limits = []
+
+        def __enter__(self):
+            self.limits.append(threadpool_limits(1, "blas"))
+
+        def __exit__(self, *exc_info):
+            self.limits.pop(0).restore_original_limits()
+
+    monkeypatch.setattr(pools, "ONE_BLAS_THREAD", Each())
+    assert blas_threads_of_two_calls() == ({2}, {1})
