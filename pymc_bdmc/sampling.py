@@ -47,7 +47,7 @@ from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.campaign.store import Store, StoredPool
 from pymc_bdmc.engines import CompiledEngine, make_engine
 from pymc_bdmc.kernels import StepFactory
-from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.checks import check_model, check_storable
 from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import check_idata, posterior_states
@@ -66,7 +66,6 @@ from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import (
     annealing_dataset,
     burn_in_dataset,
-    check_storable,
     observed_dataset,
     particles_dataset,
     posterior_dataset,
@@ -469,7 +468,7 @@ def _last_states(
     n_particles: int,
 ) -> dict[str, xr.Dataset]:
     """Last particles of runs on the real data, and draws from them if they have weight."""
-    particles = particles_dataset(density, model, ends, np.asarray(log_weights), n_particles)
+    particles = particles_dataset(density, ends, np.asarray(log_weights), n_particles)
     if not np.isfinite(particles["bdmc_weight"]).all():
         return {"particles": particles}
     posterior = posterior_dataset(particles, np.asarray(ancestors), np.random.default_rng(seed))
@@ -481,7 +480,7 @@ def _to_datatree(
 ) -> xr.DataTree:
     last = rounds[-1]
     betas = last.schedule.betas
-    groups = {"observed_data": observed_dataset(density, model)}
+    groups = {"observed_data": observed_dataset(density)}
     for group, annealed in last.runs.items():
         if group not in GROUPS:
             continue
@@ -506,9 +505,9 @@ def _to_datatree(
             ancestors[places], stream(entropy, Purpose.POSTERIOR), attrs["particles"],
         )  # fmt: skip
     if draws:
-        groups["real_starts"] = starts_dataset(density, model, draws)
+        groups["real_starts"] = starts_dataset(density, draws)
     if simulated:
-        groups["simulated"] = simulated_dataset(density, model, simulated)
+        groups["simulated"] = simulated_dataset(density, simulated)
     if "burn_in" in last.runs:
         groups["burn_in"] = burn_in_dataset(last.log_weights, simulated)
     if scouted:
