@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.base.types import Annealing, Point, Populations, stack
 from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -197,9 +198,7 @@ def posterior_dataset(
     worth = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
     length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors cost no draw
     n = POSTERIOR_CHAINS * length
-    heights = (rng.random() + np.arange(n)) / n
-    ends = np.cumsum(weights)
-    places = rng.permutation(np.searchsorted(ends / ends[-1], heights))
+    places = rng.permutation(systematic(weights.ravel(), n, rng.random()))
     chains = places.reshape(POSTERIOR_CHAINS, length)
     posterior = particles.drop_vars(["bdmc_weight", "chain", "particle"]).isel(
         chain=xr.DataArray(chains // weights.shape[1], dims=("chain", "draw")),
