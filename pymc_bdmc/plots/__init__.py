@@ -1,4 +1,19 @@
-"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
+"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly.
+
+Every plot returns a :class:`arviz_plots.PlotCollection` and takes these, all optional:
+
+plot_collection : PlotCollection
+    Where to draw.
+backend : {"matplotlib", "bokeh", "plotly"}
+    Plotting library.
+aes_by_visuals : mapping of {str : sequence of str}
+    Aesthetics that each visual uses.
+visuals : mapping of {str : mapping or False}
+    Options of the visuals that the plot lists, or False to leave one out. Most plots have a visual
+    ``legend`` too, for :meth:`arviz_plots.PlotCollection.add_legend`.
+**pc_kwargs
+    Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+"""
 
 from pymc_bdmc.plots.agreement import plot_agreement
 from pymc_bdmc.plots.burn_in import plot_burn_in
