@@ -36,10 +36,10 @@ from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
-from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.kernels.transition import SIGNATURE, NamedKernel
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
@@ -62,7 +62,7 @@ class CompiledEngine:
     ----------
     density : TemperedDensity
         The path of densities; it takes its values from the jitted function from now on.
-    step : {"hmc", "autostep", "nuts", "metropolis"}, optional
+    step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
         How the continuous elements move. Discrete ones move one by one by Metropolis.
     in_turn : bool, default False
         Whether its runs go along a path of the data.
@@ -70,7 +70,7 @@ class CompiledEngine:
     Raises
     ------
     ValueError
-        If a variable has no rows that could come in turn.
+        If a variable has no rows that could come in turn, or ``step`` is an unknown name.
     NotJittable
         If the density cannot be had as a numba function.
     """
@@ -80,14 +80,19 @@ class CompiledEngine:
     default_particles = 32
     """Of a run, where nobody says how many."""
 
-    def __init__(self, density: TemperedDensity, step: str | None = None, in_turn: bool = False):
+    def __init__(
+        self,
+        density: TemperedDensity,
+        step: str | NamedKernel | None = None,
+        in_turn: bool = False,
+    ):
         ahead.begin()
         self.density = density
         self.in_turn = in_turn
         self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self.rows = jitted.rows
-        self._kernel = KERNELS[step or DEFAULT_KERNEL]
+        self._kernel = compiled_kernel(step)
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()
         self._step = step

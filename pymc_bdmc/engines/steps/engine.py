@@ -15,7 +15,7 @@ from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, PriorOnly
-from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
+from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -53,7 +53,7 @@ class StepEngine(PriorOnly):
         self,
         density: TemperedDensity,
         betas: np.ndarray,
-        step: str | StepFactory | Sequence[StepFactory] | None = None,
+        step: Step = None,
         compile_kwargs: Mapping | None = None,
     ):
         self.density = density
