@@ -12,13 +12,14 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
+from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.engines.pools import Pool
-from pymc_bdmc.engines.tasks import AnnealTask, Engine, PilotTask, RefitTask
+from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
-__all__ = ["IDEAL_GAP", "MOST_TEMPERATURES", "DataSets", "Preparation"]
+__all__ = ["IDEAL_GAP", "DataSets", "Preparation"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -28,7 +29,6 @@ Tunings = Mapping[int, Tuning]
 
 IDEAL_GAP = 0.15
 """Nats to which perfectly mixed runs would close, where T is not given."""
-MOST_TEMPERATURES = 2000
 FEWEST_PARTICLES = 4
 """Where a gap is asked for and no N: at the same cost four close it as far as one does, and leave
 behind a far draw, which would ruin the mean of logarithms (docs/particles.md)."""
@@ -54,13 +54,13 @@ class Preparation:
     Parameters
     ----------
     pool : Pool
-    engine : Engine
+    engine : ModelEngine
     entropy : int or sequence of int
         Pilots and scouts have streams that no weighted run uses, and never see θ*.
     progressbar : bool
     """
 
-    def __init__(self, pool: Pool, engine: Engine, entropy: Entropy, progressbar: bool):
+    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self._progressbar = progressbar
         self._tunings: dict[tuple[str, int], Tuning] = {}
@@ -70,7 +70,7 @@ class Preparation:
         """Return tunings of the kernel along a path, one for each data set.
 
         The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
-        others take over its step sizes, and only the fit is made anew (`Engine.adapted`). On
+        others take over its step sizes, and only the fit is made anew (`ModelEngine.adapted`). On
         other paths every data set has pilots of its own; with ``fits=False`` those after the first
         leave β = 1 before they mix, since nothing is fitted to their last states.
 
@@ -279,7 +279,7 @@ class Preparation:
         return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
 
     def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
-        """Return `Engine.surplus` at where scouts from the prior came to; ∞ if that is nowhere."""
+        """Return how far a fit misses where scouts from the prior came to; ∞ if that is nowhere."""
         ((dataset, observed),) = data.items()
         shares = np.exp(log_softmax([run.log_weight for run in scouts]))
         weights = np.concatenate(

@@ -48,6 +48,11 @@ def make_engine(
                 "slower by far."
             )
         else:
+            if compile_kwargs:
+                raise ValueError(
+                    "compile_kwargs: the compiled chains have no use for it. Leave it out, or "
+                    "choose PyMC's step methods: by step, by another backend, or by a mode in it."
+                )
             check_prior(density, engine.jitted if compiled_kernel(step).needs_gradient else None)
             return engine
     check_prior(density)

@@ -14,27 +14,22 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["AnnealTask", "Engine", "PilotTask", "PriorOnly", "RefitTask"]
+__all__ = ["AnnealTask", "Engine", "ModelEngine", "PilotTask", "PriorOnly", "RefitTask"]
 
 
 class Engine[T: Tuning](Protocol):
     """Tunes kernels and anneals, each on the data of its task; it knows its own tunings."""
 
-    density: TemperedDensity
     pilots: int
     """Independent pilots on a data set."""
     default_particles: int
     """Of a run, where nobody says how many."""
     moves_further: bool
     """Whether it heeds `AnnealTask.further_moves`."""
-    rows: int
-    """Number of observations that come in turn in its runs; 0 where they come together."""
-    lock: Lock
-    """Whose holder alone may use the density."""
-
-    @property
-    def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+    block_size: int
+    """Chains of a task, which move side by side."""
+    judges_acceptance: bool
+    """Whether few accepted proposals are a sign that chains mix badly."""
 
     @property
     def description(self) -> str:
@@ -54,11 +49,25 @@ class Engine[T: Tuning](Protocol):
     def run(self, task: "AnnealTask[T]") -> Run | None:
         """One annealing run from its own starts; None if it was stopped."""
 
-    def refit(self, task: "RefitTask[T]") -> T | None:
-        """Find the fit and the R̂ of other data than those of a known tuning; None if stopped.
 
-        This and what follows is for paths from a reference.
-        """
+class ModelEngine[T: Tuning](Engine[T], Protocol):
+    """An engine of a PyMC model, which may know paths from a reference.
+
+    Where `no_reference` is not empty, the methods of its own are never called.
+    """
+
+    density: TemperedDensity
+    lock: Lock
+    """Whose holder alone may use the density."""
+    rows: int
+    """Number of observations that come in turn in its runs; 0 where they come together."""
+
+    @property
+    def no_reference(self) -> str:
+        """The reason why paths start at the prior only; empty where they need not."""
+
+    def refit(self, task: "RefitTask[T]") -> T | None:
+        """Find the fit and the R̂ of other data than those of a known tuning; None if stopped."""
 
     def adapted(self, known: T, reference: Reference, rhat: float) -> T:
         """Return the known tuning for a reference that is fitted to other, similar data."""
@@ -116,7 +125,7 @@ class RefitTask[T: Tuning]:
     seed: np.random.SeedSequence
     known: T
 
-    def run(self, engine: Engine[T]) -> T | None:
+    def run(self, engine: ModelEngine[T]) -> T | None:
         """The known tuning with the new fit and its R̂; None if it was stopped."""
         return engine.refit(self)
 
@@ -143,6 +152,8 @@ class AnnealTask[T: Tuning]:
         Kernel applications at β = 1 before a reverse run starts.
     particles : int
         States that go along β together.
+    chains : int
+        Number of chains that move side by side; 1 for a run of several particles.
     keeps_ends : bool
         Whether somebody wants to know their last ones, which may be large.
     further_moves : int
@@ -158,6 +169,7 @@ class AnnealTask[T: Tuning]:
     start: Point | None = None
     burn_in: int = 0
     particles: int = 1
+    chains: int = 1
     keeps_ends: bool = True
     further_moves: int = 0
 

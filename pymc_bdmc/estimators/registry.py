@@ -9,7 +9,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Literal
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from pymc_bdmc.estimators.bar import bar
 from pymc_bdmc.estimators.cumulant import cumulant_combined, cumulant_forward, cumulant_reverse
@@ -49,7 +49,7 @@ class Estimator:
         """The directions whose log weights it takes, in the order in which it takes them."""
         return tuple(signature(self.function).parameters)
 
-    def estimate(self, **log_weights: np.ndarray) -> Estimate:
+    def estimate(self, **log_weights: ArrayLike) -> Estimate:
         """Return the estimate from log weights of ``forward`` and ``reverse`` runs, nats."""
         return self.function(*(log_weights[direction] for direction in self.needs))
 

@@ -75,6 +75,8 @@ class CompiledEngine:
         If the density cannot be had as a numba function.
     """
 
+    block_size = 1
+    judges_acceptance = True
     pilots = 1
     """Independent pilots on a data set."""
     default_particles = 32
