@@ -10,6 +10,7 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import xarray as xr
+from numba.core.dispatcher import Dispatcher
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
@@ -95,6 +96,8 @@ def _parts(thing: Any) -> Any:
             return [(node.path, node.to_dataset()) for node in thing.subtree]
         case xr.Dataset():
             return {name: (each.dims, each.values) for name, each in thing.variables.items()}
+        case Dispatcher():  # numba's; what it has compiled, and when, does not matter
+            return thing.py_func
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):

@@ -182,3 +182,10 @@ def test_all_compiled_functions_use_it():
                 assert "njit" not in [alias.name for alias in node.names], path
             elif isinstance(node, ast.Attribute) and path != ROOT / "compiling.py":
                 assert node.attr not in ("njit", "jit"), path
+
+
+def test_the_stamp_of_a_kernel_covers_what_it_imports():
+    """The folder whose files count is that of the package, wherever the module stands."""
+    sources = compiling._imports(ROOT / "kernels" / "hmc.py")
+    assert ROOT / "kernels" / "metric.py" in sources
+    assert ROOT / "base" / "compiling.py" in sources
