@@ -14,7 +14,7 @@ from pymc_bdmc.estimators import bar
 from pymc_bdmc.results.summary import summary
 from pymc_bdmc.testbed.annealing import anneal
 from pymc_bdmc.testbed.estimators import ESTIMATORS, Estimator
-from pymc_bdmc.testbed.models import Problem
+from pymc_bdmc.testbed.factor_models import Problem
 
 __all__ = ["race", "standings"]
 
