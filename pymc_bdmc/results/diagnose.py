@@ -17,7 +17,7 @@ from pymc_bdmc.results.groups import (
     check_result,
     data_sets,
     directions,
-    is_tempered,
+    is_simulated_tempering,
     mean_of_logs,
 )
 from pymc_bdmc.results.reverse import both_sides
@@ -98,7 +98,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
     real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
-    if is_tempered(dt):
+    if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []

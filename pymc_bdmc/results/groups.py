@@ -17,8 +17,8 @@ __all__ = [
     "check_result",
     "data_sets",
     "directions",
+    "is_simulated_tempering",
     "is_system",
-    "is_tempered",
     "ladder",
     "log_ml_weights",
     "mean_of_logs",
@@ -35,7 +35,7 @@ GROUPS = ("forward", "reverse", "real", "real_reverse")
 _LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or saved in parts?"
 
 
-def is_tempered(dt: xr.DataTree) -> bool:
+def is_simulated_tempering(dt: xr.DataTree) -> bool:
     """Whether this is a result of `temper`."""
     return "tempering" in getattr(dt, "children", ())
 
@@ -56,7 +56,7 @@ def check_result(dt: xr.DataTree) -> None:
 
 def check_annealed(dt: xr.DataTree, reader: str) -> None:
     """Refuse what does not hold annealed chains, and results of `temper` by name."""
-    if is_tempered(dt):
+    if is_simulated_tempering(dt):
         raise ValueError(
             f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."
         )
