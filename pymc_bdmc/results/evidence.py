@@ -219,7 +219,7 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     if not runs.size:
         return ""
     runs = runs + log_prior_mass(draws).estimate
-    scouts = dt["scouts"]["log_weight"]
+    scouts = dt["scouts"].dataset["log_weight"]
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
     found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
     return found[0] if found else ""

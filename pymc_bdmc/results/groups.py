@@ -69,7 +69,7 @@ def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
         raise ValueError(f"dt: it has no group {group!r}, {_LOST}")
     if name not in dt[group]:
         raise ValueError(f"dt: its group {group!r} has no variable {name!r}, {_LOST}")
-    return dt[group][name]
+    return dt[group].dataset[name]
 
 
 def attribute(dt: xr.DataTree, name: str) -> Any:
@@ -86,7 +86,7 @@ def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
     """
     if "prior_log_likelihood" not in dt[group]:
         return TailCheck(np.nan, True, True, "")
-    rows = np.atleast_2d(dt[group]["prior_log_likelihood"].values)
+    rows = np.atleast_2d(dt[group].dataset["prior_log_likelihood"].values)
     checks = [check_mean_of_logs(row, dt.attrs.get("particles", 1)) for row in rows]
     return min(checks, key=lambda check: (check.exists, check.resolved))
 

@@ -79,7 +79,7 @@ def _rao_blackwellized(ell, betas, guess) -> Estimate:
 
 def _sequential(dt: xr.DataTree) -> Estimate:
     """All runs at their different guesses, the initial iterations first."""
-    initial, run = dt["initial"], dt["tempering"]
+    initial, run = dt["initial"].dataset, dt["tempering"].dataset
 
     def joined(name):
         return np.concatenate([initial[name].values, run[name].values[None]])
@@ -120,7 +120,7 @@ def mbar(dt: xr.DataTree) -> Estimate:
         raise ImportError(
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
         ) from missing
-    run = dt["tempering"]
+    run = dt["tempering"].dataset
     run = run.isel(draw=slice(None, None, -(-run["place"].size // MAX_MBAR_DRAWS)))
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
