@@ -20,7 +20,7 @@ from pymc_bdmc.model.simulation import (
     make_simulation,
     possible_simulation,
 )
-from pymc_bdmc.paths import DataPath, Path, make_path
+from pymc_bdmc.paths import Path, make_path
 
 __all__ = ["Question", "Request", "Size"]
 
@@ -140,7 +140,7 @@ class Request:
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
         check_storable(model, real=question.real_data, simulated=simulation is not None)
-        if isinstance(path, DataPath) and ladder.is_adaptive:
+        if path is not None and path.in_turn and ladder.is_adaptive:
             ladder = replace(ladder, schedule="linear")
         _ = ladder.schedules  # looks at them
         if not (question.real_data or simulation):

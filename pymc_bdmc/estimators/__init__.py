@@ -63,6 +63,7 @@ from pymc_bdmc.estimators.histogram import (
 )
 from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse, log_mean_exp
 from pymc_bdmc.estimators.methods import Comparison, compare_estimators
+from pymc_bdmc.estimators.registry import ESTIMATORS, Estimator
 from pymc_bdmc.estimators.sandwich import (
     PriorMass,
     clustered_mean,
@@ -88,12 +89,14 @@ from pymc_bdmc.estimators.total_variation import (
 )
 
 __all__ = [
+    "ESTIMATORS",
     "AverageCheck",
     "CertifiedBounds",
     "Comparison",
     "DrawsComparison",
     "ErrorAnalysis",
     "Estimate",
+    "Estimator",
     "EvidenceDraws",
     "LadderEstimate",
     "PosteriorMean",

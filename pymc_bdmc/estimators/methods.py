@@ -6,26 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.estimators.bar import bar
 from pymc_bdmc.estimators.checks import ROUNDING
-from pymc_bdmc.estimators.cumulant import cumulant_combined, cumulant_forward, cumulant_reverse
 from pymc_bdmc.estimators.estimate import Estimate
-from pymc_bdmc.estimators.histogram import histogram
-from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.estimators.pooled import PooledChains, pool_chains
+from pymc_bdmc.estimators.registry import ESTIMATORS
 
 __all__ = ["Comparison", "compare_estimators"]
 
 MAX_DISAGREEMENT = 3.0
 """Standard errors by which an estimate may differ from BAR, or one side's average from the other's.
 """
-
-_ONE_SIDED = {
-    "forward average": ("average", "forward"),
-    "reverse average": ("average", "reverse"),
-    "cumulant forward": ("cumulant", "forward"),
-    "cumulant reverse": ("cumulant", "reverse"),
-}
 
 MAX_SKEWNESS = {"average": 1.0, "cumulant": 0.3}
 """Largest skewness of a one-sided estimate, by the chains of both directions;
@@ -94,16 +84,8 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     >>> found.recommended
     'bar'
     """
-    best = bar(forward, reverse)
-    found = [
-        best,
-        histogram(forward, reverse),
-        jarzynski_forward(forward),
-        jarzynski_reverse(reverse),
-        cumulant_forward(forward),
-        cumulant_reverse(reverse),
-        cumulant_combined(forward, reverse),
-    ]
+    found = [each.estimate(forward=forward, reverse=reverse) for each in ESTIMATORS.values()]
+    (best,) = (estimate for estimate in found if estimate.method == "bar")
     if best.valid:
         pooled = pool_chains(forward, reverse, best.value)
         found = [_beside(best, _judged(estimate, pooled, best)) for estimate in found]
@@ -123,7 +105,7 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
 
 def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimate:
     """An estimate of one direction with the verdict of both."""
-    kind, direction = _ONE_SIDED.get(estimate.method, ("", ""))
+    kind, direction = ESTIMATORS[estimate.method].judged_as, ESTIMATORS[estimate.method].needs[0]
     if not kind or not np.isfinite(estimate.error) or np.ptp(pooled.log_weights) <= ROUNDING:
         return estimate
     if kind == "average":
@@ -162,7 +144,11 @@ def _beside_the_other_side(
     if difference <= MAX_DISAGREEMENT * error:
         return list(found)
     reason = f"the averages of the two directions are {difference:.2g} nats apart"
+
+    def is_one_sided(estimate: Estimate) -> bool:
+        return len(ESTIMATORS[estimate.method].needs) == 1
+
     return [
-        replace(e, valid=False, reason=f"{reason}; {e.reason}") if e.method in _ONE_SIDED else e
+        replace(e, valid=False, reason=f"{reason}; {e.reason}") if is_one_sided(e) else e
         for e in found
     ]

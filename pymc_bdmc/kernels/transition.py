@@ -1,23 +1,23 @@
-"""K_t of the compiled engine, put together from its parts: prior, discrete, continuous elements.
+"""The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
 
 Every part leaves f_β invariant for fixed parameters and is its own reversal, but for the scan over
 the discrete elements. So the reversal takes the parts the other way round, and that scan backwards.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from numba import types
+from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.autostep import autostep
 from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.hmc import TRAJECTORY, hmc
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.metropolis import metropolis
-from pymc_bdmc.kernels.nuts import nuts
 from pymc_bdmc.kernels.prior_move import Draw, prior_move
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.state import (
@@ -30,7 +30,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 
-__all__ = ["SIGNATURE", "TRANSITIONS", "CompiledKernel"]
+__all__ = ["SIGNATURE", "CompiledKernel", "NamedKernel", "transitions"]
 
 
 @njit(nogil=True, inline="always")
@@ -94,36 +94,6 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
     return Move((discrete, continuous), divergences, gradients)
 
 
-@njit(nogil=True, cache=True, allocates=False, title="NUTS")
-def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `nuts`."""
-    return transitions(
-        nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
-@njit(nogil=True, cache=True, allocates=False, title="HMC")
-def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `hmc`."""
-    return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
-
-
-@njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
-def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `autostep`."""
-    return transitions(
-        autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
-@njit(nogil=True, cache=True, allocates=False, title="Metropolis")
-def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `metropolis`."""
-    return transitions(
-        metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
 def _signature():
     """Of the transitions by each kernel."""
 
@@ -159,25 +129,65 @@ SIGNATURE = _signature()
 
 
 class CompiledKernel(NamedTuple):
-    """K_t with one way to move the continuous elements, as the compiled loops see it."""
+    """The part of a kernel that the compiled loops see."""
 
     transitions: CalledByAddress
     """``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``."""
     needs_gradient: bool
     target_acceptance: float
-    """That a pilot adapts the step size to."""
     largest_step_size: float
-    """Beyond which a longer step changes nothing."""
 
 
-TRANSITIONS = {
-    "nuts": CompiledKernel(CalledByAddress(nuts_transitions, SIGNATURE), True, 0.8, np.inf),
-    # A step longer than the trajectory is cut to it.
-    "hmc": CompiledKernel(CalledByAddress(hmc_transitions, SIGNATURE), True, 0.9, TRAJECTORY),
-    "autostep": CompiledKernel(
-        CalledByAddress(autostep_transitions, SIGNATURE), True, 0.9, TRAJECTORY
-    ),
-    "metropolis": CompiledKernel(
-        CalledByAddress(metropolis_transitions, SIGNATURE), False, 0.3, np.inf
-    ),
-}
+@dataclass(frozen=True)
+class NamedKernel:
+    """A compiled kernel: how K_t moves the continuous elements, and how a pilot tunes it.
+
+    It must leave f_β invariant for fixed parameters and be its own reversal, as Metropolis and
+    Hamiltonian Monte Carlo are. The moves of discrete elements, and to prior draws, are added by
+    `transitions`.
+
+    Attributes
+    ----------
+    title : str
+        The kernel's name in results.
+    transitions : function of `njit`
+        ``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``: calls
+        `transitions` with its move, and is compiled once for all models.
+    step_method : step method class
+        PyMC's, for where no compiled chains can run.
+    needs_gradient : bool
+        Whether the move reads the gradients of a state.
+    target_acceptance : float
+        The acceptance to which a pilot adapts the step size.
+    largest_step_size : float
+        Largest step size of a pilot, beyond which a longer step changes nothing.
+
+    Examples
+    --------
+    docs/extending.md writes one.
+
+    >>> from pymc_bdmc.kernels import KERNELS
+    >>> KERNELS["hmc"].title, KERNELS["hmc"].target_acceptance
+    ('HMC', 0.9)
+    """
+
+    title: str
+    transitions: Callable
+    step_method: type[BlockedStep]
+    needs_gradient: bool
+    target_acceptance: float
+    largest_step_size: float = np.inf
+
+    @cached_property
+    def compiled(self) -> CompiledKernel:
+        """The part that the compiled loops see."""
+        return CompiledKernel(
+            CalledByAddress(self.transitions, SIGNATURE),
+            self.needs_gradient,
+            self.target_acceptance,
+            self.largest_step_size,
+        )
+
+    def __getstate__(self) -> dict:
+        """Without what is compiled, which another process compiles for itself."""
+        return {name: each for name, each in vars(self).items() if name != "compiled"}

@@ -8,7 +8,7 @@ import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import (
     DiracDeltaRV,
     PartialObservedRV,
@@ -16,6 +16,7 @@ from pymc.distributions.distribution import (
 )
 from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.transforms import CircularTransform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
@@ -29,6 +30,7 @@ __all__ = [
     "check_simulable",
     "check_storable",
     "explain_atoms",
+    "no_reference_for",
 ]
 
 
@@ -223,3 +225,17 @@ def _is_storable(values: Sequence | None) -> bool:
     if array.dtype.kind == "O":
         return all(isinstance(value, str | None) for value in array.ravel())
     return array.ndim == 1 and array.dtype.kind != "c"
+
+
+def no_reference_for(model: pm.Model) -> str:
+    """Return the reason why no path can start at a reference; empty where one can.
+
+    A reference is a normalised density on the unconstrained scale, and its path ends at a
+    normalised prior times the likelihood.
+    """
+    for rv in model.free_RVs:
+        if isinstance(model.rvs_to_transforms[rv], CircularTransform):
+            return f"since {rv.name} lies on a circle"
+        if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+            return f"since the density of {rv.name}, a CustomDist, need not integrate to 1"
+    return ""

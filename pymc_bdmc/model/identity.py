@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
+from numba.core.dispatcher import Dispatcher
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.logprob.transforms import Transform
 from pytensor.compile.ops import FromFunctionOp
@@ -143,6 +144,8 @@ def _parts(thing: Any) -> Any:
             return [(node.path, node.to_dataset()) for node in thing.subtree]
         case xr.Dataset():
             return {name: (each.dims, each.values) for name, each in thing.variables.items()}
+        case Dispatcher():  # numba's; what it has compiled, and when, does not matter
+            return thing.py_func
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):

@@ -5,10 +5,9 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import (
+    ESTIMATORS,
     Comparison,
     compare_estimators,
-    cumulant_forward,
-    jarzynski_forward,
     log_mean_exp,
     log_prior_mass,
     refutes,
@@ -23,10 +22,6 @@ from pymc_bdmc.results.groups import (
 from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
-
-_REVERSE_ALONE = {"reverse average", "cumulant reverse"}
-_NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
-
 
 FEWEST_TO_JUDGE = 5
 """Simulated data sets, whose mean tells what share of a posterior forward runs miss."""
@@ -44,8 +39,9 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     dt : DataTree
         From `sample_bdmc`, `lattice.anneal` or `temper`.
     method : str, default "all"
-        ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
-        average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``.
+        ``"all"``, or a name in `pymc_bdmc.estimators.ESTIMATORS`: ``"bar"``, ``"histogram"``,
+        ``"forward average"``, ``"reverse average"``, ``"cumulant forward"``, ``"cumulant reverse"``
+        or ``"cumulant combined"``.
         On the real data only the forward methods, unless reverse chains started from ``posterior``
         draws; what rests on these is heuristic. Of `temper`:
         ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
@@ -138,8 +134,9 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
             doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
-            missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
-            if status == "heuristic" and name in _REVERSE_ALONE and not bar_is_valid:
+            needs = ESTIMATORS[name].needs
+            missed = short if data == "real" and "reverse" not in needs else 0.0
+            if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
                 doubt = f"on simulated data such averages miss some {missed:.2g} nats"
@@ -147,7 +144,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             reason = found.reason if recommended else estimate.reason
             if doubt:
                 reason = f"{doubt}; {reason}"
-            if status != "exact" and name in _NEED_REVERSE:
+            if status != "exact" and "reverse" in needs:
                 reason += f"; reverse chains from a {status} start"
             rows[data, dataset, name] = {
                 "value": estimate.value + mass.estimate,
@@ -227,7 +224,11 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
 
 def _forward_only(forward: np.ndarray) -> Comparison:
     """Estimates that need no reverse chains; the average unless only the cumulants are valid."""
-    estimates = {e.method: e for e in (jarzynski_forward(forward), cumulant_forward(forward))}
+    estimates = {
+        name: each.estimate(forward=forward)
+        for name, each in ESTIMATORS.items()
+        if each.needs == ("forward",)
+    }
     valid = [e for e in estimates.values() if e.valid]
     if not valid:
         return Comparison(estimates, None, "no estimator's check holds")

@@ -11,7 +11,7 @@ from pymc.step_methods.compound import BlockedStep
 from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
-from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
+from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -84,10 +84,10 @@ It must leave exp(target) invariant. A point maps the names of the model's value
 reversal, itself say.
 """
 
-Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition | None
+Sampler = Step | Callable[..., Kernel] | Transition
 """What a check of samplers takes.
 
-- The name of a compiled kernel: "hmc", "nuts", "autostep", "metropolis".
+- The name of a compiled kernel, "hmc", "nuts", "autostep" or "metropolis", or a `NamedKernel`.
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
   are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
 - Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
@@ -236,6 +236,7 @@ def make_subject(
     task = PilotTask(data, seed)
     if isinstance(step, str):
         check_choice("step", step, KERNELS)
+    if isinstance(step, str | NamedKernel):
         try:
             compiled = CompiledEngine(density, step)
         except NotJittable as reason:

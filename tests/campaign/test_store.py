@@ -14,7 +14,7 @@ import xarray as xr
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import files, store, view
 from pymc_bdmc.engines import AnnealTask, PilotTask
-from pymc_bdmc.engines.compiled.engine import RefitTask
+from pymc_bdmc.engines.tasks import RefitTask
 from tests.models import conjugate_regression
 
 OPTIONS = dict(

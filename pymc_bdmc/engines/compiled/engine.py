@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
-from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
@@ -33,17 +34,18 @@ from pymc_bdmc.engines.compiled.pilot import (
 )
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
-from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.kernels.transition import SIGNATURE, NamedKernel
+from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["CompiledEngine", "RefitTask"]
+__all__ = ["CompiledEngine"]
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
@@ -60,7 +62,7 @@ class CompiledEngine:
     ----------
     density : TemperedDensity
         The path of densities; it takes its values from the jitted function from now on.
-    step : {"hmc", "autostep", "nuts", "metropolis"}, optional
+    step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
         How the continuous elements move. Discrete ones move one by one by Metropolis.
     in_turn : bool, default False
         Whether its runs go along a path of the data.
@@ -68,7 +70,7 @@ class CompiledEngine:
     Raises
     ------
     ValueError
-        If a variable has no rows that could come in turn.
+        If a variable has no rows that could come in turn, or ``step`` is an unknown name.
     NotJittable
         If the density cannot be had as a numba function.
     """
@@ -80,13 +82,19 @@ class CompiledEngine:
     default_particles = 32
     """Of a run, where nobody says how many."""
 
-    def __init__(self, density: TemperedDensity, step: str | None = None, in_turn: bool = False):
+    def __init__(
+        self,
+        density: TemperedDensity,
+        step: str | NamedKernel | None = None,
+        in_turn: bool = False,
+    ):
         ahead.begin()
         self.density = density
         self.in_turn = in_turn
         self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
-        self._kernel = KERNELS[step or DEFAULT_KERNEL]
+        self.rows = jitted.rows
+        self._kernel = compiled_kernel(step)
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()
         self._step = step
@@ -99,6 +107,14 @@ class CompiledEngine:
     def __reduce__(self):
         """Without what is compiled, which another process compiles for itself."""
         return CompiledEngine, (self.density, self._step, self.in_turn)
+
+    @cached_property
+    def no_reference(self) -> str:
+        """The reason why paths start at the prior only; empty where they need not."""
+        _, discrete = self.jitted.names
+        if discrete:
+            return f"since a reference has no density for the discrete {', '.join(discrete)}"
+        return no_reference_for(self.density.model)
 
     @property
     def description(self) -> str:
@@ -148,7 +164,7 @@ class CompiledEngine:
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
 
-    def refit(self, task: "RefitTask") -> PathTuning | None:
+    def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
 
         Its R̂ is infinite where the model is impossible at all draws from the known reference.
@@ -162,6 +178,10 @@ class CompiledEngine:
             return replace(task.known, rhat=np.inf)
         population = np.resize(possible, draws.shape)
         return refit(task.known, population, self._mover(target, rng), self.jitted.n_continuous)
+
+    def adapted(self, known: PathTuning, reference: Reference, rhat: float) -> PathTuning:
+        """Return the known tuning for a reference that is fitted to other, similar data."""
+        return replace(known.adapted_to(reference), rhat=rhat)
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
         """How a pilot moves its population on some data."""
@@ -255,6 +275,39 @@ class CompiledEngine:
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
             self._raise_at(0.0, theta)
         return terms[:, 1].copy()
+
+    def surplus(
+        self,
+        states: Point,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        margin: float,
+        seed: np.random.SeedSequence,
+    ) -> float:
+        """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
+
+        Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
+        state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
+
+        Parameters
+        ----------
+        states : mapping of str to ndarray
+            A row for each state.
+        data : mapping of str to ndarray
+            Observed data.
+        tuning : PathTuning
+            Of the path from r on these data.
+        margin : float
+            Nats; a state that exceeds it is moved first.
+        seed : SeedSequence
+            Of these moves.
+        """
+        thetas, seen = self.jitted.ravel_many(states), np.max(tuning.last_log_likelihood)
+        found = self.log_likelihoods(thetas, data, tuning.reference)
+        beyond = found > seen + margin
+        if beyond.any():
+            found[beyond] = self.settled(thetas[beyond], data, tuning, seed)
+        return float(np.max(found) - seen)
 
     def settled(
         self,
@@ -462,16 +515,3 @@ class CompiledEngine:
         raise FloatingPointError(
             f"The compiled log p fails at beta={beta:g}, theta={theta}, where log p is a number."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class RefitTask:
-    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
-
-    data: Mapping[str, np.ndarray]
-    seed: np.random.SeedSequence
-    known: PathTuning
-
-    def run(self, engine: CompiledEngine) -> PathTuning | None:
-        """The known tuning with the new fit and its R̂; None if it was stopped."""
-        return engine.refit(self)

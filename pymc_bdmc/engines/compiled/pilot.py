@@ -75,6 +75,11 @@ class PathTuning:
     accepted_draws: int = 1
     seconds_a_move: float = field(default=np.nan, compare=False)
 
+    @property
+    def peaks(self) -> int:
+        """Number of narrow peaks that the reference has beside its fit."""
+        return 0 if self.reference is None else len(self.reference.locations) - 1
+
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row below each β, and how far β is on the way to the next row, in log β."""
         position = np.interp(

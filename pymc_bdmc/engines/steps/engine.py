@@ -14,8 +14,8 @@ from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, PriorOnly
+from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -23,7 +23,7 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["StepEngine"]
 
 
-class StepEngine:
+class StepEngine(PriorOnly):
     """Compiled density and step methods, shared by every chain that a process runs.
 
     Parameters
@@ -46,6 +46,7 @@ class StepEngine:
     pilots = PILOT_CHAINS
     """Independent pilots on a data set."""
     moves_further = False
+    rows = 0
     default_particles = 1
     """Of a run, where nobody says how many."""
 
@@ -54,7 +55,7 @@ class StepEngine:
         self,
         density: TemperedDensity,
         betas: np.ndarray,
-        step: str | StepFactory | Sequence[StepFactory] | None = None,
+        step: Step = None,
         compile_kwargs: Mapping | None = None,
     ):
         self.density = density
