@@ -78,6 +78,7 @@ class Trial(Check):
         observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
         noise: float,
+        blind_to: Sequence[str] = (SLOW_MIXING,),
     ) -> Report:
         """Settle bets on one data set after the other, until there is a verdict.
 
@@ -95,6 +96,8 @@ class Trial(Check):
             Of one data set.
         noise : float
             Standard deviation of the bets on features, by what they win of a wave's mean.
+        blind_to : sequence of str
+            See `Report`.
         """
         if cost > self.budget:
             raise ValueError(f"budget: one data set takes {cost}, got {self.budget}.")
@@ -115,6 +118,6 @@ class Trial(Check):
         smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
         return self.report(
             title, spent, [impossible] if impossible else bets.findings(self.alpha),
-            [SLOW_MIXING, self._features.too_small(smallest)],
+            [*blind_to, self._features.too_small(smallest)],
             np.inf if impossible else bets.evidence, "e-value",
         )  # fmt: skip
