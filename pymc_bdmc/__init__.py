@@ -1,13 +1,13 @@
 """Bidirectional Monte Carlo for PyMC models.
 
 How far is a sampler's posterior from the true one, and how strongly do the data support the
-model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available.
+model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available, and
+imports PyMC only where something needs it.
 """
 
 from importlib import import_module as _import_module
 
-import pymc as _pymc
-
+from pymc_bdmc.base.hooks import when_imported
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.sampling import sample_bdmc
 
@@ -73,8 +73,14 @@ def __dir__() -> list[str]:
 
 __version__ = VERSION
 
-_pymc.sample_bdmc = sample_bdmc
-# PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
-_mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
-if _pymc.__doc__ and _mention not in _pymc.__doc__:
-    _pymc.__doc__ += f"\n\n{_mention}\n"
+
+def _enter(pymc) -> None:
+    """Make `sample_bdmc` a function of PyMC."""
+    pymc.sample_bdmc = sample_bdmc
+    # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
+    mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
+    if pymc.__doc__ and mention not in pymc.__doc__:
+        pymc.__doc__ += f"\n\n{mention}\n"
+
+
+when_imported("pymc", _enter)

@@ -13,6 +13,7 @@ import numba
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import cpu_target
+from numba.experimental import function_type  # noqa: F401  lets numba type what is `CalledByAddress`
 
 from pymc_bdmc.base.interrupts import unbroken
 

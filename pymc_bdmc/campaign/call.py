@@ -66,7 +66,7 @@ def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     pilots = partial(pilot_variables, last, in_turn=prepared.path.in_turn)
     seed = stream(campaign.entropy, Purpose.POSTERIOR)
     with campaign.engine.lock:  # it holds the data of one run or another
-        groups = {"observed_data": observed_dataset(density, density.model)}
+        groups = {"observed_data": observed_dataset(density)}
         groups |= annealed_groups(last, pilots)
         groups |= model_groups(density, last, campaign.starts, seed, prepared.plan.particles)
     if scouted := prepared.preparation.scouted(0):

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, versions
-from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.checks import check_model, check_storable
 from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
@@ -21,7 +21,6 @@ from pymc_bdmc.model.simulation import (
     possible_simulation,
 )
 from pymc_bdmc.paths import Path, make_path
-from pymc_bdmc.results.convert import check_storable
 
 __all__ = ["Question", "Request", "Size"]
 

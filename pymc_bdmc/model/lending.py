@@ -19,7 +19,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.fingerprint import fingerprint
+from pymc_bdmc.model.fingerprint import digest, fingerprint
 from pymc_bdmc.model.structure import content, structure
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -37,11 +37,11 @@ class Loan:
 
     Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
-    variables, names, dims, transforms and values; the same ``check_bounds``, PyTensor ``floatX``
-    and backend. So new data, a new length, another variable or an array that its owner wrote to
-    give a new density. A model with code of the user's own, such as `pymc.CustomDist` or an
-    operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that
-    code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+    variables, names, dims, coordinates, transforms and values; the same ``check_bounds``, PyTensor
+    ``floatX`` and backend. So new data, a new length, another variable or an array that its owner
+    wrote to give a new density. A model with code of the user's own, such as `pymc.CustomDist` or
+    an operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what
+    that code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
 
     A density is lent to one call at a time, since it holds the data that it is evaluated on: a
     second call at the same time has one of its own.
@@ -131,6 +131,7 @@ def _fingerprint(model: pm.Model, backend: str | None) -> tuple | None:
         tuple(transforms),
         tuple((name, *dims) for name, dims in model.named_vars_to_dims.items()),
         tuple(model.dim_lengths),
+        digest(dict(model.coords)),
         model.check_bounds,
         pytensor.config.floatX,
         backend,

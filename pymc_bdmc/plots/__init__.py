@@ -1,1 +1,16 @@
-"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly; a file for each."""
+"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly; a file for each.
+
+Every plot returns a :class:`arviz_plots.PlotCollection` and takes these, all optional:
+
+plot_collection : PlotCollection
+    Where to draw.
+backend : {"matplotlib", "bokeh", "plotly"}
+    Plotting library.
+aes_by_visuals : mapping of {str : sequence of str}
+    Aesthetics that each visual uses.
+visuals : mapping of {str : mapping or False}
+    Options of the visuals that the plot lists, or False to leave one out. Most plots have a visual
+    ``legend`` too, for :meth:`arviz_plots.PlotCollection.add_legend`.
+**pc_kwargs
+    Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+"""

@@ -19,6 +19,7 @@ from pymc_bdmc.base import compiling
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 
 ROOT = Path(pymc_bdmc.__file__).parent
+LOOPS = ROOT / "engines" / "compiled" / "loops.py"
 
 
 @pytest.fixture
@@ -55,6 +56,12 @@ def rooms(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
+def test_stamps_follow_the_imports_of_the_package():
+    """The stamp of the loops changes with the kernels, which the package imports by its name."""
+    found = {path.relative_to(ROOT).as_posix() for path in compiling._imports(LOOPS)}
+    assert {"base/compiling.py", "kernels/resampling.py"} <= found
+
+
 def hits(function) -> int:
     return sum(function.stats.cache_hits.values())
 
@@ -74,6 +81,10 @@ def test_a_cache_is_used_until_a_source_changes(rooms, caplog):
     loop = load()
     assert loop(1) == 101
     assert hits(loop) == 0
+
+
+def test_a_cache_rests_on_files_of_other_rooms():
+    assert ROOT / "base" / "compiling.py" in compiling._imports(ROOT / "kernels" / "normal.py")
 
 
 @pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
@@ -173,7 +184,7 @@ def test_all_compiled_functions_use_it():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module == "numba":
                 assert "njit" not in [alias.name for alias in node.names], path
-            elif isinstance(node, ast.Attribute) and path != ROOT / "compiling.py":
+            elif isinstance(node, ast.Attribute) and path != ROOT / "base" / "compiling.py":
                 assert node.attr not in ("njit", "jit"), path
 
 

@@ -380,7 +380,8 @@ def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
 ):
     """The third result cannot be written."""
     expected = pm.sample_bdmc(normal(), **SMALL)
-    write, room = Path.write_bytes, [0, 0, 0, 0, 1]  # the origin comes first, twice
+    # The origin comes first, twice, and an empty view.
+    write, room = Path.write_bytes, [0, 0, 0, 0, 0, 1]
 
     def limited(self, data):
         if room.pop(0) if room else False:

@@ -47,13 +47,13 @@ def test_rts_finds_every_log_z():
 
 def test_error_and_bias_of_rts_are_those_of_replicates():
     rng = np.random.default_rng(2)
-    samples = [draw(10, 20, rng)[0] for _ in range(2000)]
+    samples = [draw(10, 20, rng)[0] for _ in range(1000)]
     runs = [rao_blackwellized(ell, BETAS, GUESS) for ell in samples]
     errors = np.array([run.log_z - LOG_Z for run in runs])[:, 1:]
     claimed = np.array([run.error**2 for run in runs])[:, 1:].mean(axis=0)
     spread = errors.var(axis=0)
-    # A variance of 2000 replicates is known to about √(2/2000) = 3 %; four of those
-    np.testing.assert_allclose(claimed, spread, rtol=0.13)
+    # A variance of 1000 replicates is known to about √(2/1000) = 4.5 %; four of those
+    np.testing.assert_allclose(claimed, spread, rtol=0.18)
     bias = np.array([run.bias for run in runs])[:, 1:].mean(axis=0)
     noise = np.sqrt(spread / len(runs))
     assert (np.abs(errors.mean(axis=0) - bias) < Z_ALPHA * noise).all()

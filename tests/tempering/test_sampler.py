@@ -9,8 +9,8 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.tempering import sampler, systems
+from tests.campaign.test_bad_input import groups_from_one
 from tests.models import SIGMAS, beta_bernoulli, conjugate_regression, hard_constraint
-from tests.test_bad_input import groups_from_one
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
 from pymc_bdmc.engines.mean_path import MeanPath
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.kernels.state import Parameters
 
 __all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "refit"]
@@ -190,7 +191,7 @@ def pilot(
     while beta < 1:
         below, beta = beta, path.next_beta()
         weights = softmax((beta - below) * samples_ells)
-        population = samples[_systematic(weights, MEMBERS, rng)]
+        population = samples[systematic(weights, MEMBERS, rng.random())]
         n_iterations, done = ITERATIONS if stages else 3 * ITERATIONS, False
         while not done:
             metric = estimate_metric(samples[:, :n], _slopes(gradients, beta), weights)
@@ -332,9 +333,3 @@ def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
     """Gradients of log f_β by sample; not finite where ℓ is not."""
     with np.errstate(invalid="ignore"):
         return np.concatenate(gradients[0] + beta * gradients[1])
-
-
-def _systematic(weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of n draws by systematic resampling."""
-    heights = (rng.random() + np.arange(n)) / n
-    return np.minimum(np.searchsorted(np.cumsum(weights), heights), len(weights) - 1)

@@ -14,13 +14,13 @@ from tests.models import SIGMAS
 
 @pytest.fixture
 def adversaries(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     return importlib.import_module("adversaries")
 
 
 @pytest.fixture
 def honesty(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     return importlib.import_module("honesty")
 
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from tests.models import SIGMAS
 
-BREAD = Path(__file__).parents[1] / "examples" / "bread"
+BREAD = Path(__file__).parents[2] / "examples" / "bread"
 SHAPES = {
     "nhefs": (1679, 6),
     "pima": (768, 9),

@@ -1,10 +1,10 @@
 """Samplers, models and evidence with one fault each, beside the sound parents they deviate from.
 
 Read a parent and its mutants side by side to learn what goes wrong in practice; run
-``python -m pymc_bdmc.testing.mutants`` to see which check catches what, and how fast.
+``python -m tests.testing.mutants`` to see which check catches what, and how fast.
 """
 
-from pymc_bdmc.testing.mutants import coordinates, evidence, hamiltonian, models, walks
-from pymc_bdmc.testing.mutants.catalogue import MUTANTS, Mutant
+from tests.testing.mutants import coordinates, evidence, hamiltonian, models, walks
+from tests.testing.mutants.catalogue import MUTANTS, Mutant
 
 __all__ = ["MUTANTS", "Mutant", "coordinates", "evidence", "hamiltonian", "models", "walks"]

@@ -5,8 +5,8 @@ Model 0 holds the mean of normal data at zero; model 1 gives it a normal prior.
 
 import numpy as np
 
-from pymc_bdmc.testing.mutants.catalogue import mutant_of
-from pymc_bdmc.testing.mutants.trials import of_evidence
+from tests.testing.mutants.catalogue import mutant_of
+from tests.testing.mutants.trials import of_evidence
 
 __all__ = ["AnnealedImportance", "SequentialMonteCarlo"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_bdmc import testing
-from pymc_bdmc.testing.mutants.catalogue import Trial
 from pymc_bdmc.testing.subjects import Sampler
+from tests.testing.mutants.catalogue import Trial
 
 __all__ = [
     "VectorSampler",

@@ -11,7 +11,7 @@ from tests.models import SIGMAS
 
 @pytest.fixture
 def models(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     return importlib.import_module("models")
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_bdmc.testing.mutants.catalogue import mutant_of
-from pymc_bdmc.testing.mutants.trials import (
+from tests.testing.mutants.catalogue import mutant_of
+from tests.testing.mutants.trials import (
     VectorSampler,
     of_sampler,
     positive_mean,

@@ -7,9 +7,9 @@ from pytensor import tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from scipy import stats
 
-from pymc_bdmc.testing.mutants.catalogue import mutant_of
-from pymc_bdmc.testing.mutants.trials import of_conditional, of_gradient, of_model, of_transform
-from pymc_bdmc.testing.mutants.walks import RandomWalk
+from tests.testing.mutants.catalogue import mutant_of
+from tests.testing.mutants.trials import of_conditional, of_gradient, of_model, of_transform
+from tests.testing.mutants.walks import RandomWalk
 
 __all__ = ["conditional", "correlated", "measured", "misfit", "waiting"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pymc_bdmc.testing.mutants.catalogue import mutant_of
-from pymc_bdmc.testing.mutants.trials import (
+from tests.testing.mutants.catalogue import mutant_of
+from tests.testing.mutants.trials import (
     VectorSampler,
     barrier,
     counted,

@@ -1,4 +1,4 @@
-"""``python -m pymc_bdmc.testing.mutants``: which check sees which fault, and at what cost."""
+"""``python -m tests.testing.mutants``: which check sees which fault, and at what cost."""
 
 import argparse
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pymc_bdmc.testing.mutants import MUTANTS
-from pymc_bdmc.testing.mutants.catalogue import Mutant
+from tests.testing.mutants import MUTANTS
+from tests.testing.mutants.catalogue import Mutant
 
 __all__ = ["main"]
 
@@ -21,9 +21,7 @@ SAMPLERS = ["check_invariance", "check_exact_rank", "check_geweke", "check_sampl
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Ask, print the tables, and put them in the place of those of a page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pymc_bdmc.testing.mutants", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.testing.mutants", description=__doc__)
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="N",
         help="of the check that is best at each mutant; all others are asked once (default: 1)",
