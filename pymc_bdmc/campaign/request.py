@@ -22,7 +22,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["Question", "Request", "Size"]
+__all__ = ["DRAWS", "NUMBERS", "Question", "Request", "Size"]
 
 CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""

@@ -33,6 +33,7 @@ from pymc_bdmc.engines.compiled.pilot import (
     pilot,
     refit,
 )
+from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
@@ -188,6 +189,10 @@ class CompiledEngine:
     def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:
         """Return the kernels of a schedule, to be applied one at a time."""
         return TunedKernel(self, tuning, betas)
+
+    def system(self, rng: np.random.Generator) -> CompiledSystem:
+        """Return the model as a system for simulated tempering, tuned by a pilot."""
+        return CompiledSystem(self, rng)
 
     def adapted(self, known: PathTuning, reference: Reference, rhat: float) -> PathTuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
