@@ -9,7 +9,8 @@ from typing import Never, Protocol
 
 import numpy as np
 
-from pymc_bdmc.base.types import Direction, Point, Run, Tuning
+from pymc_bdmc.base.system import System
+from pymc_bdmc.base.types import Direction, Kernel, Point, Run, Tuning
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -65,6 +66,12 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
     @property
     def no_reference(self) -> str:
         """The reason why paths start at the prior only; empty where they need not."""
+
+    def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
+        """Return the kernels of a schedule, to be applied one at a time."""
+
+    def system(self, rng: np.random.Generator) -> System:
+        """Return the model as a system for simulated tempering, tuned by pilots."""
 
     def refit(self, task: "RefitTask[T]") -> T | None:
         """Find the fit and the R̂ of other data than those of a known tuning; None if stopped."""

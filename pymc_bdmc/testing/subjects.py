@@ -10,7 +10,14 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
-from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
+from pymc_bdmc.engines import (
+    AnnealTask,
+    CompiledEngine,
+    PathTuning,
+    PilotTask,
+    StepEngine,
+    anneal,
+)
 from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -146,7 +153,7 @@ class Subject:
 
 
 class CompiledSubject(Subject):
-    """The same of a compiled kernel.
+    """A compiled kernel on trial, whose weights the compiled loop finds.
 
     Parameters
     ----------
@@ -155,18 +162,10 @@ class CompiledSubject(Subject):
     betas : ndarray of shape (T + 1,)
     """
 
-    def __init__(self, engine: CompiledEngine, tuning, betas: np.ndarray):
-        self.title, self.density = engine.description, engine.density
-        # The scan over discrete elements is reversed in annealing only.
-        self.says_reversal = not len(engine.jitted.categories)
-        self._engine, self._tuning, self._betas = engine, tuning, betas
-
-    def chain(self, point, rng, t=-1, *, reverse=False):
-        """As of any subject."""
-        thetas = self._engine.jitted.ravel(point)[None].copy()
-        while True:
-            self._engine.move(self._tuning, self._betas[[t]], thetas, rng)
-            yield self._engine.jitted.unravel(thetas[0])
+    def __init__(self, engine: CompiledEngine, tuning: PathTuning, betas: np.ndarray):
+        kernel = engine.kernel(tuning, betas)
+        super().__init__(engine.description, engine.density, kernel, betas, True)
+        self._engine, self._tuning = engine, tuning
 
     def log_weight(self, start, rng):
         """As of any subject."""
@@ -243,7 +242,9 @@ def make_subject(
             raise ValueError(
                 f"step: {step!r} cannot be compiled for this model ({reason}); pass a step method."
             ) from reason
-        return CompiledSubject(compiled, compiled.pilot(task), betas)
+        tuning = compiled.pilot(task)
+        assert tuning is not None, "nothing stops it"
+        return CompiledSubject(compiled, tuning, betas)
     if _is_step_method(step):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))

@@ -12,6 +12,7 @@ from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
@@ -32,6 +33,7 @@ from pymc_bdmc.engines.compiled.pilot import (
     pilot,
     refit,
 )
+from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
@@ -39,7 +41,7 @@ from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE, NamedKernel
+from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
@@ -98,7 +100,7 @@ class CompiledEngine:
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()
         self._step = step
-        gradient = bool(jitted.n_continuous) and self._kernel.compiled.needs_gradient
+        gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
@@ -179,6 +181,19 @@ class CompiledEngine:
         population = np.resize(possible, draws.shape)
         return refit(task.known, population, self._mover(target, rng), self.jitted.n_continuous)
 
+    @property
+    def moves(self) -> CompiledKernel:
+        """The kernel as the compiled loops see it."""
+        return self._kernel.compiled
+
+    def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:
+        """Return the kernels of a schedule, to be applied one at a time."""
+        return TunedKernel(self, tuning, betas)
+
+    def system(self, rng: np.random.Generator) -> CompiledSystem:
+        """Return the model as a system for simulated tempering, tuned by a pilot."""
+        return CompiledSystem(self, rng)
+
     def adapted(self, known: PathTuning, reference: Reference, rhat: float) -> PathTuning:
         """Return the known tuning for a reference that is fitted to other, similar data."""
         return replace(known.adapted_to(reference), rhat=rhat)
@@ -187,7 +202,7 @@ class CompiledEngine:
         """How a pilot moves its population on some data."""
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
-            kernel = self._kernel.compiled
+            kernel = self.moves
             if self.in_turn:
                 target.data[-2] = beta % 1  # the slope to β = 1, and there that from β = 0
             stage = move_population(
@@ -273,7 +288,7 @@ class CompiledEngine:
         terms = np.empty((len(thetas), 2))
         terms_of(target, thetas, terms)
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
-            self._raise_at(0.0, theta)
+            self.raise_at(0.0, theta)
         return terms[:, 1].copy()
 
     def surplus(
@@ -339,7 +354,7 @@ class CompiledEngine:
             np.empty((n, rows, size)),
             np.empty((2, n, rows, self.jitted.n_continuous)),
         )
-        last, kernel = tuning.last_parameters, self._kernel.compiled
+        last, kernel = tuning.last_parameters, self.moves
         *_, gradients = move_population(
             target, kernel, last, 1.0, thetas.copy(), adapts, rng, self._stop, trace
         )
@@ -456,14 +471,14 @@ class CompiledEngine:
         tuning = task.tuning.along(betas)
         ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
-            target, self._kernel.compiled, tuning, plan, rng, self._stop, record
+            target, self.moves, tuning, plan, rng, self._stop, record
         )
         if status == STOPPED:
             return None
         if status == NOT_A_NUMBER:
             with self.lock:
                 self.density.set_data(task.data)
-                self._raise_at(betas[arrival], ends[0])
+                self.raise_at(betas[arrival], ends[0])
         if task.further_moves:
             trace, cost = self._at_the_end(
                 ends, task.further_moves, False, target, task.tuning, rng
@@ -473,7 +488,7 @@ class CompiledEngine:
             if np.isnan(trace.ells).any():
                 with self.lock:
                     self.density.set_data(task.data)
-                    self._raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
+                    self.raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
             ends = np.concatenate([ends, *trace.thetas])
             weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
             gradients += cost
@@ -503,13 +518,13 @@ class CompiledEngine:
         """
         terms = np.empty((len(betas), 2))
         target = self.target(self.density.present_data)
-        move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
+        move_chains(target, self.moves, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-            self._raise_at(betas[j], thetas[j])
+            self.raise_at(betas[j], thetas[j])
         return terms[:, 1].copy()
 
-    def _raise_at(self, beta: float, theta: np.ndarray) -> None:
-        """Report a state at which the chains found no number."""
+    def raise_at(self, beta: float, theta: np.ndarray) -> None:
+        """Raise FloatingPointError for a state at which a log density is NaN."""
         self.density.set_beta(beta)
         self.density(self.jitted.unravel(theta))
         raise FloatingPointError(

@@ -14,6 +14,7 @@ from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
+from pymc_bdmc.engines.steps.system import StepSystem
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, PriorOnly
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
@@ -116,6 +117,10 @@ class StepEngine(PriorOnly):
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
         return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
+
+    def system(self, rng: np.random.Generator) -> StepSystem:
+        """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
+        return StepSystem(self, rng)
 
     def log_likelihood(self, point: Point) -> float:
         """ℓ of a point on the present data, nats."""
