@@ -1,4 +1,4 @@
-"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly."""
+"""Plot a result with arviz-plots, in matplotlib, bokeh or plotly."""
 
 from pymc_bdmc.plots.agreement import plot_agreement
 from pymc_bdmc.plots.burn_in import plot_burn_in
