@@ -196,7 +196,7 @@ PRIORS = [
         lambda n: pm.Censored(
             n, N(), lower=0, upper=None, observed=np.ma.masked_invalid([0.0, np.nan])
         ),
-        f"x_unobserved: .*Censored.*{ATOMS}.*drop the missing",
+        f"x_unobserved: .*Censored.*{ATOMS}.*drop them",
     ),
     (
         lambda n: pm.CustomDist(
@@ -382,7 +382,12 @@ BAD = [
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
     (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
     (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
-    (mixed_model, {"simulate": Fitted(at="mean")}, ValueError, r"discrete \['z'\] is no value"),
+    (
+        mixed_model,
+        {"simulate": Fitted(at="mean")},
+        ValueError,
+        r"discrete \['z'\] cannot be held at a mean",
+    ),
     (mixed_model, {"step": pm.NUTS}, ValueError, "NUTS cannot sample z"),
     (
         custom_without_draws,

@@ -1,4 +1,4 @@
-"""Hashes by content, the same in every process: what tells models and arguments apart."""
+"""Hash models and arguments by their content, equally in every process."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -23,7 +23,7 @@ __all__ = ["digest", "fingerprint"]
 
 
 def digest(thing: Any) -> str:
-    """Hash of anything by its content; of a user's code by how it would be sent to a process.
+    """Return a hash of any object by its content; a user's code is hashed by its pickle.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def digest(thing: Any) -> str:
 
 @alone
 def fingerprint(model: pm.Model) -> dict[str, str]:
-    """Hash of what makes each variable of a model: its distribution, its transform, its data.
+    """Return a hash of each variable of a model: its distribution, its transform, its data.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def fingerprint(model: pm.Model) -> dict[str, str]:
 
 
 def _bytes(thing: Any) -> bytes:
-    """Equal for equal content; the parts of a whole are hashed, so that none runs into the next."""
+    """Return bytes that are equal for equal content; each part is hashed to separate the parts."""
     if isinstance(thing, type):
         return f"{thing.__module__}.{thing.__qualname__}".encode()
     kind = _bytes(type(thing))
@@ -87,7 +87,7 @@ def _bytes(thing: Any) -> bytes:
 
 
 def _parts(thing: Any) -> Any:
-    """What the thing is made of, if that can be seen."""
+    """Return the parts of an object, if they are known."""
     match thing:
         case np.random.SeedSequence():
             return thing.entropy, thing.spawn_key
@@ -103,7 +103,7 @@ def _parts(thing: Any) -> Any:
             return [str(thing)]
         case SharedVariable() if isinstance(thing.type, TensorType):
             return thing.get_value(borrow=True), thing.type
-        case Variable():  # of a random stream, or of another variable's state
+        case Variable():  # a random stream, or the state of another variable
             return [thing.type]
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}

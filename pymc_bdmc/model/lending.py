@@ -1,4 +1,4 @@
-"""Densities of earlier calls, lent to the next one while their model is unchanged."""
+"""Reuse the compiled densities of earlier calls while their model is unchanged."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -26,38 +26,38 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["Loan"]
 
 MOST_KEPT = 4
-"""Models whose density is kept, the last ones; each holds a copy of its data."""
+"""Number of models whose density is kept (the last ones); each keeps a copy of its data."""
 
 _kept: WeakKeyDictionary[pm.Model, tuple[tuple, TemperedDensity]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class Loan:
-    """A density for one call: the one that the last call gave back, if the model is unchanged.
+    """Density for one call: that of an earlier call if the model is unchanged, else a new one.
 
-    Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
-    values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
-    variables, names, dims, transforms and values; the same ``check_bounds``, PyTensor ``floatX``
-    and backend. So new data, a new length, another variable or an array that its owner wrote to
-    give a new density. A model with code of the user's own, such as `pymc.CustomDist` or an
-    operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what that
-    code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+    A model is unchanged if it is the same `pymc.Model` object and its graphs have the same
+    operations, constants and values of shared variables (`pymc.Data`, lengths of dims), compared by
+    content; the same variables, names, dims, transforms and values; and the same ``check_bounds``,
+    PyTensor ``floatX`` and backend. So new data, a new length, another variable or a changed array
+    give a new density. A model with user code, such as `pymc.CustomDist` or an operation from
+    outside PyMC and PyTensor, gets a new density in every call, since that code cannot be compared;
+    so does every model if ``compile_kwargs`` are given.
 
-    A density is lent to one call at a time, since it holds the data that it is evaluated on: a
-    second call at the same time has one of its own.
+    A density is used by one call at a time, since it holds the data on which it is evaluated; a
+    second call at the same time gets its own.
 
     Parameters
     ----------
     model : pymc.Model
     backend : str, optional
-        Of PyTensor, as in `sample_bdmc`.
+        Backend of PyTensor, as in `sample_bdmc`.
     compile_kwargs : dict, optional
         As in `sample_bdmc`.
 
     Attributes
     ----------
     density : TemperedDensity
-        Holding the data of the model.
+        Density with the data of the model.
 
     Examples
     --------
@@ -91,11 +91,11 @@ class Loan:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Hash of each variable; empty where the model cannot be compared with another."""
+        """Return a hash of each variable; empty if the model cannot be compared."""
         return {} if self._seen is None else fingerprint(self._model)
 
     def give_back(self) -> None:
-        """Let the next call have the density, as it was lent; not after an error."""
+        """Return the density for the next call, in its initial state; not called after an error."""
         if self._seen is None:
             return
         self.density.reset()
@@ -106,7 +106,7 @@ class Loan:
 
 
 def _fingerprint(model: pm.Model, backend: str | None) -> tuple | None:
-    """Everything that a density is made of; None where that cannot be compared."""
+    """Return everything that determines a density; None if it cannot be compared."""
     transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
     named = [*model.basic_RVs, *model.potentials, *model.deterministics]
     computed = [*named, *map(model.rvs_to_values.get, model.basic_RVs)]
@@ -138,14 +138,14 @@ def _fingerprint(model: pm.Model, backend: str | None) -> tuple | None:
 
 
 def _is_known(thing: Op | Transform) -> bool:
-    """Whether what it does is a matter of its attributes, and not of a user's code."""
+    """Return whether an operation or transform is determined by its attributes (no user code)."""
     library = type(thing).__module__.split(".")[0]
     users = (FromFunctionOp, CustomDistRV, CustomSymbolicDistRV)
     return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
 def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """All operations of a graph, and those that they are made of."""
+    """Yield all operations of a graph, including inner ones."""
     for node in io_toposort([], outputs):
         yield node.op
         for part in ("core_op", "scalar_op"):

@@ -1,4 +1,4 @@
-"""What a graph computes, by content, and which variables of a model are hard to sample."""
+"""Compare graphs by content, and find the variables of a model that are hard to sample."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -17,13 +17,14 @@ SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
-"""Families whose members are a shift and scale of one, whose last or only parameter scales it."""
+"""Location-scale families whose last or only parameter is the scale."""
 
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
-    """Operations, their order, and constants by `content`; to be compared or hashed.
+    """Return operations, their order, and constants by `content`, to compare or hash.
 
-    Variables that are neither computed nor among the inputs, as shared ones, stand for themselves.
+    Variables that are neither computed nor among the inputs, such as shared ones, are compared by
+    identity.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
 
 
 def content(constant: Constant) -> tuple:
-    """What tells constants apart; an array that its owner changes later is another one then."""
+    """Return a comparable value of a constant, unaffected by later changes of its array."""
     if not isinstance(constant.data, np.ndarray):
         return (constant.signature(),)
     digest = sha256(np.ascontiguousarray(constant.data)).digest()
@@ -63,13 +64,13 @@ def content(constant: Constant) -> tuple:
 
 
 def hard_variables(model: pm.Model) -> dict[str, str]:
-    """Names of the free variables that moves find hard, by reason; as attributes of a result.
+    """Return the names of free variables that are hard to sample, by reason, as attributes.
 
     Returns
     -------
     dict of str to str
-        ``discrete_variables``, and ``centred_effects``: those whose scale is a free variable, as
-        that of group effects, random walks and autoregressive processes may be.
+        ``discrete_variables``, and ``centred_effects``: variables whose scale is a free variable,
+        such as group effects, random walks and autoregressive processes.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
 
 
 def _scale(rv: Variable) -> Variable | None:
-    """The parameter that scales a variable, or the steps of a process; None without one."""
+    """Return the parameter that scales a variable, or the steps of a process, or None."""
     op, inputs = rv.owner.op, rv.owner.inputs
     if isinstance(op, RandomWalkRV):
         return _scale(inputs[1]) if inputs[1].owner else None
@@ -101,5 +102,5 @@ def _scale(rv: Variable) -> Variable | None:
     name = str(getattr(op, "name", None)).lower()
     if name not in SCALE_LAST:
         return None
-    # The last parameter of a variable whose sum is zero is its shape.
+    # The last parameter of a zero-sum variable is its shape.
     return op.dist_params(rv.owner)[0 if name == "zerosumnormal" else -1]

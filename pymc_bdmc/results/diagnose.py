@@ -250,7 +250,7 @@ def _straggling(dt: xr.DataTree, group: str) -> str:
     if not straggling:
         return ""
     chains = _n_chains(dt, group)
-    return f"{straggling} of {chains} log weights are so low that they decide the mean"
+    return f"{straggling} of {chains} log weights are outliers that decide the mean"
 
 
 def _straggles(signed: np.ndarray) -> int:
