@@ -212,7 +212,7 @@ PRIORS = [
 
 BAD = [
     *((one(build), {"simulate": "prior"}, ValueError, message) for build, message in PRIORS),
-    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in .*or a constant is NaN"),
+    (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in .*a constant is NaN"),
     (unobserved, {}, ValueError, "it has no observed variables"),
     (nothing_free, {}, ValueError, "it has no free variables"),
     (flat, {}, ValueError, r"slope: an improper prior \(Flat\)"),
@@ -418,7 +418,7 @@ BAD_SIMULATIONS = [
     (Fitted, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
     (bdmc.Matched, {"draws": 0}, ValueError, "draws: must be"),
     (bdmc.Matched, {"datasets": 0}, ValueError, "datasets: must be"),
-    (bdmc.Matched, {"distance": 2.0}, TypeError, "distance: a function of two mappings"),
+    (bdmc.Matched, {"distance": 2.0}, TypeError, "distance: must be a function of two mappings"),
     (Given, {"point": 3, "data": {}}, TypeError, "point: a mapping by variable name"),
     (Given, {"point": {}, "data": {}, "exact": 1}, TypeError, "exact: must be True or False"),
 ]

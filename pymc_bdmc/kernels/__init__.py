@@ -1,4 +1,4 @@
-"""Transition kernels along the path, their reversal, and their tuning per temperature."""
+"""Transition kernels along the path, their reversal, and their tuning by temperature."""
 
 from pymc_bdmc.kernels.adaptations import Adaptation, adaptation
 from pymc_bdmc.kernels.registry import KERNELS

@@ -1,4 +1,4 @@
-"""What the name of a kernel stands for, in both engines."""
+"""Look up kernels by name, for both engines."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ __all__ = ["DEFAULT_KERNEL", "KERNELS", "NamedKernel"]
 
 @dataclass(frozen=True)
 class NamedKernel:
-    """A kernel that ``step`` can name."""
+    """Kernel that ``step`` can name."""
 
     title: str
     compiled: CompiledKernel
     step_method: type[BlockedStep]
-    """PyMC's, for where no compiled chains can run."""
+    """PyMC's step method, used if chains cannot be compiled."""
 
 
 KERNELS = {
@@ -30,4 +30,4 @@ KERNELS = {
 }
 
 DEFAULT_KERNEL = "hmc"
-"""For compiled chains; of its step methods PyMC chooses by itself."""
+"""Default kernel of compiled chains; among step methods PyMC chooses."""

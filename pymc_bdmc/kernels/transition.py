@@ -1,7 +1,8 @@
-"""K_t of the compiled engine, put together from its parts: prior, discrete, continuous elements.
+"""Combine K_t of the compiled engine from moves to the prior, discrete and continuous moves.
 
-Every part leaves f_β invariant for fixed parameters and is its own reversal, but for the scan over
-the discrete elements. So the reversal takes the parts the other way round, and that scan backwards.
+Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
+over the discrete elements. So the reversal applies the parts in opposite order, with that scan
+backwards.
 """
 
 from typing import NamedTuple
@@ -40,7 +41,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     Returns
     -------
     Move
-        With the acceptance of the discrete and that of the continuous elements; NaN without any.
+        Acceptances of the discrete and of the continuous elements; NaN if there are none.
     """
     discrete = continuous = np.nan
     diverging, gradients = False, 0
@@ -71,9 +72,10 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
 
 @njit(nogil=True, inline="always")
 def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transition` to the ``states`` from row ``first`` on.
+    """Apply `transition` to the ``states``, starting at row ``first``.
 
-    All in one call, since the arguments take as long to pass as a small model takes to evaluate.
+    All states are moved in one call, since passing the arguments takes as long as evaluating a
+    small model.
 
     Returns
     -------
@@ -96,7 +98,7 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
 
 @njit(nogil=True, cache=True, allocates=False, title="NUTS")
 def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `nuts`."""
+    """Apply `transitions` with `nuts`."""
     return transitions(
         nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )
@@ -104,13 +106,13 @@ def nuts_transitions(target, parameters, beta, draw, states, first, work, revers
 
 @njit(nogil=True, cache=True, allocates=False, title="HMC")
 def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `hmc`."""
+    """Apply `transitions` with `hmc`."""
     return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
 
 
 @njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
 def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `autostep`."""
+    """Apply `transitions` with `autostep`."""
     return transitions(
         autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )
@@ -118,14 +120,14 @@ def autostep_transitions(target, parameters, beta, draw, states, first, work, re
 
 @njit(nogil=True, cache=True, allocates=False, title="Metropolis")
 def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `metropolis`."""
+    """Apply `transitions` with `metropolis`."""
     return transitions(
         metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
     )
 
 
 def _signature():
-    """Of the transitions by each kernel."""
+    """Return the numba signature of the transitions, which all kernels share."""
 
     def tuple_of(names, *kinds):
         return types.BaseTuple.from_types(kinds, names)
@@ -159,20 +161,20 @@ SIGNATURE = _signature()
 
 
 class CompiledKernel(NamedTuple):
-    """K_t with one way to move the continuous elements, as the compiled loops see it."""
+    """Kernel K_t for the compiled loops, with one kind of move of the continuous elements."""
 
     transitions: CalledByAddress
     """``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``."""
     needs_gradient: bool
     target_acceptance: float
-    """That a pilot adapts the step size to."""
+    """Acceptance to which a pilot adapts the step size."""
     largest_step_size: float
-    """Beyond which a longer step changes nothing."""
+    """Step size beyond which a longer step changes nothing."""
 
 
 TRANSITIONS = {
     "nuts": CompiledKernel(CalledByAddress(nuts_transitions, SIGNATURE), True, 0.8, np.inf),
-    # A step longer than the trajectory is cut to it.
+    # A step is no longer than the trajectory.
     "hmc": CompiledKernel(CalledByAddress(hmc_transitions, SIGNATURE), True, 0.9, TRAJECTORY),
     "autostep": CompiledKernel(
         CalledByAddress(autostep_transitions, SIGNATURE), True, 0.9, TRAJECTORY
