@@ -245,7 +245,7 @@ def test_a_worker_that_is_not_replaced_is_an_error():
         ProcessPoolExecutor(1) as executor,
         interruptible() as stop,
         ExecutorPool(None, executor, stop) as pool,
-        pytest.raises(RuntimeError, match="A worker ended in the middle of a task"),
+        pytest.raises(RuntimeError, match="A worker ended during a task"),
     ):
         list(pool.run([End()]))
 
