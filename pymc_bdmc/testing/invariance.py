@@ -30,10 +30,9 @@ def check_invariance(
 ) -> Report:
     r"""Check that a sampler leaves the joint distribution of parameters and data as it is.
 
-    θ is drawn together with its data y, so it is an exact posterior sample, and so must be every
-    state of the chain that starts at it and knows only y. Compared with θ are the state after one
-    step, and the mean over several: the longer form finds what only shows when a sampler builds on
-    its own states. One wrong step shows as soon as the chain is pulled somewhere.
+    θ is drawn together with its data y, so it is an exact posterior sample. If the sampler is
+    correct, so is every state of a chain that starts at θ. The state after one step, and the mean
+    over several steps, are compared with θ; several steps find faults that build up along a chain.
 
 
     Parameters
@@ -42,15 +41,16 @@ def check_invariance(
         A name, a step method, a class of kernels or a function; see
         `pymc_bdmc.testing.subjects.Sampler`.
     model : pymc.Model
-        To try it on; its observed variables are simulated, so their values do not matter.
+        Model for the check; its observed variables are simulated, so their values do not matter.
     alpha : float, default 1e-5
-        Probability, at most, that a correct sampler fails, whenever the check stops.
+        Largest probability that a correct sampler fails, whenever the check stops.
     budget : int, default 100000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        The report tells it, and with it the check repeats itself.
+        Seed; the report contains it, so that the check can be repeated.
     steps : int, default 5
-        Transitions on each data set.
+        Number of transitions on each data set.
 
     Returns
     -------
@@ -61,16 +61,15 @@ def check_invariance(
     ValueError
         If the model cannot be simulated, or a step method cannot be built or frozen.
     TypeError
-        For what is no sampler, or an instance in the place of a class.
+        If ``step`` is no sampler, or an instance instead of a class.
 
     Notes
     -----
-    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference
-    d = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
+    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference d
+    = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
     detailed balance holds, and lies in [−1, 1]. So a stake of λ on it is a fair bet, and the mean
-    capital of all bettors reaches 1/alpha with probability alpha at most
-    (`pymc_bdmc.testing.bets`).
-    Pairs with one θ take out its variance, which two independent samples would leave in.
+    capital of all bettors reaches 1/alpha with probability at most alpha
+    (`pymc_bdmc.testing.bets`). Comparing pairs with the same θ removes the variance between θ.
 
     References
     ----------

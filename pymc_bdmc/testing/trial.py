@@ -1,4 +1,4 @@
-"""What the checks of samplers share: exact draws of parameters and data, clock, seed, verdict."""
+"""Shared parts of the checks of samplers: exact draws, time, seed and verdict."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 __all__ = ["Trial", "check_level"]
 
 BATCH = 10
-"""Data sets between two looks at the e-value; Ville's inequality allows for any number of looks."""
+"""Number of data sets between two looks at the e-value; any number of looks is allowed."""
 
 
 def check_level(alpha: float) -> None:
-    """Refuse what is no probability of a false alarm.
+    """Raise an error unless alpha is a probability.
 
     Raises
     ------
@@ -34,23 +34,23 @@ def check_level(alpha: float) -> None:
 
 
 class Trial:
-    """A check of a sampler on a model while it goes on.
+    """Running check of a sampler on a model.
 
     Parameters
     ----------
     check : str
         Name of the check.
     model : pymc.Model
-        With observed variables, which are simulated.
+        Model with observed variables, which are simulated.
     alpha, budget, random_seed
         See the checks.
 
     Attributes
     ----------
     density : TemperedDensity
-        It holds the data of the last draw.
+        Density with the data of the last draw.
     rng : numpy.random.Generator
-        Of the subject.
+        Generator of the subject.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Trial:
         return np.random.default_rng(stream(self._entropy, purpose))
 
     def draw(self) -> Point:
-        """Exact posterior sample θ for data that the density holds from now on."""
+        """Draw θ and data jointly, and set the data in the density."""
         point, data, _ = self._joint.draw_supported()
         self.density.set_data(data)
         return point
 
     def renew_data(self, point: Point) -> None:
-        """Give the density new data, drawn given θ."""
+        """Set new data in the density, drawn given θ."""
         free = [rv.name for rv in self.density.model.free_RVs]
         rows = {name: value[None] for name, value in point.items()}
         constrained = self.density.constrain(rows)
@@ -88,7 +88,7 @@ class Trial:
         self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
 
     def features(self, *, data: bool = False) -> Features:
-        """What is compared, on scales learned from draws that are not tested."""
+        """Return the features to compare, on scales learned from draws that are not tested."""
         self._features = Features(self.density, self.draw, self.rng, data)
         return self._features
 
@@ -102,27 +102,28 @@ class Trial:
         noise: float,
         blind_to: Sequence[str],
     ) -> Report:
-        """Settle bets on one data set after the other, until there is a verdict.
+        """Settle bets on data sets, one after the other, until there is a verdict.
 
         Parameters
         ----------
         step : Sampler
-            A pilot tunes it on data of another draw.
+            Sampler; a pilot tunes it on the data of another draw.
         betas : ndarray of shape (T + 1,)
             The schedule.
         names : sequence of sequence of str
-            Of the groups of bettors, by block; see `Bets`.
+            Names of the groups of bettors, by block; see `Bets`.
         observe : callable
-            Draws θ and so many data sets, and returns what the bets on them pay together.
+            Function that draws θ and n data sets, and returns the payoffs of the bets on them.
         cost : int
-            Of one data set.
+            Cost of one data set.
         noise : float
-            Standard deviation of the bets on features, by what they win of a wave's mean.
+            Standard deviation of the bets on features, relative to the mean of a wave that they
+            measure.
         blind_to : sequence of str
             See `Report`.
         """
         if cost > self._budget:
-            raise ValueError(f"budget: one data set takes {cost}, got {self._budget}.")
+            raise ValueError(f"budget: one data set needs {cost}, got {self._budget}.")
         bets, title, impossible = Bets(*names), name_of(step), ""
         _, data, _ = self._joint.draw_supported()
         try:
@@ -132,11 +133,11 @@ class Trial:
             title = subject.title
             while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
                 n = min(BATCH, (self._budget - self._cost) // cost)
-                with np.errstate(over="ignore"):  # of step methods, before they reject
+                with np.errstate(over="ignore"):  # step methods overflow before they reject
                     bets.settle(*observe(subject, n))
                 self._cost += n * cost
         except FloatingPointError as error:
-            impossible = f"came to a state that has no density: {error}"
+            impossible = f"reached a state without a density: {error}"
         evidence = np.inf if impossible else bets.evidence
         passed = evidence < 1 / self._alpha
         self._loan.give_back()
