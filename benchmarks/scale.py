@@ -20,6 +20,7 @@ from common import publish, shown, table
 from distributed import Client, LocalCluster
 
 from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
 from pymc_bdmc.campaign.store import Store, StoredPool
 from pymc_bdmc.engines import ExecutorPool, Recorder, pools
@@ -44,7 +45,7 @@ def real_tasks(n_temperatures: int, chains: int) -> tuple:
     engine = make_engine(density, betas, None)
     tuning = PilotTask(density.data, np.random.SeedSequence(1)).run(engine)
     side = Side("forward", 1, density.data, tuning, chains)
-    plan = Plan(engine.default_particles, 1, None, 1, None, False)
+    plan = Plan(engine.default_particles, 1, Limits(), False)
     return engine, Tasks([side], plan, betas, 0)
 
 

@@ -9,7 +9,7 @@ from importlib import import_module as _import_module
 import pymc as _pymc
 
 from pymc_bdmc.base.version import VERSION
-from pymc_bdmc.front import sample_bdmc
+from pymc_bdmc.sampling import sample_bdmc
 
 __all__ = [
     "DataPath",
@@ -21,7 +21,9 @@ __all__ = [
     "PriorPath",
     "ReferencePath",
     "Schedule",
+    "System",
     "agreement",
+    "anneal",
     "burn_in_effect",
     "certified",
     "compare",
@@ -66,7 +68,9 @@ _HOMES = {
     "PriorPath": "paths",
     "ReferencePath": "paths",
     "Schedule": "base.schedules",
+    "System": "base.system",
     "agreement": "results.agreement",
+    "anneal": "campaign.systems",
     "burn_in_effect": "results.burn_in",
     "certified": "results.certified",
     "compare": "results.compare",

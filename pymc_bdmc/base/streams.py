@@ -6,7 +6,7 @@ from typing import TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["Entropy", "Purpose", "RandomSeed", "entropy_of", "recorded", "stream"]
+__all__ = ["Entropy", "Purpose", "RandomSeed", "beside", "entropy_of", "recorded", "stream"]
 
 RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
 """What a call takes."""
@@ -70,6 +70,15 @@ def _is_whole(seed: object) -> TypeGuard[int]:
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
     """The random stream of (purpose, data set, direction, chain), whoever runs it."""
     return np.random.SeedSequence(entropy, spawn_key=key)
+
+
+def beside(seed: np.random.SeedSequence, purpose: Purpose) -> np.random.SeedSequence:
+    """Return the stream of another purpose for the task that has this seed.
+
+    The number of the first round is left out of the key.
+    """
+    *key, round = seed.spawn_key[1:]
+    return stream(cast(Entropy, seed.entropy), purpose, *key, *([round] if round else []))
 
 
 def recorded(entropy: Entropy) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 __all__ = [
     "MAX_RHAT",
+    "UNTUNED",
     "Annealing",
     "Direction",
     "Kernel",
@@ -18,6 +19,7 @@ __all__ = [
     "Populations",
     "Run",
     "Tuning",
+    "Untuned",
     "stack",
 ]
 
@@ -116,6 +118,23 @@ class Tuning(Protocol):
         """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
 
 
+class Untuned:
+    """The tuning of a system that has nothing to tune."""
+
+    path_betas = np.array([0.0, 1.0])
+    mean_log_likelihood = np.full(2, np.nan)
+    prior_log_likelihood = np.empty(0)
+    accepted_draws = 1
+    rhat = seconds_a_move = np.nan
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return NaN at each β."""
+        return np.full(len(betas), np.nan)
+
+
+UNTUNED = Untuned()
+
+
 class Population(NamedTuple):
     """How the particles of a run fared."""
 
@@ -130,11 +149,11 @@ class Population(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run; with one particle it is a chain.
+    """A finished run, a chain if it has one particle; or a block of chains that went side by side.
 
     Attributes
     ----------
-    log_weight : float
+    log_weight : float or ndarray of shape (number of chains,)
         log Ẑ in nats, in both directions the estimate of log Z − log P(S); log w of a chain.
     log_likelihood : ndarray of shape (T + 1,)
         Weighted mean of ℓ at each temperature, nats.
@@ -154,9 +173,11 @@ class Run:
     prior_draws : int or ndarray of shape (A,)
         Draws from the prior until one had ℓ > −∞, A times in a row where some have not; the first
         draws so accepted were the starts. 0 for a reverse run.
+    log_likelihood_sd : float or ndarray of shape (T + 1,)
+        Standard deviation of ℓ over the chains of a block, nats.
     """
 
-    log_weight: float
+    log_weight: float | np.ndarray
     log_likelihood: np.ndarray
     acceptance: np.ndarray
     divergences: np.ndarray
@@ -165,6 +186,31 @@ class Run:
     weights: np.ndarray
     population: Population
     prior_draws: int | np.ndarray = 0
+    log_likelihood_sd: float | np.ndarray = 0.0
+
+    @classmethod
+    def of_block(
+        cls,
+        direction: Direction,
+        log_weight: np.ndarray,
+        mean: np.ndarray,
+        sd: np.ndarray,
+        acceptance: np.ndarray | None = None,
+    ) -> "Run":
+        """Return a block of chains: log weights (n,), moments of ℓ and acceptance (T + 1,)."""
+        one = Population(np.ones(len(mean)), np.zeros(len(mean), dtype=bool), 1)
+        return cls(
+            log_weight,
+            mean,
+            np.full((len(mean), 0), np.nan) if acceptance is None else acceptance[:, None],
+            np.zeros(len(mean), dtype=int),
+            0,
+            ends={},
+            weights=np.empty(0),
+            population=one,
+            prior_draws=int(direction is Direction.FORWARD),
+            log_likelihood_sd=sd,
+        )
 
 
 class Populations(NamedTuple):

@@ -14,6 +14,7 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
+from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.engines.compiled.engine import CompiledEngine, RefitTask
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.pools import Pool
@@ -22,7 +23,7 @@ from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import Fit, FittedPath, Path, PriorPath, no_reference_for
 
-__all__ = ["IDEAL_GAP", "MOST_TEMPERATURES", "DataSets", "Preparation"]
+__all__ = ["IDEAL_GAP", "DataSets", "Preparation"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -32,7 +33,6 @@ Tunings = Mapping[int, Tuning]
 
 IDEAL_GAP = 0.15
 """Nats to which perfectly mixed runs would close, where T is not given."""
-MOST_TEMPERATURES = 2000
 FEWEST_PARTICLES = 4
 """Where a gap is asked for and no N: at the same cost four close it as far as one does, and leave
 behind a far draw, which would ruin the mean of logarithms (docs/particles.md)."""

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, cast
 
 import numpy as np
@@ -14,13 +15,14 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Annealing, Direction, Point, Tuning
+from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulation import Simulated
 
-__all__ = ["Plan", "Round", "Side", "anneal_in_rounds"]
+__all__ = ["Plan", "Report", "Round", "Side", "anneal_in_rounds"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -33,10 +35,12 @@ class Plan:
 
     particles: int
     entropy: Entropy
-    target_gap: float | None
-    max_temperatures: int
-    max_time: float | None
+    limits: Limits
     progressbar: bool
+    block_size: int = 1
+    """Chains of a task, which move side by side."""
+    judges_acceptance: bool = True
+    """Whether few accepted proposals are a sign that chains mix badly."""
     preparation: float = 0.0
     """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
     further_moves: int = 0
@@ -65,12 +69,17 @@ class Side:
         n_moves = self.chains * (burn_in + n_temperatures * plan.particles)
         return n_moves * self.tuning.seconds_a_move
 
-    def task(self, plan: Plan, betas: np.ndarray, round: int, chain: int) -> AnnealTask:
-        """One chain of the round."""
-        source = self.sources[chain % len(self.sources)] if self.sources else None
-        direction = Direction.REVERSE if source else Direction.FORWARD
+    def n_tasks(self, plan: Plan) -> int:
+        """Return how many tasks all runs are."""
+        return -(-self.chains // plan.block_size)
+
+    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask:
+        """Return one task of the round: a run of several particles, or a block of chains."""
+        source = self.sources[index % len(self.sources)] if self.sources else None
+        goes_up = self.group in ("real", "forward")
+        direction = Direction.FORWARD if goes_up else Direction.REVERSE
         way = (direction is Direction.REVERSE) + self.variant
-        key = (Purpose.ANNEAL, self.dataset, way, chain, round)
+        key = (Purpose.ANNEAL, self.dataset, way, index, round)
         return AnnealTask(
             direction,
             self.data,
@@ -80,6 +89,7 @@ class Side:
             source.point if source else None,
             source.burn_in if source else 0,
             plan.particles,
+            min(plan.block_size, self.chains - index * plan.block_size),
             self.group == "real",
             plan.further_moves if self.group == "real" else 0,
         )
@@ -109,6 +119,11 @@ class Round:
     def log_weights(self, group: str) -> np.ndarray:
         """Shape (dataset, chain), nats."""
         return np.array([run.log_weight for run in self.runs.get(group, [])])
+
+    @property
+    def simulated(self) -> list[Simulated]:
+        """The simulated data sets, with the states that their reverse runs start from."""
+        return [side.sources[0] for side in self.sides if side.group == "reverse"]
 
     @property
     def is_readable(self) -> bool:
@@ -172,10 +187,11 @@ def anneal_in_rounds(
         If the pool was stopped before any chain was finished.
     """
     rounds: list[Round] = []
+    target_gap = plan.limits.target_gap
     if is_adaptive:
         tunings = {side.dataset: side.tuning for side in sides}.values()
         paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
-    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if plan.target_gap else rungs
+    planned = _until_the_gap_is_small(rungs[0], plan, rounds) if target_gap else rungs
     for schedule in planned:
         confirms = bool(rounds) and schedule is rounds[-1].schedule
         if is_adaptive and not confirms:
@@ -192,9 +208,9 @@ def anneal_in_rounds(
         if found.interrupted:
             return _cut_short(rounds) or [found]
         rounds.append(found)
-        if plan.target_gap or len(rungs) > 1:
+        if target_gap or len(rungs) > 1:
             _log.info(f"Round {len(rounds)}: {found}")
-        if is_adaptive and plan.target_gap:  # the rungs of a ladder are independent
+        if is_adaptive and target_gap:  # the rungs of a ladder are independent
             forward = found.runs["forward"] + found.runs.get("real", [])
             paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
     return rounds
@@ -209,7 +225,8 @@ def _until_the_gap_is_small(
     is repeated with new runs on new data, and what they find is the result, whatever it is. A limit
     is no such choice: the round that reaches it is the result itself.
     """
-    started, target_gap = time.perf_counter(), cast(float, plan.target_gap)
+    started, limits = time.perf_counter(), plan.limits
+    target_gap = cast(float, limits.target_gap)
     while True:
         yield schedule
         schedule, n = rounds[-1].schedule, rounds[-1].schedule.n_temperatures
@@ -218,10 +235,10 @@ def _until_the_gap_is_small(
             return
         limit = None
         next_two = 4 * rounds[-1].seconds + plan.preparation  # with the one that would confirm it
-        if 2 * n > plan.max_temperatures:
-            limit = f"max_temperatures={plan.max_temperatures}"
-        elif plan.max_time and time.perf_counter() - started + next_two > plan.max_time:
-            limit = f"max_time={plan.max_time:g} s"
+        if 2 * n > limits.most_temperatures:
+            limit = f"max_temperatures={limits.most_temperatures}"
+        elif limits.max_time and time.perf_counter() - started + next_two > limits.max_time:
+            limit = f"max_time={limits.max_time:g} s"
         if limit:
             _log.warning(
                 f"target_gap={target_gap:g} not reached within {limit}: the result is the last "
@@ -256,7 +273,7 @@ def _cut_short(rounds: Sequence[Round]) -> list[Round]:
 
 @dataclass(frozen=True, eq=False)
 class Tasks(Sequence[AnnealTask]):
-    """The runs of a round, one of each side in turn, each made when it is asked for."""
+    """The tasks of a round, one of each side in turn, each made when it is asked for."""
 
     sides: Sequence[Side]
     plan: Plan
@@ -264,22 +281,26 @@ class Tasks(Sequence[AnnealTask]):
     round: int
 
     def __len__(self) -> int:
-        return sum(side.chains for side in self.sides)
+        return sum(self._lengths)
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return [side.n_tasks(self.plan) for side in self.sides]
 
     def place(self, k: int) -> tuple[int, int]:
-        """Chain and side of a task: all sides have their first runs before any has its second."""
+        """Index and side of a task: all sides have their first tasks before any has its second."""
         k, done = range(len(self))[k], 0
-        for level in sorted({side.chains for side in self.sides}):
-            going = [i for i, side in enumerate(self.sides) if side.chains >= level]
-            chain, i = divmod(k, len(going))
-            if done + chain < level:
-                return done + chain, going[i]
+        for level in sorted(set(self._lengths)):
+            going = [i for i, length in enumerate(self._lengths) if length >= level]
+            index, i = divmod(k, len(going))
+            if done + index < level:
+                return done + index, going[i]
             k, done = k - (level - done) * len(going), level
         raise IndexError(k)
 
     def __getitem__(self, k):
-        chain, i = self.place(k)
-        return self.sides[i].task(self.plan, self.betas, self.round, chain)
+        index, i = self.place(k)
+        return self.sides[i].task(self.plan, self.betas, self.round, index)
 
 
 def _anneal(
@@ -294,7 +315,7 @@ def _anneal(
     """Run all chains of the next round; after Ctrl-C what is finished is there."""
     started = time.perf_counter()
     betas = schedule.betas
-    recorders = [Recorder(side.chains, betas) for side in sides]
+    recorders = [Recorder(side.chains, betas, plan.judges_acceptance) for side in sides]
     tasks = Tasks(sides, plan, betas, len(rounds))
 
     def found() -> Round:
@@ -304,17 +325,17 @@ def _anneal(
             by_group.setdefault(side.group, []).append(run)
         ends = dict(recorders[0].ends)
         seconds = time.perf_counter() - started + pool.spent
-        n_finished = sum(recorder.n_finished for recorder in recorders)
-        return Round(schedule, sides, by_group, ends, seconds, confirms, n_finished < len(tasks))
+        interrupted = sum(r.n_finished for r in recorders) < sum(side.chains for side in sides)
+        return Round(schedule, sides, by_group, ends, seconds, confirms, interrupted)
 
     totals: Counter[str] = Counter()
     for side in sides:
         totals[side.group] += side.chains
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, run in pool.run(tasks):
-            chain, i = tasks.place(k)
-            recorders[i].add(chain, run)
-            progress.finished(sides[i].group, run.log_weight)
+            index, i = tasks.place(k)
+            recorders[i].add(index * plan.block_size, run)
+            progress.finished(sides[i].group, *np.atleast_1d(run.log_weight))
             if report:
                 report(lambda: _cut_short(rounds) or [found()])
     if not (rounds or any(recorder.n_finished for recorder in recorders)):

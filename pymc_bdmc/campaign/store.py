@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymc as pm
+import pytensor
 import xarray as xr
 from filelock import FileLock, Timeout
 
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
+from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.campaign.files import DamagedRecord, read_record, write_record
+from pymc_bdmc.campaign.rounds import Report, Round
 from pymc_bdmc.campaign.view import View
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.model.fingerprint import digest
 
-__all__ = ["Store", "StoredPool"]
+__all__ = ["Store", "StoredPool", "reporter", "versions"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -252,6 +256,32 @@ class StoredPool:
             task = tasks[k]
             self._store.write(task, known.digest(task), result, seconds)
             yield k, result
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package and of those that its bits depend on."""
+    packages = (np, pm, pytensor)
+    return {"pymc_bdmc": VERSION} | {each.__name__: each.__version__ for each in packages}
+
+
+def reporter(
+    result: Callable[[Sequence[Round]], xr.DataTree],
+    kept: Store | None,
+    callback: Callable[[xr.DataTree], object] | None,
+    stop: np.ndarray,
+) -> Report:
+    """Return what shows a result so far to readers of the store, and hands it to the callback."""
+
+    def report(so_far: Callable[[], Sequence[Round]]) -> None:
+        if kept and kept.view.is_due and (rounds := so_far())[-1].is_readable:
+            kept.show(lambda: result(rounds))
+        if callback:
+            try:
+                callback(result(so_far()))
+            except KeyboardInterrupt:  # as in PyMC
+                stop[0] = 1
+
+    return report
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from pymc_bdmc.base.interrupts import nothing_to_keep
+from pymc_bdmc.base.interrupts import nothing_to_keep, unbroken
 from pymc_bdmc.base.upstream import dumps
 
 __all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
@@ -161,8 +161,9 @@ class ExecutorPool:
             return dict(zip(keys, (self._pickled, cloudpickle.dumps(tasks)), strict=True))
 
         def send(places: range, parts: Mapping[str, bytes]) -> None:
-            future = self._executor.submit(_run, keys, places, parts)
-            self._unfinished[future] = places
+            with unbroken():  # the first one starts processes and threads
+                future = self._executor.submit(_run, keys, places, parts)
+                self._unfinished[future] = places
             future.add_done_callback(done.put)
 
         try:

@@ -23,6 +23,8 @@ class Recorder:
         Number of expected runs; missing ones get the log weight NaN.
     betas : ndarray of shape (T + 1,)
         The schedule.
+    judges_acceptance : bool, default True
+        Whether to record the lowest acceptance of each run.
 
     Attributes
     ----------
@@ -32,10 +34,11 @@ class Recorder:
         Number of runs recorded.
     """
 
-    def __init__(self, n_runs: int, betas: np.ndarray):
+    def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
         self._log_weight = np.full(n_runs, np.nan)
         self._prior_draws: dict[int, np.ndarray] = {}
         self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
+        self._judges_acceptance = judges_acceptance
         self._moments = _Moments(len(betas))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
         self._gradients = self._next = self.n_finished = 0
@@ -43,24 +46,28 @@ class Recorder:
         self._waiting: dict[int, Run] = {}
         self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
-    def add(self, place: int, run: Run) -> None:
-        """Record the run with this index."""
-        self._log_weight[place] = run.log_weight
-        self._prior_draws[place] = np.atleast_1d(run.prior_draws)
-        self._lowest_acceptance[place] = _lowest_acceptance(_known_parts(run))
-        self._least_size[place] = run.population.effective_size.min()
-        self._ancestors[place] = run.population.ancestors
+    def add(self, first: int, run: Run) -> None:
+        """Record a run, or a block of chains, at the index of its first chain."""
+        n = np.size(run.log_weight)
+        places = slice(first, first + n)
+        self._log_weight[places] = run.log_weight
+        self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
+        if self._judges_acceptance:
+            self._lowest_acceptance[places] = _lowest_acceptance(_known_parts(run))
+        self._least_size[places] = run.population.effective_size.min()
+        self._ancestors[places] = run.population.ancestors
         self._resamplings += run.population.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._are_populations = run.population.effective_size[0] > 1  # at β = 0 all particles count
-        self.n_finished += 1
+        self._are_populations = run.population.effective_size[0] > 1  # at β = 0 all count
+        self.n_finished += n
         if run.ends:
-            self.ends[place] = run.ends, run.weights
-        self._waiting[place] = run
+            self.ends[first] = run.ends, run.weights
+        self._waiting[first] = run
         while self._next in self._waiting:
-            self._moments.add(self._waiting.pop(self._next))
-            self._next += 1
+            added = self._waiting.pop(self._next)
+            self._moments.add(added)
+            self._next += np.size(added.log_weight)
 
     def collected(self, step_size: np.ndarray) -> Annealing:
         """Return everything recorded so far, with the step size of the kernel at every β."""
@@ -101,15 +108,17 @@ class _Moments:
         self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, n_betas))
 
     def add(self, run: Run) -> None:
-        """Update the mean and the sum of squared deviations (Welford 1962)."""
-        self._n += 1
+        """Update the means and sums of squared deviations (Chan, Golub and LeVeque 1979)."""
+        n = np.size(run.log_weight)
+        self._n += n
         with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ may overflow
             deviation = run.log_likelihood - self._mean
-            self._mean += deviation / self._n
-            self._squares += deviation * (run.log_likelihood - self._mean)
-        self._sizes += run.population.effective_size
+            self._mean += deviation * n / self._n
+            self._squares += n * (deviation * (run.log_likelihood - self._mean))
+            self._squares += n * np.square(run.log_likelihood_sd)
+        self._sizes += n * run.population.effective_size
         known = _known_parts(run)
-        self._acceptance += known.mean(axis=1) if known.size else np.nan
+        self._acceptance += n * known.mean(axis=1) if known.size else np.nan
 
     def collected(self) -> np.ndarray:
         """Return mean and sd of ℓ, mean acceptance and effective size; NaN without runs."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from pymc_bdmc.base.types import Direction, Point, Run, Tuning
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
-from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["AnnealTask", "Engine", "PilotTask"]
 
@@ -20,15 +18,16 @@ __all__ = ["AnnealTask", "Engine", "PilotTask"]
 class Engine[T: Tuning](Protocol):
     """Engine that tunes kernels and anneals, on the data of each task."""
 
-    density: TemperedDensity
     pilots: int
     """Number of independent pilots per data set."""
     default_particles: int
     """Default number of particles of a run."""
     moves_further: bool
     """Whether it supports `AnnealTask.further_moves`."""
-    lock: Lock
-    """Lock for the use of the density."""
+    block_size: int
+    """Number of chains of a task, which move together."""
+    judges_acceptance: bool
+    """Whether a low acceptance shows that chains mix badly."""
 
     @property
     def description(self) -> str:
@@ -86,6 +85,8 @@ class AnnealTask[T: Tuning]:
         Kernel applications at β = 1 before a reverse run starts.
     particles : int
         Number of particles.
+    chains : int
+        Number of chains that move side by side; 1 for a run of several particles.
     keeps_ends : bool
         Whether the last states are kept, which may be large.
     further_moves : int
@@ -101,6 +102,7 @@ class AnnealTask[T: Tuning]:
     start: Point | None = None
     burn_in: int = 0
     particles: int = 1
+    chains: int = 1
     keeps_ends: bool = True
     further_moves: int = 0
 

@@ -1,20 +1,22 @@
 """Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_choice, check_counts
-from pymc_bdmc.base.schedules import Schedule, make_schedule
-from pymc_bdmc.base.streams import Purpose, RandomSeed, stream
-from pymc_bdmc.base.types import Annealing, Direction
-from pymc_bdmc.campaign.blocks import Block, anneal_blocks, block_run
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, beside, stream
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign.options import Ladder, Limits, Resources
+from pymc_bdmc.campaign.systems import anneal_engine
+from pymc_bdmc.engines.blocks import BlockEngine, anneal_block
+from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.lattice.multispin import IsingChains
 from pymc_bdmc.lattice.potts import PottsChains
 from pymc_bdmc.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
@@ -37,10 +39,15 @@ def anneal(
     updates: int | None = None,
     start: Literal["exact", "swendsen-wang", "ordered"] = "exact",
     burn_in: int = 100,
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
     random_seed: RandomSeed = None,
     cores: int | None = None,
     executor: Executor | None = None,
     progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
 
@@ -71,6 +78,13 @@ def anneal(
         then exact, burned-in or heuristic.
     burn_in : int, default 100
         Sweeps with ``start="swendsen-wang"``.
+    target_gap : float, optional
+        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
+        new runs confirms it. ``temperatures`` is then T of the first round.
+    max_temperatures : int, optional
+        Largest T with a ``target_gap``.
+    max_time : float, optional
+        Seconds; no round that would end later is begun, with a ``target_gap``.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
@@ -78,6 +92,10 @@ def anneal(
     executor : concurrent.futures.Executor, optional
         Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
+    store : path-like, optional
+        Directory that keeps finished runs; the same call goes on from there.
+    callback : callable, optional
+        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
 
     Returns
     -------
@@ -128,104 +146,78 @@ def anneal(
             f"updates: {updates} is no multiple of a checkerboard's {system.n_sites}; "
             'use sites="random".'
         )
-    annealer = _Annealer(
-        system=system,
-        schedule=make_schedule(schedule, temperatures, default=1000),
-        heat_bath=kernel == "heat bath",
-        sites=sites,
-        updates=updates,
-        start=start,
-        burn_in=burn_in,
-    )
+    ladder = Ladder(temperatures, schedule, default=1000, default_name="linear")
+    engine = _LatticeEngine(system, kernel, sites, updates, start, burn_in)
     attrs = {
         "system": repr(system),
-        "step": f"{kernel}, {sites} sites, {updates} updates",
         "upper_bound": _STATUS[start],
         "independent_starts": 1,
         "burn_in": burn_in if start == "swendsen-wang" else 0,
         "critical_beta": system.critical_beta,
     }
-    return anneal_blocks(
-        annealer, attrs,
-        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
-        progressbar=progressbar,
+    return anneal_engine(
+        engine, attrs, chains, ladder,
+        Limits(target_gap, max_temperatures, max_time),
+        Resources(random_seed, cores, executor, progressbar, store, callback),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Annealer:
+class _LatticeEngine(BlockEngine):
     """A lattice model, and how its chains move and start."""
 
-    system: Lattice
-    schedule: Schedule
-    heat_bath: bool
-    sites: str
-    updates: int
-    start: str
-    burn_in: int
+    def __init__(
+        self, system: Lattice, kernel: str, sites: str, updates: int, start: str, burn_in: int
+    ):
+        super().__init__()
+        self.description = f"{kernel}, {sites} sites, {updates} updates"
+        self._system, self._heat_bath = system, kernel == "heat bath"
+        self._sites, self._updates = sites, updates
+        self._start, self._burn_in = start, burn_in
+        self._chains = IsingChains if isinstance(system, Ising) else PottsChains
+        self.block_size = self._chains.lanes
 
-    @cached_property
-    def chain_type(self) -> type[IsingChains] | type[PottsChains]:
-        return IsingChains if isinstance(self.system, Ising) else PottsChains
-
-    @cached_property
-    def block_size(self) -> int:
-        return self.chain_type.lanes
-
-    def site_order(self, block: Block) -> Callable[[int], np.ndarray]:
-        """Sites that K_t visits, in this order; K_t† visits them in the opposite one."""
-        way = 1 if block.direction is Direction.FORWARD else -1
-        if self.sites == "checkerboard":
-            parity = np.indices((self.system.L,) * 2).sum(axis=0).ravel() % 2
-            order = np.resize(np.argsort(parity, kind="stable"), self.updates)[::way].copy()
+    def site_order(self, task: AnnealTask) -> Callable[[int], np.ndarray]:
+        """Return the sites that K_t visits, in this order; K_t† visits them in the opposite one."""
+        way = 1 if task.direction is Direction.FORWARD else -1
+        n, n_sites = self._updates, self._system.n_sites
+        if self._sites == "checkerboard":
+            parity = np.indices((self._system.L,) * 2).sum(axis=0).ravel() % 2
+            order = np.resize(np.argsort(parity, kind="stable"), n)[::way].copy()
             return lambda t: order
         # One sequence for both directions and all blocks
-        (key,) = stream(block.entropy, Purpose.SITES, 0).generate_state(1, np.uint64)
-        n, n_sites = self.updates, self.system.n_sites
+        sites = stream(cast(Entropy, task.seed.entropy), Purpose.SITES, 0)
+        (key,) = sites.generate_state(1, np.uint64)
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
-    def run(self, block: Block) -> Annealing:
+    def run_block(self, task: AnnealTask) -> Run:
         """Anneal the chains of a block; their log weights are NaN where it ends early."""
-        betas, last = self.schedule.betas, self.schedule.n_temperatures
-        starts = self._starts(block)
-        chains = self.chain_type(self.system, block.stream(Purpose.ANNEAL), self.heat_bath, starts)
-        increments = np.append(self.schedule.increments, 0.0)
-        log_weight = np.zeros(block.chains)
-        mean, sd, acceptance = np.full((3, last + 1), np.nan)
+        seed, order = beside(task.seed, Purpose.ANNEAL), self.site_order(task)
+        chains = self._chains(self._system, seed, self._heat_bath, self._starts(task))
 
-        def measure(t: int) -> None:
-            # In both directions ℓ of the state at β_t is weighed by the increment that follows.
-            satisfied = chains.satisfied_bonds()[: block.chains]
-            log_likelihood = self.system.log_likelihood_of_bonds(satisfied)
-            mean[t], sd[t] = log_likelihood.mean(), log_likelihood.std()
-            log_weight[:] += increments[t] * log_likelihood
+        def move(t: int) -> float:
+            changes = chains.move(task.betas[t], order(t))
+            return np.nan if self._heat_bath else changes / (chains.lanes * self._updates)
 
-        order = self.site_order(block)
-        measure(block.direction.start(last))
-        for t, arrival in block.direction.moves(last):
-            if block.stop[0]:
-                log_weight[:] = np.nan
-                break
-            changes = chains.move(betas[t], order(t))
-            if not self.heat_bath:
-                acceptance[t] = changes / (chains.lanes * self.updates)
-            measure(arrival)
-        return block_run(block.direction, log_weight, mean, sd, acceptance)
+        def log_likelihood() -> np.ndarray:
+            return self._system.log_likelihood_of_bonds(chains.satisfied_bonds())
 
-    def _starts(self, block: Block) -> np.ndarray | None:
-        """Colours of every chain at β = 1, for reverse chains; None means the uniform prior."""
-        if block.direction is Direction.FORWARD:
+        return anneal_block(task, move, log_likelihood, self.stop)
+
+    def _starts(self, task: AnnealTask) -> np.ndarray | None:
+        """Return colours of every chain at β = 1, for reverse chains; None: the uniform prior."""
+        if task.direction is Direction.FORWARD:
             return None
-        states = np.zeros((block.chains, self.system.n_sites), np.uint8)
-        if self.start == "ordered":
-            states[:] = np.arange(block.chains)[:, None] % self.system.n_colours
-        model = random_cluster(self.system)
-        keys = block.stream(Purpose.START).generate_state(block.chains, np.uint64)
+        system = self._system
+        states = np.zeros((task.chains, system.n_sites), np.uint8)
+        if self._start == "ordered":
+            states[:] = np.arange(task.chains)[:, None] % system.n_colours
+        model = random_cluster(system)
+        keys = beside(task.seed, Purpose.START).generate_state(task.chains, np.uint64)
         for state, key in zip(states, keys, strict=True):
-            if block.stop[0]:
+            if self.stop[0]:
                 break
-            if self.start == "exact":
-                state[:] = perfect_state(self.system, 1.0, key, block.stop)
-            elif self.start == "swendsen-wang":
-                state[:] = swendsen_wang(model, state, key, self.burn_in)
-        return np.resize(states, (self.block_size, self.system.n_sites))  # idle lanes repeat chains
+            if self._start == "exact":
+                state[:] = perfect_state(system, 1.0, key, self.stop)
+            elif self._start == "swendsen-wang":
+                state[:] = swendsen_wang(model, state, key, self._burn_in)
+        return np.resize(states, (self.block_size, system.n_sites))  # idle lanes repeat chains

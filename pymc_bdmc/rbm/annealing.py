@@ -1,23 +1,24 @@
 """Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
 
+import os
+from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.schedules import Schedule, make_schedule
-from pymc_bdmc.base.streams import Purpose, RandomSeed
-from pymc_bdmc.base.types import Annealing, Direction
-from pymc_bdmc.campaign.blocks import Block, anneal_blocks
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign.options import Ladder, Limits, Resources
+from pymc_bdmc.campaign.systems import anneal_engine
+from pymc_bdmc.engines.blocks import BlockEngine
+from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.rbm.machine import RBM
 
 __all__ = ["anneal"]
-
-_BLOCK = 100
-"""Chains annealed together: enough for BLAS, few enough for the cache."""
 
 
 def anneal(
@@ -27,10 +28,15 @@ def anneal(
     temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "linear",
     burn_in: int = 1000,
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
     random_seed: RandomSeed = None,
     cores: int | None = None,
     executor: Executor | None = None,
     progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
 ) -> xr.DataTree:
     """Sandwich the log partition function of an RBM between forward and reverse chains.
 
@@ -49,6 +55,13 @@ def anneal(
         sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
         heuristic without any sweep. With up to 20 units in a layer they start from exact samples
         (and with up to 25, `RBM.log_z` is exact).
+    target_gap : float, optional
+        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
+        new runs confirms it. ``temperatures`` is then T of the first round.
+    max_temperatures : int, optional
+        Largest T with a ``target_gap``.
+    max_time : float, optional
+        Seconds; no round that would end later is begun, with a ``target_gap``.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
@@ -56,6 +69,10 @@ def anneal(
     executor : concurrent.futures.Executor, optional
         Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
+    store : path-like, optional
+        Directory that keeps finished runs; the same call goes on from there.
+    callback : callable, optional
+        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
 
     Returns
     -------
@@ -83,36 +100,35 @@ def anneal(
     if not isinstance(rbm, RBM):
         raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {rbm!r}.")
     check_counts(burn_in=burn_in)
-    annealer = _Annealer(rbm, make_schedule(schedule, temperatures, default=1000), burn_in)
+    ladder = Ladder(temperatures, schedule, default=1000, default_name="linear")
+    engine = _MachineEngine(rbm, burn_in)
     status = rbm.posterior_status(burn_in)
     attrs = {
         "system": f"RBM {rbm.a.size}x{rbm.b.size}",
-        "step": rbm.description,
         "upper_bound": status,
         "independent_starts": 1,
         "burn_in": burn_in if status == "burned-in" else 0,
     }
-    return anneal_blocks(
-        annealer, attrs,
-        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
-        progressbar=progressbar,
+    return anneal_engine(
+        engine, attrs, chains, ladder,
+        Limits(target_gap, max_temperatures, max_time),
+        Resources(random_seed, cores, executor, progressbar, store, callback),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Annealer:
-    """A machine, and how its chains are annealed."""
+class _MachineEngine(BlockEngine):
+    """A machine whose blocks have loops of their own: a layer may be summed over, exactly."""
 
-    rbm: RBM
-    schedule: Schedule
-    burn_in: int
-    block_size: int = _BLOCK
+    def __init__(self, rbm: RBM, burn_in: int):
+        super().__init__()
+        self._rbm, self._burn_in = rbm, burn_in
+        self.description = rbm.description
 
-    def run(self, block: Block) -> Annealing:
+    def run_block(self, task: AnnealTask) -> Run:
         """Anneal the chains of a block; their log weights are NaN where it ends early."""
-        rng = np.random.default_rng(block.stream(Purpose.ANNEAL))
-        if block.direction is Direction.FORWARD:
-            state = self.rbm.draw_prior(block.chains, rng)
+        rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
+        if task.direction is Direction.FORWARD:
+            state = self._rbm.draw_prior(task.chains, rng)
         else:
-            state = self.rbm.draw_posterior(block.chains, rng, self.burn_in, block.stop)
-        return self.rbm.run(state, self.schedule.betas, block.direction, rng, block.stop)
+            state = self._rbm.draw_posterior(task.chains, rng, self._burn_in, self.stop)
+        return self._rbm.run(state, task.betas, task.direction, rng, self.stop)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit, logsumexp
 
-from pymc_bdmc.base.types import Annealing, Direction
-from pymc_bdmc.campaign.blocks import block_run
+from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.rbm import kernels as rbm_kernels
 from pymc_bdmc.rbm.kernels import Layer, Layers, Units
 
@@ -316,7 +315,7 @@ class RBM:
         direction: Direction,
         rng: np.random.Generator,
         stop: np.ndarray = _NEVER,
-    ) -> Annealing:
+    ) -> Run:
         """Anneal a block of chains; ``state`` is overwritten with the last states.
 
         Forward a transition draws the hidden units and then the visible ones; the reversal does
@@ -341,4 +340,4 @@ class RBM:
         layers, units = self._ordered(state, visible_first, rng)
         betas = np.array(betas, dtype=float)  # a read-only array would be compiled for anew
         path = rbm_kernels.anneal(layers, units, betas, forward, integrated, stop)
-        return block_run(direction, *path)
+        return Run.of_block(direction, *path)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -15,6 +15,7 @@ from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.system import System
 from pymc_bdmc.estimators.sandwich import log_prior_mass
 from pymc_bdmc.estimators.tempering import (
     draw_places,
@@ -26,7 +27,7 @@ from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.tempering.systems import model_system
 
-__all__ = ["TemperedSystem", "temper"]
+__all__ = ["temper"]
 
 FLAT = 0.5
 """Largest |r_k − ĉ_k| K at which a stage of the Wang-Landau start ends."""
@@ -42,27 +43,6 @@ _MOST_START = 40
 
 _BYTES_A_DRAW = 32
 """Of a chain: ℓ and the place, while they are joined."""
-
-
-@runtime_checkable
-class TemperedSystem(Protocol):
-    """What simulated tempering asks of a system; a state holds any number of chains.
-
-    A system whose prior is restricted to ℓ > −∞ by rejection also has ``trials``: how many draws
-    from the whole prior each draw took. Log P(ℓ > −∞) is estimated from them.
-    """
-
-    description: str
-    """What a transition does."""
-
-    def draw_prior(self, chains: int, rng: np.random.Generator) -> Any:
-        """Exact states at β = 0."""
-
-    def step(self, state: Any, betas: np.ndarray, rng: np.random.Generator) -> Any:
-        """Apply a kernel that leaves f_β invariant, for every chain's own β, and return states."""
-
-    def log_likelihood(self, state: Any) -> np.ndarray:
-        """ℓ of every chain, nats."""
 
 
 class _Draws(NamedTuple):
@@ -160,7 +140,7 @@ class _Chains:
 
 
 def temper(
-    system: TemperedSystem | pm.Model | None = None,
+    system: System | pm.Model | None = None,
     *,
     chains: int = 32,
     draws: int = 1000,
@@ -183,7 +163,7 @@ def temper(
 
     Parameters
     ----------
-    system : Ising, Potts, RBM or another `TemperedSystem`, pymc.Model, or None
+    system : Ising, Potts, RBM or another `System`, pymc.Model, or None
         Default: the model of the ``with`` block.
     chains : int, default 32
         Independent but for the guess that they share; errors come from their spread.
@@ -273,13 +253,13 @@ def temper(
     return dt
 
 
-def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> TemperedSystem:
+def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> System:
     if system is None or isinstance(system, pm.Model):
         return model_system(pm.modelcontext(system), ladder.betas, step, rng)
-    if not isinstance(system, TemperedSystem):
+    if not isinstance(system, System):
         raise ValueError(
             f"system: {system!r} cannot be tempered; a PyMC model, an RBM, an Ising or a Potts "
-            "model can, and what has the methods of a TemperedSystem."
+            "model can, and what has the methods of a System."
         )
     if step is not None:
         raise ValueError("step: only a PyMC model takes step methods; the system has its own.")

@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.engines import CompiledEngine, Engine, PilotTask, StepEngine, make_engine
+from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine, make_engine
 from pymc_bdmc.kernels import StepFactory
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -43,7 +43,7 @@ def model_system(
     return StepSystem(engine, rng)
 
 
-class _ModelSystem[E: Engine]:
+class _ModelSystem[E: CompiledEngine | StepEngine]:
     """What both engines share: draws from the prior, and how many trials they took."""
 
     def __init__(self, engine: E):

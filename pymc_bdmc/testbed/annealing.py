@@ -1,7 +1,8 @@
 """Anneal a problem of the testbed in one call, forward and in reverse."""
 
+import os
+from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -10,10 +11,13 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.compiling import load_numba
-from pymc_bdmc.base.schedules import Schedule, make_schedule
-from pymc_bdmc.base.streams import Purpose, RandomSeed
-from pymc_bdmc.base.types import Annealing, Direction
-from pymc_bdmc.campaign.blocks import Block, anneal_blocks, block_run
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign.options import Ladder, Limits, Resources
+from pymc_bdmc.campaign.systems import anneal_engine
+from pymc_bdmc.engines.blocks import BlockEngine
+from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbed.kernels import MOVES
 from pymc_bdmc.testbed.loops import PATHS, ascend, descend, make_path
 from pymc_bdmc.testbed.models import Problem
@@ -31,10 +35,15 @@ def anneal(
     particles: int = 32,
     temperatures: int | ArrayLike = 200,
     schedule: str | Schedule = "sigmoid",
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
     random_seed: RandomSeed = None,
     cores: int | None = None,
     executor: Executor | None = None,
     progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
 ) -> xr.DataTree:
     """Sandwich log ML of simulated observations between forward and reverse populations.
 
@@ -52,6 +61,13 @@ def anneal(
         T, the number of transitions of a state, or the inverse temperatures themselves.
     schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
         How the inverse temperatures are spaced.
+    target_gap : float, optional
+        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
+        new runs confirms it. ``temperatures`` is then T of the first round.
+    max_temperatures : int, optional
+        Largest T with a ``target_gap``.
+    max_time : float, optional
+        Seconds; no round that would end later is begun, with a ``target_gap``.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Fixes the result, whatever ``cores``.
     cores : int, optional
@@ -59,6 +75,10 @@ def anneal(
     executor : concurrent.futures.Executor, optional
         Whose workers run, in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
+    store : path-like, optional
+        Directory that keeps finished runs; the same call goes on from there.
+    callback : callable, optional
+        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
 
     Returns
     -------
@@ -87,20 +107,19 @@ def anneal(
         raise ValueError("problem: reverse runs need the rows it was simulated from.")
     check_choice("path", path, PATHS)
     check_counts(particles=particles)
-    betas = make_schedule(schedule, temperatures, default=200, default_name="sigmoid")
-    annealer = _Annealer(problem, path, betas, particles)
+    ladder = Ladder(temperatures, schedule, default=200, default_name="sigmoid")
+    engine = _ProblemEngine(problem, path, particles)
     attrs = {
         "system": repr(problem.model),
         "path": path,
         "particles": particles,
-        "step": "Gibbs",
         "upper_bound": "exact",
         "burn_in": 0,
     }
-    return anneal_blocks(
-        annealer, attrs,
-        chains=chains, cores=cores, executor=executor, random_seed=random_seed,
-        progressbar=progressbar,
+    return anneal_engine(
+        engine, attrs, chains, ladder,
+        Limits(target_gap, max_temperatures, max_time),
+        Resources(random_seed, cores, executor, progressbar, store, callback),
     )  # fmt: skip
 
 
@@ -149,22 +168,21 @@ def sequential_harmonic_mean(
     return descend(MOVES, model, y, way, states, states[:0], rises, rng, _RUNNING)
 
 
-@dataclass(frozen=True, eq=False)
-class _Annealer:
-    """A problem, and how its populations are annealed."""
+class _ProblemEngine(BlockEngine):
+    """A problem, and how a population of it is annealed: by loops that know its factors."""
 
-    problem: Problem
-    path: str
-    schedule: Schedule
-    particles: int
-    block_size: int = 1
+    block_size = 1
+    description = "Gibbs"
 
-    def run(self, block: Block) -> Annealing:
+    def __init__(self, problem: Problem, path: str, particles: int):
+        super().__init__()
+        self._problem, self._path, self._particles = problem, path, particles
+
+    def run_block(self, task: AnnealTask) -> Run:
         """Anneal a population; its log weight is NaN where it ends early."""
-        rng = np.random.default_rng(block.stream(Purpose.ANNEAL))
+        rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         log_weight, rises = run(
-            self.problem, block.direction, self.path, self.schedule.betas, self.particles, rng,
-            block.stop,
-        )  # fmt: skip
-        slopes = np.append(rises[1:] / self.schedule.increments, np.nan)
-        return block_run(block.direction, np.array([log_weight]), slopes, np.zeros(slopes.size))
+            self._problem, task.direction, self._path, task.betas, self._particles, rng, self.stop
+        )
+        slopes = np.append(rises[1:] / np.diff(task.betas), np.nan)
+        return Run.of_block(task.direction, np.array([log_weight]), slopes, np.zeros(slopes.size))

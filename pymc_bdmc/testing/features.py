@@ -89,8 +89,8 @@ class Features:
         scale = "posterior" if len(self._steepness) else "prior"
         return (
             f"small effects: shifts of a mean by less than about {ratio / SHIFT:.2g} {scale} "
-            f"standard deviations, or of a standard deviation by less than "
-            f"{100 * np.expm1(ratio / SPREAD):.2g} %, on each data set"
+            f"standard deviations, or relative changes of a standard deviation by less than about "
+            f"{np.expm1(ratio / SPREAD):.2g}, on each data set"
         )
 
     def _named(self) -> list[str]:

@@ -108,7 +108,7 @@ def check_sampler(
     betas = make_schedule("power", temperatures).betas
 
     def chains_and_moves(subject: Subject) -> tuple:
-        """Return log w_r/w_f, increases of β·ℓ of moved prior draws, and values before and after."""
+        """Return log w_r/w_f, increases of β·ℓ of moved prior draws, and values around moves."""
         start = trial.draw()
         kept = list(islice(subject.chain(start, rng), steps))
         forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)

@@ -142,7 +142,7 @@ class Subject:
         run = anneal(
             self._kernel, lambda point: self.density(point)[1], self._betas, starts, direction, rng
         )
-        return run.log_weight
+        return float(run.log_weight)
 
 
 class CompiledSubject(Subject):

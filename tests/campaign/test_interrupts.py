@@ -12,8 +12,8 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc import sampling
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.campaign import prepared, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask
 from pymc_bdmc.tempering import systems
 
@@ -144,13 +144,13 @@ def test_afterwards_the_first_is_a_flag_again():
 
 
 def test_in_compilation(model, monkeypatch):
-    make_engine = sampling.make_engine
+    make_engine = prepared.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(sampling, "make_engine", deaf)
+    monkeypatch.setattr(prepared, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         pm.sample_bdmc(model, **SMALL)
 
@@ -196,13 +196,13 @@ def test_before_any_chain_is_finished(model, monkeypatch, task, step):
 
 def test_in_the_conversion_of_the_result(model, monkeypatch):
     whole = pm.sample_bdmc(model, **SMALL)
-    convert = sampling.annealing_dataset
-    monkeypatch.setattr(sampling, "annealing_dataset", pressing(convert))
+    convert = tree.annealing_dataset
+    monkeypatch.setattr(tree, "annealing_dataset", pressing(convert))
     dt = pm.sample_bdmc(model, **SMALL)
     assert dt["real"].equals(whole["real"])
     assert dt["posterior"].equals(whole["posterior"])
     assert dt.attrs["interrupted"] == 0
-    monkeypatch.setattr(sampling, "annealing_dataset", pressing(convert, times=2))
+    monkeypatch.setattr(tree, "annealing_dataset", pressing(convert, times=2))
     with pytest.raises(KeyboardInterrupt):
         pm.sample_bdmc(model, **SMALL)
 
@@ -212,17 +212,17 @@ import os, signal, sys, threading, time
 import numpy as np
 import pymc as pm
 import pymc_bdmc as bdmc
-import pymc_bdmc as bdmc
-from pymc_bdmc import sampling
 from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.campaign import call, prepared
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with pm.Model() as model:
     x = pm.Normal("x", shape=3)
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
-longest = dict(make_engine=1.0, _fit=0.1, Preparation=0.1, anneal_in_rounds=1.5, _to_datatree=0.03)
-functions = {name: getattr(sampling, name) for name in longest}
+longest = dict(make_engine=1.0, fit=0.1, Preparation=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
+homes = {name: prepared if hasattr(prepared, name) else call for name in longest}
+functions = {name: getattr(homes[name], name) for name in longest}
 finished = ChainProgress.finished
 
 def count(self, group, *args):
@@ -246,12 +246,12 @@ for phase, step in [*((name, None) for name in longest), *in_processes]:
         return functions[phase](*args, **kwargs)
 
     for name, function in functions.items():
-        setattr(sampling, name, begun if name == phase else function)
+        setattr(homes[name], name, begun if name == phase else function)
     endless = phase == "anneal_in_rounds"
     try:
         dt = pm.sample_bdmc(
             model, chains=20, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
-            simulate="hyperparameters" if phase == "_fit" else "prior", step=step, random_seed=1,
+            simulate="hyperparameters" if phase == "fit" else "prior", step=step, random_seed=1,
             progressbar=False,
         )
         timer.cancel()

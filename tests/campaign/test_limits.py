@@ -6,9 +6,9 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc import sampling
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
+from pymc_bdmc.campaign import call
 from tests.models import conjugate_regression
 
 
@@ -37,11 +37,11 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     """The seconds of a move as the pilot took them, times all moves ahead."""
     ahead = []
 
-    def anneal(pool, sides, *args, anneal=sampling.anneal_in_rounds):
+    def anneal(pool, sides, *args, anneal=call.anneal_in_rounds):
         ahead.extend(sides)
         return anneal(pool, sides, *args)
 
-    monkeypatch.setattr(sampling, "anneal_in_rounds", anneal)
+    monkeypatch.setattr(call, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
             conjugate_regression(d=5, n=200)[0], chains=20, particles=3, temperatures=[5, 10],

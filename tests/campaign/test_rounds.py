@@ -9,6 +9,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.engines.tasks import PilotTask
@@ -65,7 +66,7 @@ def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulat
 
 def test_all_sides_have_their_first_runs_before_any_has_its_second():
     sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
-    tasks = Tasks(sides, None, None, 0)
+    tasks = Tasks(sides, Plan(1, 0, Limits(), False), None, 0)
     places = [tasks.place(k) for k in range(len(tasks))]
     assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
     with pytest.raises(IndexError):
@@ -98,8 +99,7 @@ class GaussianWork:
             Side("forward", 1, {}, self.tuning, chains),
             Side("reverse", 1, {}, self.tuning, chains, [source]),
         ]  # fmt: skip
-        limits = dict(max_temperatures=10**6, max_time=None) | limits
-        plan = Plan(1, seed, target, progressbar=False, **limits)
+        plan = Plan(1, seed, Limits(target, **limits), progressbar=False)
         return anneal_in_rounds(self, sides, [bdmc.schedules.linear(2)], False, plan)
 
 

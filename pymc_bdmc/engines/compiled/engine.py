@@ -72,6 +72,8 @@ class CompiledEngine:
         If the density cannot be compiled as a numba function.
     """
 
+    block_size = 1
+    judges_acceptance = True
     pilots = 1
     """Number of independent pilots per data set."""
     default_particles = 32

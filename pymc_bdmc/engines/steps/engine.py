@@ -41,6 +41,8 @@ class StepEngine:
         If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
     """
 
+    block_size = 1
+    judges_acceptance = True
     pilots = PILOT_CHAINS
     """Number of independent pilots per data set."""
     moves_further = False

@@ -1,4 +1,4 @@
-"""Blocks of chains of lattices and machines: one seed, one result, and what Ctrl-C leaves of it."""
+"""Campaigns on lattices, machines and systems of users: one seed, one result, Ctrl-C, stores."""
 
 import importlib
 import signal
@@ -13,9 +13,9 @@ import xarray as xr
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.campaign import blocks
-from pymc_bdmc.campaign.blocks import ChainProgress
+from pymc_bdmc.campaign import systems
 from pymc_bdmc.lattice import Potts
 from pymc_bdmc.rbm import RBM
 
@@ -145,10 +145,114 @@ def test_ctrl_c_twice_raises(anneal, monkeypatch):
 
 
 def test_ctrl_c_in_the_conversion_loses_nothing(anneal, monkeypatch):
-    monkeypatch.setattr(blocks, "warn", lambda dt: press())
+    monkeypatch.setattr(systems, "warn", lambda dt: press())
     dt = anneal()
     assert np.isfinite(weights(dt)).all()
     assert dt.attrs["interrupted"] == 0
+
+
+def test_a_ladder_and_a_target_go_in_rounds(anneal):
+    """The last round confirms the one that met the target, with runs of its own."""
+    dt = anneal(temperatures=[5, 10])
+    assert dt["rounds"]["temperatures"].values.tolist() == [5, 10]
+    gap = float(dt["rounds"]["jeffreys_bound"][-1])
+    dt = anneal(temperatures=5, target_gap=1.2 * gap, max_temperatures=80)
+    *looked_at, confirming = dt["rounds"]["temperatures"].values
+    assert confirming == looked_at[-1] == 5 * 2 ** (len(looked_at) - 1)
+    assert dt["rounds"]["confirms"].values[-1]
+    before, after = dt["rounds"]["forward_log_weight"].values[-2:]
+    assert (before != after).all()
+
+
+def test_a_store_goes_on_from_what_is_finished(anneal, monkeypatch, tmp_path):
+    whole = weights(anneal())
+    at_block(monkeypatch, 2, press)
+    dt = anneal(store=tmp_path / "run", cores=1)
+    assert dt.attrs["interrupted"]
+    monkeypatch.undo()
+    dt = anneal(store=tmp_path / "run")
+    np.testing.assert_array_equal(weights(dt), whole)
+    seen = xr.open_datatree(tmp_path / "run", engine="zarr")
+    np.testing.assert_array_equal(weights(seen), whole)
+    seen.close()
+    with pytest.raises(ValueError, match=r"another temperatures \(argument\)"):
+        anneal(store=tmp_path / "run", temperatures=10)
+
+
+def test_a_callback_sees_the_result_so_far_and_may_end_it(anneal):
+    finished = []
+
+    def watch(dt):
+        finished.append(int(np.isfinite(weights(dt)).sum()))
+        if len(finished) == 2:
+            raise KeyboardInterrupt
+
+    dt = anneal(callback=watch, cores=1)
+    assert finished == sorted(finished)
+    assert dt.attrs["interrupted"]
+    assert np.isfinite(weights(dt)).sum() >= finished[-1]
+
+
+class TwoSpins:
+    """Two variables of three values, uniform a priori, that are drawn given each other in turn."""
+
+    description = "Gibbs"
+    ell = 3.0 * np.random.default_rng(4).normal(size=(3, 3))
+
+    def draw_prior(self, chains, rng):
+        return rng.integers(3, size=(2, chains))
+
+    def draw_posterior(self, chains, rng):
+        p = np.exp(self.ell).ravel() / np.exp(self.ell).sum()
+        return np.array(np.unravel_index(rng.choice(9, chains, p=p), (3, 3)))
+
+    def log_likelihood(self, state):
+        return self.ell[state[0], state[1]]
+
+    def _drawn(self, state, betas, rng, order):
+        state = state.copy()
+        for which in order:
+            ell = (self.ell if which == 1 else self.ell.T)[state[1 - which]]
+            state[which] = np.argmax(betas[:, None] * ell + rng.gumbel(size=ell.shape), axis=1)
+        return state
+
+    def step(self, state, betas, rng):
+        return self._drawn(state, betas, rng, (0, 1))
+
+    def step_back(self, state, betas, rng):
+        return self._drawn(state, betas, rng, (1, 0))
+
+
+class Forgetful(TwoSpins):
+    """The broken twin: it takes the transition for its own reversal."""
+
+    step_back = TwoSpins.step
+
+
+@pytest.mark.parametrize("system", [TwoSpins(), Forgetful()], ids=["sound", "broken"])
+def test_both_identities_hold_for_a_system_of_a_user(system):
+    """E_f[w] = Z and E_r[1/w] = 1/Z, α = 6e-5 each; the twin fails the second one."""
+    dt = bdmc.anneal(system, chains=40_000, temperatures=3, random_seed=1, progressbar=False)
+    log_z = np.log(np.exp(system.ell).mean())
+    scores = {}
+    for group, sign in (("forward", 1), ("reverse", -1)):
+        ratio = np.exp(sign * (dt[group]["log_weight"].values[0] - log_z)) - 1
+        scores[group] = abs(ratio.mean()) / ratio.std() * np.sqrt(ratio.size)
+    assert scores["forward"] < 4
+    assert (scores["reverse"] > 4) == isinstance(system, Forgetful)
+    assert dt.attrs["upper_bound"] == "exact"
+
+
+def test_a_system_says_what_it_starts_from_and_what_it_lacks():
+    class Rough(TwoSpins):
+        start_status = "heuristic"
+
+    dt = bdmc.anneal(Rough(), chains=4, temperatures=3, random_seed=1, progressbar=False)
+    assert dt.attrs["upper_bound"] == "heuristic"
+    with pytest.raises(TypeError, match=r"^system: description, draw_prior, draw_posterior"):
+        bdmc.anneal(object())
+    with pytest.raises(ValueError, match=r"^temperatures: |^n_temperatures"):
+        bdmc.anneal(Rough(), temperatures=0)
 
 
 CHILD = """

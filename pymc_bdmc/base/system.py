@@ -1,0 +1,59 @@
+"""What is annealed or tempered, where it is no PyMC model: the contract of a system."""
+
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+__all__ = ["StartStatus", "System"]
+
+StartStatus = Literal["exact", "burned-in", "heuristic"]
+"""How far states from `System.draw_posterior` can be relied on."""
+
+
+@runtime_checkable
+class System(Protocol):
+    """The contract of what `anneal` and `temper` work on; a state holds any number of chains.
+
+    A PyMC model needs none of this: it goes to `sample_bdmc`. `anneal` also asks for
+    ``draw_posterior(chains, rng)``, which returns states at β = 1, and for ``start_status``, which
+    says whether they are ``"exact"`` (the default), ``"burned-in"`` or ``"heuristic"``. If `step`
+    is not reversible, ``step_back`` is its reversal, with the same parameters.
+
+    A system whose prior is restricted to ℓ > −∞ by rejection may have ``trials``, a list of the
+    number of draws that each prior draw took. `temper` estimates log P(ℓ > −∞) from them.
+
+    Examples
+    --------
+    A normal prior and a normal observation, moved by exact draws:
+
+    >>> import numpy as np
+    >>> import pymc_bdmc as bdmc
+    >>> class Normal:
+    ...     description = "exact draws"
+    ...     def draw_prior(self, chains, rng):
+    ...         return rng.normal(size=chains)
+    ...     def draw_posterior(self, chains, rng):
+    ...         return self.step(None, np.ones(chains), rng)
+    ...     def step(self, state, betas, rng):
+    ...         return rng.normal(betas / (1 + betas), 1 / np.sqrt(1 + betas))
+    ...     def log_likelihood(self, state):
+    ...         return -0.5 * (1 - state) ** 2
+    >>> isinstance(Normal(), bdmc.System)
+    True
+    >>> dt = bdmc.anneal(Normal(), chains=500, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - -0.25 - 0.5 * np.log(0.5)) < 4 * error)
+    True
+    """
+
+    description: str
+    """The name of a transition."""
+
+    def draw_prior(self, chains: int, rng: np.random.Generator) -> Any:
+        """Return exact states at β = 0."""
+
+    def step(self, state: Any, betas: np.ndarray, rng: np.random.Generator) -> Any:
+        """Apply a kernel that leaves f_β invariant, at every chain's own β, and return states."""
+
+    def log_likelihood(self, state: Any) -> np.ndarray:
+        """Return ℓ of every chain, shape (chains,), nats."""

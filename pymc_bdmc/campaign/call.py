@@ -1,0 +1,113 @@
+"""The last two stages of a campaign on a PyMC model: rounds of annealing, and their result."""
+
+import json
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+import pymc as pm
+import xarray as xr
+
+from pymc_bdmc.base.streams import Purpose, stream
+from pymc_bdmc.campaign.prepared import Campaign, Prepared
+from pymc_bdmc.campaign.rounds import Round, anneal_in_rounds
+from pymc_bdmc.campaign.store import reporter
+from pymc_bdmc.campaign.tree import (
+    annealed_groups,
+    model_groups,
+    pilot_variables,
+    rounds_dataset,
+    scouts_dataset,
+)
+from pymc_bdmc.model.structure import hard_variables
+from pymc_bdmc.paths import DataPath
+from pymc_bdmc.results.agreement import agreement, agreement_dataset
+from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.results.convert import observed_dataset
+from pymc_bdmc.results.diagnose import warn
+
+__all__ = ["anneal", "finish", "to_datatree"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+
+def anneal(campaign: Campaign, prepared: Prepared) -> list[Round]:
+    """Run all rounds; after Ctrl-C what is finished is there.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before any run is finished.
+    """
+    return anneal_in_rounds(
+        campaign.pool, prepared.sides, prepared.schedules,
+        campaign.request.ladder.is_adaptive, prepared.plan,
+        reporter(
+            partial(to_datatree, campaign, prepared),
+            campaign.store, campaign.request.resources.callback, campaign.stop,
+        ),
+        prepared.renew,
+    )  # fmt: skip
+
+
+def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
+    """Return the result, with the judgement of the caller's draws; log what to doubt in it."""
+    dt = to_datatree(campaign, prepared, rounds)
+    if campaign.request.judged is not None:
+        _judge(dt, campaign.request.judged, campaign.request.model)
+    if campaign.store:
+        campaign.store.show(lambda: dt)
+    warn(dt)
+    return dt
+
+
+def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
+    """Return the rounds so far as a DataTree."""
+    last, density, target = rounds[-1], campaign.density, campaign.request.limits.target_gap
+    pilots = partial(pilot_variables, last, in_turn=isinstance(prepared.path, DataPath))
+    seed = stream(campaign.entropy, Purpose.POSTERIOR)
+    with campaign.engine.lock:  # it holds the data of one run or another
+        groups = {"observed_data": observed_dataset(density, density.model)}
+        groups |= annealed_groups(last, pilots)
+        groups |= model_groups(density, last, campaign.starts, seed, prepared.plan.particles)
+    if scouted := prepared.preparation.scouted(0):
+        groups["scouts"] = scouts_dataset(scouted)
+    dt = xr.DataTree.from_dict(groups | {"rounds": rounds_dataset(rounds, target)})
+    dt.attrs |= _attributes(campaign, prepared, rounds)
+    return dt
+
+
+def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> dict:
+    """Return what the result says of the call and of the run."""
+    request, last = campaign.request, rounds[-1]
+    simulation, first = request.simulation, next(iter(last.simulated), None)
+    attrs = run_attributes(last.schedule, campaign.entropy, campaign.compiled, last.interrupted)
+    has_target = request.limits.target_gap is not None
+    return attrs | {
+        **hard_variables(request.model),
+        "model": json.dumps(campaign.loan.fingerprint),
+        "step": campaign.engine.description,
+        "path": prepared.path.name,
+        "path_reason": prepared.reason,
+        "particles": prepared.plan.particles,
+        "simulate": simulation.name if simulation else "none",
+        "upper_bound": first.status if first else "none",
+        "hyperparameters": ", ".join(first.hyperparameters if first else []),
+        "burn_in": first.burn_in if first else 0,
+        "rounds": sum(not each.confirms for each in rounds) if has_target else 0,
+        "pymc_version": pm.__version__,
+        "preparation_time": campaign.compiled - campaign.started,
+    }
+
+
+def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
+    """Write the group ``agreement``: all of the caller's draws against those of the run."""
+    if "posterior" not in dt.children:  # every weight is zero, or nothing was finished
+        return
+    try:
+        dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, judged, model=model)))
+    except Exception as error:  # the runs are done, and must not be lost
+        _log.warning(
+            f"posterior: its draws are not judged ({type(error).__name__}: {error}). Try "
+            "bdmc.agreement(dt, idata, var_names=[...])."
+        )

@@ -1,0 +1,291 @@
+"""From a request to the runs ahead: a compiled model, its data sets, tunings and path."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.base.arguments import check_memory
+from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
+from pymc_bdmc.campaign.options import Ladder
+from pymc_bdmc.campaign.preparation import IDEAL_GAP, Preparation
+from pymc_bdmc.campaign.request import DRAWS, NUMBERS, Request
+from pymc_bdmc.campaign.rounds import Plan, Side
+from pymc_bdmc.campaign.store import Store, StoredPool
+from pymc_bdmc.campaign.tree import last_states
+from pymc_bdmc.engines import CompiledEngine, StepEngine, make_engine
+from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.posterior import posterior_states
+from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.paths import DataPath, Path, PriorPath
+
+__all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+FURTHER = 1 / 3
+"""Share of the cost of all other moves up to which particles move on at β = 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """A request whose model is compiled, with the workers that will run it.
+
+    Attributes
+    ----------
+    request : Request
+    loan : Loan
+        With the density.
+    engine : CompiledEngine or StepEngine
+    starts : sequence of Point
+        Where reverse runs on the real data start.
+    store : Store or None
+    entropy : int or sequence of int
+    pool : Pool
+    stop : ndarray of uint8, shape (1,)
+        Set by Ctrl-C.
+    started, compiled : float
+        Seconds of `time.perf_counter`.
+    """
+
+    request: Request
+    loan: Loan
+    engine: CompiledEngine | StepEngine
+    starts: Sequence
+    store: Store | None
+    entropy: Entropy
+    pool: Pool
+    stop: np.ndarray
+    started: float
+    compiled: float
+
+    @property
+    def density(self):
+        """The tempered density of the model."""
+        return self.loan.density
+
+
+@contextmanager
+def open_campaign(request: Request) -> Iterator[Campaign]:
+    """Compile the model, lock the store, start workers, and turn Ctrl-C into a flag."""
+    started, resources = time.perf_counter(), request.resources
+    store = request.opened_store()
+    entropy = store.entropy if store else entropy_of(resources.random_seed)
+    with nothing_to_keep():
+        loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
+        engine = _engine(request, loan)
+        starts = _starts(request, loan)
+    _log.info(f"Kernel: {engine.description}")
+    compiled = time.perf_counter()
+    with (
+        store.locked() if store else nullcontext(),
+        interruptible() as stop,
+        engine.pool(min(resources.n_cores, request.n_runs), stop, resources.executor) as workers,
+    ):
+        pool = StoredPool(workers, store, stop) if store else workers
+        yield Campaign(request, loan, engine, starts, store, entropy, pool, stop, started, compiled)
+    loan.give_back()
+
+
+def _engine(request: Request, loan: Loan) -> CompiledEngine | StepEngine:
+    """Return the engine of a request, which fits its simulation, its path and the machine."""
+    given = request.compilation
+    if request.simulation:
+        request.simulation.check(loan.density)
+    betas, in_turn = request.ladder.schedules[0].betas, isinstance(request.path, DataPath)
+    engine = make_engine(
+        loan.density, betas, given.step, given.backend, given.compile_kwargs, in_turn
+    )
+    if given.compile_kwargs and isinstance(engine, CompiledEngine):
+        raise ValueError(
+            "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
+            "PyMC's step methods: by step, by another backend, or by a mode in it."
+        )
+    if request.path:
+        request.path.check(engine)
+    particles = request.size.particles or engine.default_particles
+    states = partial(request.states, loan.density.size)
+    check_memory(states, chains=request.size.real, particles=particles)
+    return engine
+
+
+def _starts(request: Request, loan: Loan) -> list:
+    """Return the states where reverse runs on the real data start."""
+    if request.posterior is None:
+        return []
+    source = "posterior" if request.judged is request.posterior else "path"
+    return posterior_states(source, request.posterior, request.size.real, loan.density)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The runs ahead of a campaign.
+
+    Attributes
+    ----------
+    preparation : Preparation
+        With the pilots and scouts.
+    path : Path
+    reason : str
+        Why it was taken.
+    sides : sequence of Side
+    schedules : sequence of Schedule
+        Of the rounds that are planned.
+    plan : Plan
+    renew : callable or None
+        Returns the sides of a round on new simulated data.
+    """
+
+    preparation: Preparation
+    path: Path
+    reason: str
+    sides: Sequence[Side]
+    schedules: Sequence[Schedule]
+    plan: Plan
+    renew: Callable[[], Sequence[Side]] | None
+
+
+def prepare(campaign: Campaign) -> Prepared:
+    """Simulate data, choose the path, tune the kernels, and say what is ahead.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before it is done.
+    """
+    request, resources = campaign.request, campaign.request.resources
+    preparation = Preparation(
+        campaign.pool, campaign.engine, campaign.entropy, resources.progressbar
+    )
+    sets = _Sets(campaign, preparation)
+    with nothing_to_keep():
+        # One data set decides on the path, so that all go the same way.
+        simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
+        decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
+        path, reason = preparation.choose(decides, request.path)
+        _log.info(f"Path: {path.name}, {reason}")
+        chosen = time.perf_counter()
+        if request.real_data:
+            simulated = sets.simulate(path, 0)
+        sides = sets.sides(path, simulated, first=1)
+    seconds = time.perf_counter() - chosen
+    schedules, particles = _size(campaign, preparation, sides, path)
+    plan = Plan(
+        particles, campaign.entropy, request.limits, resources.progressbar, preparation=seconds,
+        further_moves=_further_moves(campaign, schedules[0].n_temperatures, particles),
+    )  # fmt: skip
+    _tell(campaign, sides, schedules, plan)
+    renews = request.simulation and request.simulation.renews
+    renew = partial(sets.renewed, path) if renews else None
+    return Prepared(preparation, path, reason, sides, schedules, plan, renew)
+
+
+class _Sets:
+    """Simulates the data sets of a campaign, and makes the sides of their sandwiches."""
+
+    def __init__(self, campaign: Campaign, preparation: Preparation):
+        self._campaign, self._preparation = campaign, preparation
+
+    def simulate(self, path: Path, first: int) -> list[Simulated]:
+        """Return the simulated data sets whose streams are numbered from ``first``."""
+        simulation, store = self._campaign.request.simulation, self._campaign.store
+        if simulation is None:
+            return []
+        make = partial(
+            simulation.simulate, self._campaign.density, self._campaign.entropy,
+            partial(fit, self._campaign, self._preparation, path), first,
+        )  # fmt: skip
+        return store.remember("renewed" if first else "simulated", make) if store else make()
+
+    def sides(self, path: Path, simulated: Sequence[Simulated], first: int) -> list[Side]:
+        """Return the sides of all sandwiches; the simulated sets are numbered from ``first``."""
+        request, observed = self._campaign.request, self._campaign.density.data
+        few, chains = request.few, request.size.real
+        numbered = dict(enumerate(simulated, start=first))
+        data = {d: source.data for d, source in numbered.items()}
+        known = {0: observed} if request.real_data else {}
+        tunings = self._preparation.tunings(known | data, path, fits=False)
+        sides = [Side("real", 0, observed, tunings[0], chains)] if request.real_data else []
+        if self._campaign.starts:
+            starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
+            sides.append(Side("real_reverse", 0, observed, tunings[0], chains, starts))
+        for d, source in numbered.items():
+            sides.append(Side("forward", d, source.data, tunings[d], few))
+            sides.append(Side("reverse", d, source.data, tunings[d], few, [source]))
+            for i, burn_in in enumerate(source.shorter, start=1):
+                less = [replace(source, burn_in=burn_in)]
+                sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
+        return sides
+
+    def renewed(self, path: Path) -> list[Side]:
+        """Return the sides of a round on new simulated data."""
+        datasets = self._campaign.request.datasets
+        return self.sides(path, self.simulate(path, datasets), first=datasets + 1)
+
+
+def fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTree:
+    """Return the caller's posterior draws; without them, draws from last particles of scouts."""
+    if campaign.request.posterior is not None:
+        return campaign.request.posterior
+    density = campaign.density
+    scouts = preparation.scouts({0: density.data}, path)
+    states = last_states(
+        density, [(run.ends, run.weights) for run in scouts],
+        np.array([run.log_weight for run in scouts]), [run.population.ancestors for run in scouts],
+        stream(campaign.entropy, Purpose.FIT), len(scouts[0].weights),
+    )  # fmt: skip
+    if "posterior" not in states:
+        raise ValueError(
+            "simulate: no run on the real data came to a state where they are possible, so there "
+            "are no hyperparameters to hold; use 'prior'."
+        )
+    return xr.DataTree.from_dict(states)
+
+
+def _size(
+    campaign: Campaign, preparation: Preparation, sides: Sequence[Side], path: Path
+) -> tuple[list[Schedule], int]:
+    """Return the schedules of the rounds, and the number of particles."""
+    request, ladder = campaign.request, campaign.request.ladder
+    tunings = {side.dataset: side.tuning for side in sides}
+    particles, target = request.size.particles, request.limits.target_gap
+    if particles is None and ladder.is_open and target:
+        particles = preparation.enough_particles(tunings, target, path)
+    particles = particles or campaign.engine.default_particles
+    if not ladder.is_open:
+        return ladder.schedules, particles
+    n = preparation.enough_temperatures(tunings, particles, target or IDEAL_GAP, path)
+    n = min(n, request.limits.max_temperatures or n)
+    return Ladder(n, ladder.schedule).schedules, particles
+
+
+def _further_moves(campaign: Campaign, n_temperatures: int, particles: int) -> int:
+    """Return how often the particles of runs on the real data move on at β = 1."""
+    request, engine = campaign.request, campaign.engine
+    if not (request.real_data and engine.moves_further):
+        return 0
+    wanted = max(min(DRAWS, NUMBERS // max(campaign.density.size, 1)), 1)
+    needed = -(-wanted // (request.size.real * particles)) - 1
+    return min(needed, int(FURTHER * n_temperatures))
+
+
+def _tell(
+    campaign: Campaign, sides: Sequence[Side], schedules: Sequence[Schedule], plan: Plan
+) -> None:
+    """Log how many runs are ahead, and what they will take."""
+    request, lengths = campaign.request, [each.n_temperatures for each in schedules]
+    seconds = sum(side.seconds(plan, n) for side in sides for n in lengths)
+    states = request.states(campaign.density.size, request.size.real, plan.particles)
+    _log.info(
+        f"Ahead: {request.n_runs} runs, T = {', '.join(map(str, lengths))}, N = {plan.particles}: "
+        f"by the pilot about {seconds:.2g} s of one core; at least "
+        f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB"
+    )

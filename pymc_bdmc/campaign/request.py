@@ -1,0 +1,238 @@
+"""A call on a PyMC model as one checked value: the first stage of a campaign."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
+from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
+from pymc_bdmc.campaign.store import Store, versions
+from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.fingerprint import digest, fingerprint
+from pymc_bdmc.model.posterior import check_idata
+from pymc_bdmc.model.simulation import (
+    FromHyperparameters,
+    Simulation,
+    make_simulation,
+    possible_simulation,
+)
+from pymc_bdmc.paths import DataPath, Path, make_path
+from pymc_bdmc.results.convert import check_storable
+
+__all__ = ["Question", "Request", "Size"]
+
+CHAINS = 16
+"""Runs on the real data, unless the caller says otherwise."""
+SIMULATED_RUNS, FEWEST_RUNS = 60, 3
+"""Runs a direction on all simulated data sets together, and on each of them."""
+DRAWS, NUMBERS = 8192, 4_000_000
+"""States at β = 1 of all runs on the real data, and numbers in them, if moves there are cheap."""
+
+_BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
+"""As measured: a chain's task and result, and what is kept along β."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Number of runs of a direction on a data set, and of particles in a run; None: by default."""
+
+    chains: int | None = None
+    particles: int | None = None
+
+    def check(self) -> None:
+        """Refuse what is no number of runs or particles.
+
+        Raises
+        ------
+        ValueError
+            Names the argument.
+        """
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        check_counts(**given)
+
+    @property
+    def real(self) -> int:
+        """Number of runs on the real data."""
+        return self.chains or CHAINS
+
+    def simulated(self, datasets: int) -> int:
+        """Return the number of runs a direction on each of several simulated data sets.
+
+        Given the cost of all runs, many data sets of few runs certify more than a few of many.
+        """
+        few = int(np.clip(SIMULATED_RUNS // max(datasets, 1), FEWEST_RUNS, CHAINS))
+        return self.chains or few
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What the runs are to tell, and along which path of densities."""
+
+    path: Any = None
+    simulate: Any = FromHyperparameters.name
+    real_data: bool = True
+    posterior: xr.DataTree | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked of a model, checked; `Request.of` makes it.
+
+    Attributes
+    ----------
+    model : pymc.Model
+    size : Size
+    ladder : Ladder
+    limits : Limits
+    path : Path or None
+        None: to be chosen.
+    simulation : Simulation or None
+    real_data : bool
+    posterior : DataTree or None
+        Draws from which reverse runs on the real data start, and to which the simulated data are
+        fitted.
+    judged : DataTree or None
+        Draws that the run's own are compared with.
+    compilation : Compilation
+    resources : Resources
+    origin : mapping
+        Hashes of everything that finished runs depend on besides the seed, for a store.
+    """
+
+    model: pm.Model
+    size: Size
+    ladder: Ladder
+    limits: Limits
+    path: Path | None
+    simulation: Simulation | None
+    real_data: bool
+    posterior: xr.DataTree | None
+    judged: xr.DataTree | None
+    compilation: Compilation
+    resources: Resources
+    origin: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(
+        cls,
+        model: pm.Model | None,
+        size: Size,
+        ladder: Ladder,
+        limits: Limits,
+        question: Question,
+        compilation: Compilation,
+        resources: Resources,
+    ) -> "Request":
+        """Check what is asked for, without compiling anything.
+
+        Raises
+        ------
+        TypeError, ValueError, NotImplementedError
+            Names the argument or the variable, and the remedy.
+        """
+        model = pm.modelcontext(model)
+        check_model(model)
+        check_flags(real_data=question.real_data)
+        size.check()
+        simulation, path = _simulation(model, question, limits), make_path(question.path)
+        posterior, judged = _draws(question, path)
+        check_storable(model, real=question.real_data, simulated=simulation is not None)
+        if isinstance(path, DataPath) and ladder.is_adaptive:
+            ladder = replace(ladder, schedule="linear")
+        _ = ladder.schedules  # looks at them
+        if not (question.real_data or simulation):
+            raise ValueError("real_data: with simulate=None there is nothing left to run.")
+        asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
+        asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
+        asked |= vars(question) | vars(compilation)
+        origin = {}
+        if resources.store is not None:
+            origin = {
+                "variable of the model": fingerprint(model),
+                "argument": {name: digest(value) for name, value in asked.items()},
+                "version": versions(),
+            }
+        request = cls(
+            model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
+            compilation, resources, origin,
+        )  # fmt: skip
+        temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
+        check_memory(
+            lambda chains, temperatures, datasets: request.tables(temperatures, chains, datasets),
+            chains=size.real, temperatures=temperatures, datasets=request.datasets,
+        )  # fmt: skip
+        limits.check(ladder, has_gap=simulation is not None)
+        compilation.check()
+        return request
+
+    @property
+    def datasets(self) -> int:
+        """Number of simulated data sets."""
+        return self.simulation.datasets if self.simulation else 0
+
+    @property
+    def few(self) -> int:
+        """Number of runs a direction on each of them."""
+        return self.size.simulated(self.datasets)
+
+    @property
+    def n_real(self) -> int:
+        """Number of directions on the real data."""
+        return self.real_data + (self.posterior is not None)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs of a round."""
+        return self.n_real * self.size.real + 2 * self.datasets * self.few
+
+    def tables(
+        self, temperatures: int, chains: int | None = None, datasets: int | None = None
+    ) -> float:
+        """Return the bytes that the records of so many temperatures, runs and data sets take."""
+        n = self.datasets if datasets is None else datasets
+        runs = self.n_real * (chains or self.size.real) + 2 * n * self.few
+        return _BYTES_A_CHAIN * runs + _BYTES_A_TEMPERATURE * temperatures * (self.n_real + 2 * n)
+
+    def states(self, dimension: int, chains: int, particles: int) -> float:
+        """Return the bytes that the last states of runs take, and those of the runs at work."""
+        n_kept = len(self.ladder.schedules) if self.real_data else 0
+        kept = n_kept * (dimension * chains * particles + min(dimension * DRAWS, NUMBERS))
+        return 8 * max(kept, dimension * self.resources.n_cores * particles)
+
+    def opened_store(self) -> Store | None:
+        """Return the store of the call, if it has one.
+
+        Raises
+        ------
+        ValueError, OSError
+            See `Store`.
+        """
+        given = self.resources
+        return None if given.store is None else Store(given.store, self.origin, given.random_seed)
+
+
+def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:
+    """Return how to simulate data; None where that is impossible and nobody insists."""
+    simulation = make_simulation(question.simulate)
+    if question.simulate is not None and question.simulate == FromHyperparameters.name:  # default
+        needed = not question.real_data or limits.target_gap is not None
+        return possible_simulation(simulation, model, needed=needed)
+    return simulation
+
+
+def _draws(question: Question, path: Path | None) -> tuple[xr.DataTree | None, xr.DataTree | None]:
+    """Return the draws that reverse runs start from, and those that are judged."""
+    posterior = judged = question.posterior
+    check_idata(posterior=posterior)
+    if path and path.idata is not None:
+        if not question.real_data:
+            raise ValueError("path: its draws are of the real data; leave real_data=False out.")
+        if posterior is None:
+            posterior, judged = path.starts, path.idata
+    if posterior is not None and not question.real_data:
+        raise ValueError("posterior: its runs are on the real data; leave real_data=False out.")
+    return posterior, judged

@@ -1,0 +1,197 @@
+"""A campaign on a system that needs no pilot: forward and reverse runs, and their result."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
+
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.base.arguments import check_counts, check_memory
+from pymc_bdmc.base.interrupts import interruptible
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import RandomSeed, entropy_of
+from pymc_bdmc.base.system import System
+from pymc_bdmc.base.types import UNTUNED
+from pymc_bdmc.campaign.options import Ladder, Limits, Resources
+from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
+from pymc_bdmc.campaign.store import Store, StoredPool, reporter, versions
+from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
+from pymc_bdmc.engines.blocks import BlockEngine, SystemEngine
+from pymc_bdmc.model.fingerprint import digest
+from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.results.diagnose import warn
+
+__all__ = ["anneal", "anneal_engine"]
+
+_BYTES_A_CHAIN = 100
+"""Of both directions: log weights, prior draws and acceptance, while they are joined."""
+
+
+def anneal(
+    system: System,
+    *,
+    chains: int = 100,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "linear",
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
+    random_seed: RandomSeed = None,
+    cores: int | None = None,
+    executor: Executor | None = None,
+    progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
+) -> xr.DataTree:
+    """Sandwich log(Z/Z_0) of a system of your own between forward and reverse chains.
+
+    Parameters
+    ----------
+    system : System
+        With ``draw_posterior`` as well. If its states at β = 1 are not exact, its attribute
+        ``start_status`` must say so.
+    chains : int, default 100
+        Chains per direction, at least 2. They are run 100 at a time.
+    temperatures : int or array_like, default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves, of shape
+        (T + 1,). A sequence of whole numbers is a ladder of rounds.
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
+        How the inverse temperatures are spaced.
+    target_gap : float, optional
+        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
+        new runs confirms it. ``temperatures`` is then T of the first round.
+    max_temperatures : int, optional
+        Largest T with a ``target_gap``.
+    max_time : float, optional
+        Seconds; no round that would end later is begun, with a ``target_gap``.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        Fixes the result, whatever ``cores``.
+    cores : int, optional
+        Threads. Default: as many as the machine has, at most 4.
+    executor : concurrent.futures.Executor, optional
+        Whose workers run, in place of threads: see `sample_bdmc`.
+    progressbar : bool, default True
+    store : path-like, optional
+        Directory that keeps finished runs; the same call goes on from there.
+    callback : callable, optional
+        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
+
+    Returns
+    -------
+    DataTree
+        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the plots.
+        After Ctrl-C, chains that were not finished are NaN.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Names the argument and the remedy.
+    FloatingPointError
+        If a log weight is not finite.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or is pressed a second time.
+
+    References
+    ----------
+    Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional
+    Monte Carlo.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> system = bdmc.testsystems.BimodalGaussian(2, 3.0)
+    >>> dt = bdmc.anneal(system, chains=50, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - system.log_z) < 4 * error)
+    True
+    """
+    if not isinstance(system, System) or not hasattr(system, "draw_posterior"):
+        raise TypeError(
+            "system: description, draw_prior, draw_posterior, step and log_likelihood are needed "
+            f"(see bdmc.System), got {system!r}."
+        )
+    engine = SystemEngine(system)
+    attrs = {"system": repr(system), "upper_bound": engine.start_status, "independent_starts": 1}
+    return anneal_engine(
+        engine, attrs | {"burn_in": 0}, chains, Ladder(temperatures, schedule, 1000, "linear"),
+        Limits(target_gap, max_temperatures, max_time),
+        Resources(random_seed, cores, executor, progressbar, store, callback),
+    )  # fmt: skip
+
+
+def anneal_engine(
+    engine: BlockEngine,
+    attrs: Mapping[str, object],
+    chains: int,
+    ladder: Ladder,
+    limits: Limits,
+    resources: Resources,
+) -> xr.DataTree:
+    """Run forward and reverse chains in rounds; what to doubt in them is logged.
+
+    Parameters
+    ----------
+    engine : BlockEngine
+    attrs : mapping
+        What the result says of this kind of system, besides what all results say.
+    chains : int
+        Chains per direction, at least 2.
+    ladder : Ladder
+    limits : Limits
+    resources : Resources
+
+    Returns
+    -------
+    DataTree
+        Groups ``forward``, ``reverse`` and ``rounds``. After Ctrl-C, chains that were not finished
+        are NaN.
+
+    Raises
+    ------
+    ValueError
+        Names the argument.
+    FloatingPointError
+        If a log weight is not finite.
+    KeyboardInterrupt
+        If Ctrl-C comes before any chain is finished, or if it is pressed a second time.
+    """
+    started = time.perf_counter()
+    check_counts(chains=chains)
+    check_memory(lambda chains: _BYTES_A_CHAIN * chains, chains=chains)
+    limits.check(ladder, has_gap=True)
+    kept = None
+    if resources.store is not None:
+        arguments: dict[str, object] = {"system": engine, "target_gap": limits.target_gap}
+        arguments |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
+        hashes = {name: digest(value) for name, value in arguments.items()}
+        origin = {"argument": hashes, "version": versions()}
+        kept = Store(resources.store, origin, resources.random_seed)
+    entropy = kept.entropy if kept else entropy_of(resources.random_seed)
+    sides = [Side(group, 0, {}, UNTUNED, chains) for group in ("forward", "reverse")]
+    plan = Plan(
+        1, entropy, limits, resources.progressbar, engine.block_size, engine.judges_acceptance
+    )
+
+    def result(rounds: Sequence[Round]) -> xr.DataTree:
+        last = rounds[-1]
+        groups = annealed_groups(last) | {"rounds": rounds_dataset(rounds, limits.target_gap)}
+        dt = xr.DataTree.from_dict(groups)
+        dt.attrs |= {"step": engine.description, **attrs}
+        dt.attrs |= run_attributes(last.schedule, entropy, started, last.interrupted)
+        return dt
+
+    with kept.locked() if kept else nullcontext(), interruptible() as stop:
+        with engine.pool(resources.n_cores, stop, resources.executor) as workers:
+            rounds = anneal_in_rounds(
+                StoredPool(workers, kept, stop) if kept else workers,
+                sides, ladder.schedules, False, plan,
+                reporter(result, kept, resources.callback, stop),
+            )  # fmt: skip
+        dt = result(rounds)
+        if kept:
+            kept.show(lambda: dt)
+        warn(dt)
+    return dt
