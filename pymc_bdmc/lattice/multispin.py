@@ -1,4 +1,4 @@
-"""Ising chains by the thousand as bits of words: multispin coding with bit-sliced acceptance."""
+"""Run thousands of Ising chains as bits of words (multispin coding)."""
 
 import numpy as np
 from scipy.special import expit
@@ -26,18 +26,18 @@ _BELOW_ONE = 1 - 2.0**-53
 
 
 class IsingChains:
-    """A block of `LANES` chains, one a bit.
+    """Block of `LANES` chains, one per bit.
 
     Parameters
     ----------
     system : Lattice
-        With two colours.
+        Lattice with two colours.
     stream : SeedSequence
-        Of this block.
+        Random stream of this block.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
     start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform at random.
+        Colours; otherwise uniform random colours.
     """
 
     lanes = LANES
@@ -73,7 +73,7 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
     interaction : float
         K = β J.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
 
     Returns
     -------

@@ -27,9 +27,9 @@ class PottsChains:
     stream : SeedSequence
         Of this block.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
     start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform at random.
+        Colours; otherwise uniform random colours.
     """
 
     lanes = LANES
