@@ -1,4 +1,4 @@
-"""PyMC models as systems for simulated tempering: compiled chains, or step methods."""
+"""Convert PyMC models to systems for simulated tempering."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -21,18 +21,18 @@ def model_system(
     step: str | StepFactory | Sequence[StepFactory] | None,
     rng: np.random.Generator,
 ) -> "CompiledSystem | StepSystem":
-    """Compiled chains where they can do what is asked for, else PyMC's step methods.
+    """Return a system of compiled chains if possible, else of PyMC's step methods.
 
     Parameters
     ----------
     model : pymc.Model
-        With a proper prior and a likelihood.
+        Model with a proper prior and a likelihood.
     betas : ndarray of shape (K,)
         The ladder.
     step
         As for `sample_bdmc`.
     rng : Generator
-        For the pilot that tunes the kernels, and for the streams of step methods.
+        Generator for the pilot that tunes the kernels, and for the streams of step methods.
     """
     check_model(model)
     density = TemperedDensity(model)
@@ -44,16 +44,16 @@ def model_system(
 
 
 class _ModelSystem[E: CompiledEngine | StepEngine]:
-    """What both engines share: draws from the prior, and how many trials they took."""
+    """Shared part of both engines: prior draws, and the number of trials they took."""
 
     def __init__(self, engine: E):
         self._engine = engine
         self.description = engine.description
         self.trials: list[int] = []
-        """Draws from the prior until one had ℓ > −∞, each time that one was asked for."""
+        """Numbers of prior draws until one had ℓ > −∞, for each requested draw."""
 
     def _prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
-        """Exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         drawn = [self._engine.density.draw_prior(each) for each in rng.spawn(chains)]
         self.trials += [trials for _, trials in drawn]
         return [point for point, _ in drawn]
@@ -63,13 +63,13 @@ class CompiledState(NamedTuple):
     """Flat states of all chains, and their ℓ."""
 
     thetas: np.ndarray
-    """Shape (chains, d)."""
+    """Flat states, shape (chains, d)."""
     log_likelihood: np.ndarray
-    """Shape (chains,), nats."""
+    """ℓ, shape (chains,), nats."""
 
 
 class CompiledSystem(_ModelSystem[CompiledEngine]):
-    """All chains move in one compiled loop."""
+    """System whose chains move in one compiled loop."""
 
     def __init__(self, engine: CompiledEngine, rng: np.random.Generator):
         super().__init__(engine)
@@ -79,14 +79,14 @@ class CompiledSystem(_ModelSystem[CompiledEngine]):
         self._tuning = tuning
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> CompiledState:
-        """Exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         thetas = np.stack([self._engine.jitted.ravel(p) for p in self._prior_points(chains, rng)])
         return self._moved(thetas, np.zeros(chains), rng)
 
     def step(
         self, state: CompiledState, betas: np.ndarray, rng: np.random.Generator
     ) -> CompiledState:
-        """Apply the kernel of its own β to every chain; at β = 0 draw anew from the prior."""
+        """Apply the kernel of its own β to every chain; at β = 0 draw again from the prior."""
         thetas, anew = state.thetas.copy(), np.flatnonzero(betas == 0)
         if anew.size:
             thetas[anew] = self.draw_prior(anew.size, rng).thetas
@@ -98,16 +98,16 @@ class CompiledSystem(_ModelSystem[CompiledEngine]):
         return CompiledState(thetas, self._engine.move(self._tuning, betas, thetas, rng))
 
     def log_likelihood(self, state: CompiledState) -> np.ndarray:
-        """ℓ of every chain, nats."""
+        """Return ℓ of every chain, nats."""
         return state.log_likelihood
 
 
 class StepSystem(_ModelSystem[StepEngine]):
-    """Step methods, one chain after the other, tuned for the ladder of the engine."""
+    """System of step methods, which move one chain after the other."""
 
     def __init__(self, engine: StepEngine, rng: np.random.Generator):
         super().__init__(engine)
-        seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
+        seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # from `default_rng`
         tasks = [PilotTask(engine.density.data, each) for each in seed.spawn(engine.pilots)]
         tuning = engine.combine([engine.pilot(task) for task in tasks])
         self._kernel = engine.kernel(tuning)
@@ -115,11 +115,11 @@ class StepSystem(_ModelSystem[StepEngine]):
         self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> list[Point]:
-        """Exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         return self._prior_points(chains, rng)
 
     def step(self, state: list[Point], betas: np.ndarray, rng: np.random.Generator) -> list[Point]:
-        """Apply K_t to every point; at β = 0 draw anew from the prior."""
+        """Apply K_t to every point; at β = 0 draw again from the prior."""
         return [
             self._kernel.step(self._places[beta], point)[0]
             if beta > 0
@@ -128,5 +128,5 @@ class StepSystem(_ModelSystem[StepEngine]):
         ]
 
     def log_likelihood(self, state: list[Point]) -> np.ndarray:
-        """ℓ of every point, nats."""
+        """Return ℓ of every point, nats."""
         return np.array([self._engine.log_likelihood(point) for point in state])
