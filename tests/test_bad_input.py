@@ -406,7 +406,7 @@ WITHOUT_EFFECT = [
         for name in ("target_gap", "max_temperatures", "max_time")
     ),
     ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
-    ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 of its own"),
+    ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 already"),
     ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),
 ]
 

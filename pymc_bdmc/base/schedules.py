@@ -298,8 +298,7 @@ def make_schedule(
     if isinstance(schedule, Schedule):
         if np.ndim(cast(ArrayLike, temperatures)) or temperatures != default:
             raise ValueError(
-                f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
-                "out."
+                f"temperatures: the Schedule has {schedule.n_temperatures} already; leave them out."
             )
         return schedule
     if not isinstance(schedule, str) or schedule not in {*SCHEDULES, default_name}:

@@ -104,7 +104,7 @@ class ExecutorPool:
     executor : concurrent.futures.Executor
         Executor, such as that of Dask's `Client.get_executor`.
     stop : ndarray of shape (1,)
-        From `interruptible`.
+        Flag from `interruptible`.
 
     Examples
     --------
@@ -210,7 +210,7 @@ class WorkerPool:
     cores : int
         Number of worker processes.
     stop : ndarray of shape (1,)
-        From `interruptible`.
+        Flag from `interruptible`.
 
     Examples
     --------

@@ -208,7 +208,7 @@ def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
     """
     if values.size < FEWEST:
         needed = f"too few to judge a tail: {FEWEST} are needed"
-        return False, f"values worth {values.size} draws, {needed}", 0.0
+        return False, f"an effective sample of {values.size} draws, {needed}", 0.0
     if np.ptp(values) <= ROUNDING:
         return True, "all values are equal", ROUNDING
     shape = pareto_shape(values)

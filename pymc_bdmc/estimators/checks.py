@@ -157,14 +157,14 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     >>> check_average(np.linspace(-1, 1, 64)).valid
     True
     >>> check_average(np.zeros(64)).reason
-    'all weights are equal, which tells nothing of what no chain has found'
+    'all weights are equal, which says nothing about what no chain found'
     """
     log_weights = np.asarray(log_weights, dtype=float)
     k, size = log_weights.size, effective_sample_size(log_weights)
     if size == 0:
         return AverageCheck(0.0, 0.0, False, "every weight is zero")
     if k > 1 and np.ptp(log_weights) <= ROUNDING:
-        reason = "all weights are equal, which tells nothing of what no chain has found"
+        reason = "all weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, 0.0, False, reason)
     excess = max(k / size - 1, 0.0)
     skewness = max(skewness_of_mean(log_weights), (excess + 3) * np.sqrt(excess / k))

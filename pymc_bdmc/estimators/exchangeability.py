@@ -1,9 +1,9 @@
 """Test whether draws come from a density, by a move that is reversible with respect to it.
 
 If θ is drawn from p and a kernel that is reversible with respect to p moves it to θ′, then (θ, θ′)
-and (θ′, θ) have one law (Stein 1986, Approximate Computation of Expectations, Chapter I), so that
-h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this becomes Stein's
-identity. The test needs no condition on the tails, the edges or the normalisation of p.
+and (θ′, θ) have the same distribution (Stein 1986, Approximate Computation of Expectations, Chapter
+I), so that h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this becomes
+Stein's identity. The test needs no condition on the tails, the edges or the normalisation of p.
 """
 
 from collections.abc import Callable, Mapping

@@ -63,7 +63,7 @@ class Lattice(ABC):
 
     @property
     def critical_beta(self) -> float:
-        """Return β of the phase transition on the infinite lattice, ln(1 + √q) / `bond_strength`."""
+        """Return β of the phase transition for L → ∞, ln(1 + √q) / `bond_strength`."""
         return float(np.log1p(np.sqrt(self.n_colours)) / self.bond_strength)
 
     def satisfied_bonds(self, states: ArrayLike) -> np.ndarray:

@@ -98,7 +98,7 @@ class TemperedDensity:
     model : TemperedModel
         The copy of the model whose ``logp()`` contains β.
     compile_kwargs : mapping
-        As given.
+        Options as given.
     data : dict of str to ndarray
         The observed data of the original model, by the name of the observed variable; read-only.
     prior : ForwardSampler

@@ -47,7 +47,7 @@ def plot_burn_in(
         Results of `sample_bdmc` with several burn-ins; a dict gives a panel for each of its
         entries. These must have the same burn-ins.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

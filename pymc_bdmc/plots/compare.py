@@ -60,7 +60,7 @@ def plot_compare(
         Results of one model and data, by sampler or parametrisation, as for `compare`. Several
         ``temperatures``, or a ``target_gap``, give a line.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

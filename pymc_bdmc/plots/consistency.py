@@ -45,7 +45,7 @@ def plot_consistency(
         Results of `sample_bdmc` with one or several numbers of ``temperatures``; a dict gives a
         panel for each. Simulated data sets are drawn together.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

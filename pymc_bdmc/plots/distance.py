@@ -77,7 +77,7 @@ def plot_distance(
     model, draws, confidence, random_seed
         As in `distance`.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -52,7 +52,7 @@ def plot_error_analysis(
     exact : float, optional
         The true log ML. If given, the right panel shows the actual error for growing N.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -73,7 +73,7 @@ def plot_estimators(
     exact : float or dict of {str : float}, optional
         The true log ML, marked by a line: the same in all panels, or by the title of the panel.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -47,7 +47,7 @@ def plot_hysteresis(
         Results of `sample_bdmc`; a dict gives a panel for each of its entries. Several data sets
         are averaged.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

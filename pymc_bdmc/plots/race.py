@@ -68,7 +68,7 @@ def plot_race(
     results : Dataset or mapping of {str : Dataset}
         Result of `testbed.race`; with several problems each has a panel.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -73,7 +73,7 @@ def plot_sandwich(
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -45,7 +45,7 @@ def plot_tempering(
     chains : int, default 6
         Number of chains to draw.
     plot_collection : PlotCollection, optional
-        Where to draw.
+        Collection to draw on. Default: a new one.
     backend : {"matplotlib", "bokeh", "plotly"}, optional
         Plotting library.
     aes_by_visuals : mapping of {str : sequence of str}, optional

@@ -294,7 +294,7 @@ class RBM:
         Parameters
         ----------
         state : RBMState
-            Of n chains.
+            States of n chains.
         betas : ndarray of shape (n,)
         rng : Generator
             Seeds the compiled streams.
@@ -332,7 +332,7 @@ class RBM:
         rng : Generator
             Seeds the compiled streams.
         stop : ndarray of uint8, shape (1,)
-            Where it is set, the chains end early and their log weights are NaN.
+            Flag; if it is set, the chains end early and their log weights are NaN.
         """
         forward = direction is Direction.FORWARD
         integrated = self.integrated != "none"

@@ -59,11 +59,11 @@ class HeldOut:
     Attributes
     ----------
     lower : Estimate
-        From the stochastic upper bound on log Z.
+        Estimate from the stochastic upper bound on log Z.
     estimate : Estimate
-        From Bennett's acceptance ratio.
+        Estimate from Bennett's acceptance ratio.
     upper : Estimate
-        From the stochastic lower bound on log Z.
+        Estimate from the stochastic lower bound on log Z.
     """
 
     lower: Estimate

@@ -32,7 +32,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
     confidence : float, default 0.95
         Confidence of each data set's interval. Its failure probability is split over the two sides,
         and over log P(ℓ > −∞) if part of the prior makes the data impossible.
@@ -109,7 +109,7 @@ def certified_total_variation(
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
     confidence : float, default 0.95
         1 − δ of the upper end.
     look : int, optional

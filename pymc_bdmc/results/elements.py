@@ -133,8 +133,8 @@ def _particles(dt: xr.DataTree) -> xr.Dataset:
     particles = dt["particles"].dataset
     if not np.isfinite(particles["bdmc_weight"]).all():
         raise ValueError(
-            "dt: every run on the real data has a weight of zero, so it has no draws of its own; "
-            "see bdmc.diagnose(dt)."
+            "dt: every run on the real data has a weight of zero, so it has no draws to compare "
+            "with; see bdmc.diagnose(dt)."
         )
     return particles
 

@@ -149,7 +149,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
                                                                    forward ones, p ≤ 0.001
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
-                                                                   come to a higher log ML
+                                                                   have a higher log ML
     draws                  `agreement` is good                     it is bad (open: no say)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)

@@ -291,12 +291,12 @@ def visit(model, features, y, weight, row, aim, rng):
     features : Features
         Features given the other rows; for normal rows, known features.
     aim : ndarray of shape (1, K) or (0, K)
-        What is to come out, if that is not left to chance.
+        The result, if it is not to be drawn at random.
 
     Returns
     -------
     log_probability : float
-        Of what came out.
+        Log probability of the result.
     marginal : float
         Log p(y | features), summed over the row, nats.
     """
@@ -315,7 +315,7 @@ def sweep(model, rows, y, weights, backwards, aim, rng):
     Parameters
     ----------
     aim : ndarray of shape (N, K) or (0, K)
-        What is to come out, if that is not left to chance.
+        The result, if it is not to be drawn at random.
 
     Returns
     -------

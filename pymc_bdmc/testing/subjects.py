@@ -162,14 +162,14 @@ class CompiledSubject(Subject):
         self._engine, self._tuning, self._betas = engine, tuning, betas
 
     def chain(self, point, rng, t=-1, *, reverse=False):
-        """As of any subject."""
+        """Return the same as for any subject."""
         thetas = self._engine.jitted.ravel(point)[None].copy()
         while True:
             self._engine.move(self._tuning, self._betas[[t]], thetas, rng)
             yield self._engine.jitted.unravel(thetas[0])
 
     def log_weight(self, start, rng):
-        """As of any subject."""
+        """Return the same as for any subject."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
         task = AnnealTask(

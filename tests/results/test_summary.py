@@ -354,7 +354,7 @@ def test_equal_weights_tell_nothing_of_what_was_missed(noise):
     row = bdmc.summary(tree(real=weights)).loc[("real", "evidence")]
     assert not row["valid"]
     assert np.isnan(row["error"])
-    assert "tells nothing of what no chain has found" in row["kind"]
+    assert "says nothing about what no chain found" in row["kind"]
     assert "tells nothing" in doubts(real=weights)
 
 
