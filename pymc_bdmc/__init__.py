@@ -97,7 +97,7 @@ _HOMES = {
     "temper": "tempering.sampler",
     "verdict": "results.verdict",
 }
-"""Where the public names are, imported when they are first asked for; others are modules here."""
+"""Modules of the public names, imported at the first use; other names are modules here."""
 
 
 def __getattr__(name: str):
