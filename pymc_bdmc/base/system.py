@@ -1,4 +1,4 @@
-"""What is annealed or tempered, where it is no PyMC model: the contract of a system."""
+"""The contract of what is annealed, or simulated by tempering, where it is no PyMC model."""
 
 from typing import Any, Literal, Protocol, runtime_checkable
 

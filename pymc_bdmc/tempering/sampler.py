@@ -258,7 +258,7 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Syst
         return model_system(pm.modelcontext(system), ladder.betas, step, rng)
     if not isinstance(system, System):
         raise ValueError(
-            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, an Ising or a Potts "
+            f"system: {system!r} is none for temper; a PyMC model, an RBM, an Ising or a Potts "
             "model can, and what has the methods of a System."
         )
     if step is not None:

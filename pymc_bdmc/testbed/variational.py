@@ -8,7 +8,7 @@ from scipy.special import entr, expit, log_expit, softmax
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import NORMAL, ONE_HOT, Factors
 
-__all__ = ["evidence_lower_bound"]
+__all__ = ["variational_bound"]
 
 
 class _Rows(NamedTuple):
@@ -22,7 +22,7 @@ class _Rows(NamedTuple):
     """From their prior, nats."""
 
 
-def evidence_lower_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
+def variational_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
     """Highest lower bound on log ML that coordinate ascent from random rows comes to, nats.
 
     Parameters
