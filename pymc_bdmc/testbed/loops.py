@@ -12,7 +12,7 @@ PATHS = ("prior", "data")
 
 
 def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeights:
-    """ObservationWeights of N observations: all of them with the weight β, or one after the other.
+    """Weights of N observations along a path: all are β, or one rises after the other.
 
     Parameters
     ----------
