@@ -1,4 +1,4 @@
-"""Metropolis: a random walk of all continuous elements together, along the metric."""
+"""Metropolis random walk of all continuous elements together, scaled by the metric."""
 
 import numpy as np
 from pymc.step_methods import Metropolis

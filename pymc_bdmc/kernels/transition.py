@@ -1,7 +1,8 @@
 """The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
 
-Every part leaves f_β invariant for fixed parameters and is its own reversal, but for the scan over
-the discrete elements. So the reversal takes the parts the other way round, and that scan backwards.
+Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
+over the discrete elements. So the reversal applies the parts in opposite order, with that scan
+backwards.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     Returns
     -------
     Move
-        With the acceptance of the discrete and that of the continuous elements; NaN without any.
+        Acceptances of the discrete and of the continuous elements; NaN if there are none.
     """
     discrete = continuous = np.nan
     diverging, gradients = False, 0
@@ -71,9 +72,10 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
 
 @njit(nogil=True, inline="always")
 def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transition` to the ``states`` from row ``first`` on.
+    """Apply `transition` to the ``states``, starting at row ``first``.
 
-    All in one call, since the arguments take as long to pass as a small model takes to evaluate.
+    All states are moved in one call, since passing the arguments takes as long as evaluating a
+    small model.
 
     Returns
     -------
@@ -95,7 +97,7 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
 
 
 def _signature():
-    """Of the transitions by each kernel."""
+    """Return the numba signature of the transitions, which all kernels share."""
 
     def tuple_of(names, *kinds):
         return types.BaseTuple.from_types(kinds, names)

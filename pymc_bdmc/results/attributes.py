@@ -1,4 +1,4 @@
-"""What every result says of its run, as attributes."""
+"""Attributes that every result has: schedule, seed, timing and version."""
 
 import time
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""How a status with its sentences and its table is shown in a notebook."""
+"""Show a status with its sentences and its table in a notebook."""
 
 from html import escape
 from typing import Literal
