@@ -1,4 +1,4 @@
-"""Contract of a system that is annealed or tempered without a PyMC model."""
+"""Contract of a system for annealing or simulated tempering without a PyMC model."""
 
 from typing import Any, Literal, Protocol, runtime_checkable
 

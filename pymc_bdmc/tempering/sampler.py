@@ -264,7 +264,7 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Syst
         return make_engine(density, ladder.betas, step).system(rng)
     if not isinstance(system, System):
         raise ValueError(
-            f"system: {system!r} cannot be tempered. Pass a PyMC model, an RBM, an Ising or a "
+            f"system: {system!r} is not a System. Pass a PyMC model, an RBM, an Ising or a "
             "Potts model, or an object with the methods of a System."
         )
     if step is not None:

@@ -13,7 +13,7 @@ from pymc_bdmc.estimators import bar, log_mean_exp
 from pymc_bdmc.testbed.annealing import run, sequential_harmonic_mean
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import constrained_sweep, features_of, log_row_marginals, sweep
-from pymc_bdmc.testbed.variational import evidence_lower_bound
+from pymc_bdmc.testbed.variational import variational_bound
 
 __all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
 
@@ -159,7 +159,7 @@ def nested_sampling(live):
 
 def variational(problem, budget, rng):
     """Estimate log ML by mean-field variational Bayes."""
-    return evidence_lower_bound(problem, budget, rng), budget
+    return variational_bound(problem, budget, rng), budget
 
 
 def variational_symmetric(problem, budget, rng):

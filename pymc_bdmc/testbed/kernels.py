@@ -23,7 +23,7 @@ __all__ = [
     "Features",
     "Loadings",
     "Moves",
-    "Path",
+    "ObservationWeights",
     "constrained_sweep",
     "draw_features",
     "features_of",
@@ -71,8 +71,8 @@ class Features(NamedTuple):
     """Covariance of every column, shape (K, K)."""
 
 
-class Path(NamedTuple):
-    """Path on which the observations are added."""
+class ObservationWeights(NamedTuple):
+    """Weights of the observations along a path."""
 
     weights: np.ndarray
     """Weights of every observation, shape (T + 1, N); from 0 to 1."""
@@ -397,7 +397,7 @@ def _moves():
     vector, matrix = types.float64[::1], types.float64[:, ::1]
     names = types.BaseTuple.from_types
     model = names((types.int64, matrix, vector, *[types.float64] * 4), Factors)
-    path = names((matrix, types.boolean, types.boolean), Path)
+    path = names((matrix, types.boolean, types.boolean), ObservationWeights)
     rng = numba.typeof(np.random.default_rng(0))
     swept = types.float64(model, matrix, matrix, vector, types.boolean, matrix, rng)
     weighed = types.float64(model, matrix, matrix, path, types.int64, rng)

@@ -4,15 +4,15 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
-from pymc_bdmc.testbed.kernels import Path
+from pymc_bdmc.testbed.kernels import ObservationWeights
 
-__all__ = ["PATHS", "ascend", "descend", "make_path"]
+__all__ = ["PATHS", "ascend", "descend", "observation_weights"]
 
 PATHS = ("prior", "data")
 
 
-def make_path(name: str, betas: np.ndarray, n: int) -> Path:
-    """Make a path of N observations: all with weight β, or one after the other.
+def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeights:
+    """Weigh N observations along a path: all have weight β, or one after the other rises.
 
     Parameters
     ----------
@@ -25,17 +25,19 @@ def make_path(name: str, betas: np.ndarray, n: int) -> Path:
 
     Examples
     --------
-    >>> from pymc_bdmc.testbed.loops import make_path
-    >>> make_path("data", np.array([0, 0.5, 0.75, 1]), 2).weights
+    >>> from pymc_bdmc.testbed.loops import observation_weights
+    >>> observation_weights("data", np.array([0, 0.5, 0.75, 1]), 2).weights
     array([[0. , 0. ],
            [1. , 0. ],
            [1. , 0.5],
            [1. , 1. ]])
     """
     if name == "prior":
-        return Path(np.repeat(betas[:, None], n, axis=1), False, False)
+        return ObservationWeights(np.repeat(betas[:, None], n, axis=1), False, False)
     # 3 · (1/3 · N) may exceed N/N by rounding, and every weight other than 1 costs time.
-    return Path(np.clip((betas[:, None] * n - np.arange(n)).round(9), 0, 1), True, False)
+    return ObservationWeights(
+        np.clip((betas[:, None] * n - np.arange(n)).round(9), 0, 1), True, False
+    )
 
 
 @njit(nogil=True, cache=True, title="annealing of the testbed")

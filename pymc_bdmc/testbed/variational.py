@@ -8,7 +8,7 @@ from scipy.special import entr, expit, log_expit, softmax
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import NORMAL, ONE_HOT, Factors
 
-__all__ = ["evidence_lower_bound"]
+__all__ = ["variational_bound"]
 
 
 class _Rows(NamedTuple):
@@ -22,7 +22,7 @@ class _Rows(NamedTuple):
     """KL divergence from the prior, nats."""
 
 
-def evidence_lower_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
+def variational_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
     """Return the lower bound on log ML found by coordinate ascent from random rows, nats.
 
     Parameters
