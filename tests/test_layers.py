@@ -205,3 +205,9 @@ def test_everything_public_has_an_example():
                     assert ">>>" in documented.__doc__, inner
         else:
             assert ">>>" in thing.__doc__, name
+
+
+def test_plots_take_what_plots_of_arviz_take():
+    shared = ["plot_collection", "backend", "aes_by_visuals", "visuals", "pc_kwargs"]
+    for name in [each for each in bdmc.__all__ if each.startswith("plot_")]:
+        assert list(inspect.signature(getattr(bdmc, name)).parameters)[-5:] == shared, name

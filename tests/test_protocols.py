@@ -17,7 +17,7 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.reference import draw_reference, log_reference
-from pymc_bdmc.model.fingerprint import digest
+from pymc_bdmc.model.identity import digest
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import PATHS, Path, make_path
 from pymc_bdmc.testsystems import GaussianWork

@@ -12,7 +12,7 @@ from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, versions
 from pymc_bdmc.model.checks import check_model, check_storable
-from pymc_bdmc.model.fingerprint import digest, fingerprint
+from pymc_bdmc.model.identity import digest, fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
     FromHyperparameters,

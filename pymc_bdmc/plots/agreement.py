@@ -200,14 +200,10 @@ def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
         x = np.stack([*ends, np.full(len(shown), np.nan)], axis=1).ravel()
         lines.append([x, np.repeat(height, 3)])
         points.append([scale(shown[name]), height])
-    return tuple(
-        xr.DataArray(
-            np.array(each)[:, None],
-            {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]},
-            ["model", "draws", "plot_axis", "place"],
-        )
-        for each in (lines, points)
-    )
+    coords = {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]}
+    dims = ["model", "draws", "plot_axis", "place"]
+    rows, marks = (xr.DataArray(np.array(each)[:, None], coords, dims) for each in (lines, points))
+    return rows, marks
 
 
 def _functions(

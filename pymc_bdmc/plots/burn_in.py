@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
@@ -83,7 +82,7 @@ def plot_burn_in(
     means = [each["burn_in"]["log_weight"].mean("chain") for each in panels(dt).values()]
     by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
     canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
-    place = np.log10(table["burn_in"] + 1)
+    place = xr.ufuncs.log10(table["burn_in"] + 1)
     middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)
     band = along("kwarg", x=place, y_bottom=middle - reach, y_top=middle + reach)
     canvas.draw("band", fill_between_y, band, alpha=0.3)

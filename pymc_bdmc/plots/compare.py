@@ -90,12 +90,12 @@ def plot_compare(
     if not found.sizes["round"]:
         raise ValueError("results: none has a gap, which takes simulated data.")
     known = [column for column in PANELS if (found[column] > 0).any()]
-    place = np.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
+    place = xr.ufuncs.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
     place = place.assign_coords(model=[PANELS[column] for column in known])
     gap, error = found["jeffreys_bound"], found["error"].fillna(0)
     floor = _floor(gap, error)
     low, value, high = (
-        np.log10(each.where(each > 0)).broadcast_like(place)
+        xr.ufuncs.log10(each.where(each > 0)).broadcast_like(place)
         for each in (np.maximum(gap - error, floor), gap, gap + error)
     )
     canvas = Canvas("gap", place, options, ["line", "point", "interval"], by="name", col_wrap=3)

@@ -134,6 +134,6 @@ def _shown_range(pieces: xr.DataArray) -> xr.DataArray:
     y = pieces.sel(plot_axis="y", drop=True)
     corners = y.isel(place=np.arange(y.sizes["place"]) % 14 < 7)
     others = [dim for dim in y.dims if dim != "model"]
-    low, high = corners.min(others), np.maximum(corners.max(others), 0)
-    margin = np.maximum(0.25 * (high - low), 0.01)
+    low, high = corners.min(others), corners.max(others).clip(min=0)
+    margin = (0.25 * (high - low)).clip(min=0.01)
     return along("limit", low=low - margin, high=high + margin)

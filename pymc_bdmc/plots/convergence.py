@@ -117,7 +117,7 @@ def plot_convergence(
 
     value, reach = table["value"], Z95 * table["error"]
     canvas = Canvas("log_ml", value, options, ["band", "line", "point"], by="estimator")
-    place = np.log10(table["chains"])
+    place = xr.ufuncs.log10(table["chains"])
     band = along("kwarg", x=place, y_bottom=value - reach, y_top=value + reach)
     canvas.draw("band", fill_between_y, band, alpha=0.15)
     if truth is not None:

@@ -131,7 +131,7 @@ def plot_distance(
         by="divergence",
     )
     low = _log(floor).fillna(left).where(valid)
-    pieces = xr.concat([np.maximum(low, left), _log(upper), np.nan * low], "end")
+    pieces = xr.concat([xr.ufuncs.maximum(low, left), _log(upper), np.nan * low], "end")
     ends = along("plot_axis", x=pieces, y=heights).transpose(..., "approximation", "end")
     flat = ends.stack(piece=("approximation", "end"), create_index=False)
     canvas.draw("interval", line_xy, flat)
@@ -153,7 +153,7 @@ def plot_distance(
 
 def _log(array: xr.DataArray) -> xr.DataArray:
     """Decimal logarithm, NaN where there is none."""
-    return np.log10(array.where(array > 0))
+    return xr.ufuncs.log10(array.where(array > 0))
 
 
 def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:

@@ -84,10 +84,11 @@ def plot_race(
     tables = xr.concat(
         [standings(each).to_xarray() for each in races.values()], panels, join="outer"
     ).reindex(estimator=next(iter(races.values()))["estimator"])
-    seconds, error = np.log10(tables["seconds"]), np.log10(tables["rmse"].clip(min=LOWEST))
+    seconds, error = tables["seconds"], tables["rmse"].clip(min=LOWEST)
+    seconds, error = xr.ufuncs.log10(seconds), xr.ufuncs.log10(error)
     told = [each.attrs for each in races.values()]
     width = [max(each["upper"] - each["lower"], Z95 * each["error"]) for each in told]
-    top = np.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
+    top = xr.ufuncs.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
     canvas = Canvas("rmse", seconds, options, ["point"], ["line"], by="estimator")
     ends = xr.concat([seconds.min(), seconds.max()], "budget")
     floor = xr.full_like(top, np.log10(LOWEST))

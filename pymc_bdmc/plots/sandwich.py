@@ -149,7 +149,7 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
         for which in ("mean", "error")
     )
     canvas = Canvas("log_weight", means, options, ["bound", "band", "point"])
-    place = np.log10(means["temperatures"])
+    place = xr.ufuncs.log10(means["temperatures"])
     band = along("kwarg", x=place, y_bottom=means - errors, y_top=means + errors)
     canvas.draw("band", fill_between_y, band, alpha=0.2)
     points = along("plot_axis", x=place, y=means)

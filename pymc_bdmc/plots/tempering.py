@@ -10,7 +10,7 @@ from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, panels
-from pymc_bdmc.results.tempered import tempering_group
+from pymc_bdmc.results.simulated_tempering import tempering_group
 
 __all__ = ["plot_tempering"]
 

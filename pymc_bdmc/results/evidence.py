@@ -13,8 +13,13 @@ from pymc_bdmc.estimators import (
     refutes,
     total_variation,
 )
-from pymc_bdmc.results.groups import by_data_set, data_sets, is_tempered, start_of_reverse
-from pymc_bdmc.results.tempered import tempered_estimates
+from pymc_bdmc.results.groups import (
+    by_data_set,
+    data_sets,
+    is_simulated_tempering,
+    start_of_reverse,
+)
+from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
 
@@ -87,8 +92,8 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    if is_tempered(dt):
-        rows, names = _tempered(dt, method)
+    if is_simulated_tempering(dt):
+        rows, names = _simulated_tempering(dt, method)
     else:
         rows = annealed_estimates(dt)
         if not rows:
@@ -103,9 +108,9 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     return table
 
 
-def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
+def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
     """Rows of the methods asked for, and the names of all."""
-    found, names = tempered_estimates(dt, method)
+    found, names = simulated_tempering_estimates(dt, method)
     rows = {
         ("tempering", 0, name): {
             "value": estimate.value,
@@ -211,7 +216,7 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     if not runs.size:
         return ""
     runs = runs + log_prior_mass(draws).estimate
-    scouts = dt["scouts"]["log_weight"]
+    scouts = dt["scouts"].dataset["log_weight"]
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
     found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
     return found[0] if found else ""

@@ -18,7 +18,7 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.system import System
 from pymc_bdmc.engines import make_engine
 from pymc_bdmc.estimators.sandwich import log_prior_mass
-from pymc_bdmc.estimators.tempering import (
+from pymc_bdmc.estimators.simulated_tempering import (
     draw_places,
     log_mean_probabilities,
     place_probabilities,

@@ -34,7 +34,7 @@ from pymc_bdmc.engines.compiled.pilot import (
     refit,
 )
 from pymc_bdmc.engines.compiled.system import CompiledSystem
-from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
-from pymc_bdmc.engines.mean_path import MeanPath
+from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.resampling import systematic
@@ -184,12 +184,12 @@ def pilot(
     PathTuning or None
         None if it was stopped.
     """
-    path, beta, step_size, n_gradients = MeanPath(ells), 0.0, FIRST_STEP_SIZE, 0
+    curve, beta, step_size, n_gradients = MeanCurve(ells), 0.0, FIRST_STEP_SIZE, 0
     samples, samples_ells = thetas, ells
     gradients = np.zeros((2, 1, len(thetas), n))  # not known of the prior draws
     stages: list[tuple[float, Parameters, float]] = []
     while beta < 1:
-        below, beta = beta, path.next_beta()
+        below, beta = beta, curve.next_beta()
         weights = softmax((beta - below) * samples_ells)
         population = samples[systematic(weights, MEMBERS, rng.random())]
         n_iterations, done = ITERATIONS if stages else 3 * ITERATIONS, False
@@ -208,15 +208,15 @@ def pilot(
             n_iterations *= 2
             done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > longest
         stages.append((beta, parameters._replace(step_size=step_size), acceptance))
-        path.add(beta, samples_ells)
+        curve.add(beta, samples_ells)
     betas, tuned, accepted = zip(*stages, strict=True)
     is_real = n == thetas.shape[1]
     return PathTuning(
         np.array(betas),
         _table(tuned),
         np.array(accepted),
-        path.betas,
-        path.mean_log_likelihood,
+        curve.betas,
+        curve.mean_log_likelihood,
         ells,
         n_gradients,
         reference,

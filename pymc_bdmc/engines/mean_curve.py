@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq, isotonic_regression
 from scipy.special import softmax
 
-__all__ = ["PRIOR_DRAWS", "MeanPath", "collect_starts", "next_beta"]
+__all__ = ["PRIOR_DRAWS", "MeanCurve", "collect_starts", "next_beta"]
 
 PRIOR_DRAWS = 512
 """With finite ℓ, of all pilots on a data set together."""
@@ -43,7 +43,7 @@ def collect_starts[S](
     return starts, spent
 
 
-class MeanPath:
+class MeanCurve:
     """Stages of a pilot, near enough that the samples of one tell of β on the way to the next.
 
     Parameters
@@ -56,11 +56,11 @@ class MeanPath:
     With ℓ of a normal observation the mean is linear in β while β is small:
 
     >>> import numpy as np
-    >>> from pymc_bdmc.engines.mean_path import MeanPath
+    >>> from pymc_bdmc.engines.mean_curve import MeanCurve
     >>> ells = np.linspace(-1, 0, 100)
-    >>> path = MeanPath(ells)
-    >>> path.add(path.next_beta(), ells + 0.1)
-    >>> bool((np.diff(path.mean_log_likelihood) >= 0).all())
+    >>> curve = MeanCurve(ells)
+    >>> curve.add(curve.next_beta(), ells + 0.1)
+    >>> bool((np.diff(curve.mean_log_likelihood) >= 0).all())
     True
     """
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Status", "told_html"]
+__all__ = ["Status", "status_html"]
 
 Status = Literal["good", "open", "bad"]
 
@@ -14,7 +14,7 @@ _COLOURS = {"good": "#2e7d32", "open": "#b26a00", "bad": "#c62828"}
 MOST_ROWS = 20
 
 
-def told_html(status: Status, text: str, table: pd.DataFrame) -> str:
+def status_html(status: Status, text: str, table: pd.DataFrame) -> str:
     """The first line as a headline in the colour of the status, the others, and the table."""
     headline, *sentences = text.split("\n")
     style = f"color: {_COLOURS[status]}; font-weight: bold"

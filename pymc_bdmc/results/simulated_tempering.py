@@ -14,9 +14,9 @@ from pymc_bdmc.estimators import (
     sequential_likelihood,
     thermodynamic_integration,
 )
-from pymc_bdmc.results.groups import attribute, is_tempered
+from pymc_bdmc.results.groups import attribute, is_simulated_tempering
 
-__all__ = ["MIN_PASSAGES", "mbar", "tempered_estimates", "tempering_group"]
+__all__ = ["MIN_PASSAGES", "mbar", "simulated_tempering_estimates", "tempering_group"]
 
 MIN_PASSAGES = 10
 """From end to end of the ladder, by all chains; with fewer, none may have seen what matters."""
@@ -25,7 +25,7 @@ MAX_MBAR_DRAWS = 20_000
 """Draws that pymbar is given: it holds several matrices with a number for each of them and β."""
 
 
-def tempered_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
+def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
     """Log Z by one method or by all, from the same draws, and the names of all methods.
 
     See `evidence`.
@@ -65,7 +65,7 @@ def tempered_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list
 
 def tempering_group(dt: xr.DataTree) -> xr.Dataset:
     """The draws of `temper`; refuses other results."""
-    if not is_tempered(dt):
+    if not is_simulated_tempering(dt):
         raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
     return dt["tempering"].dataset
 
@@ -79,7 +79,7 @@ def _rao_blackwellized(ell, betas, guess) -> Estimate:
 
 def _sequential(dt: xr.DataTree) -> Estimate:
     """All runs at their different guesses, the initial iterations first."""
-    initial, run = dt["initial"], dt["tempering"]
+    initial, run = dt["initial"].dataset, dt["tempering"].dataset
 
     def joined(name):
         return np.concatenate([initial[name].values, run[name].values[None]])
@@ -108,7 +108,7 @@ def mbar(dt: xr.DataTree) -> Estimate:
     --------
     >>> import numpy as np
     >>> import pymc_bdmc as bdmc
-    >>> from pymc_bdmc.results.tempered import mbar
+    >>> from pymc_bdmc.results.simulated_tempering import mbar
     >>> rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.ones((3, 2)))
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> mbar(dt).valid
@@ -120,7 +120,7 @@ def mbar(dt: xr.DataTree) -> Estimate:
         raise ImportError(
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
         ) from missing
-    run = dt["tempering"]
+    run = dt["tempering"].dataset
     run = run.isel(draw=slice(None, None, -(-run["place"].size // MAX_MBAR_DRAWS)))
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
