@@ -144,8 +144,8 @@ def _parts(thing: Any) -> Any:
             return [(node.path, node.to_dataset()) for node in thing.subtree]
         case xr.Dataset():
             return {name: (each.dims, each.values) for name, each in thing.variables.items()}
-        case Dispatcher():  # numba's; what it has compiled, and when, does not matter
-            return thing.py_func
+        case Dispatcher():
+            return _source(thing)
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):
@@ -159,6 +159,19 @@ def _parts(thing: Any) -> Any:
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}
     return thing
+
+
+def _source(function: Dispatcher) -> list:
+    """Return what makes a function of numba, which is pickled differently in every process."""
+    code, known = function.py_func.__code__, function.py_func.__globals__
+    used = [known[name] for name in code.co_names if name in known]
+    plain = int | float | str | Dispatcher
+    return [
+        function.py_func.__module__,
+        function.py_func.__qualname__,
+        code.co_code,
+        [each for each in (*code.co_consts, *used) if isinstance(each, plain)],
+    ]
 
 
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
