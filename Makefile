@@ -19,13 +19,17 @@ LOWER_BOUNDS := import re, tomllib; \
 ELSEWHERE := .elsewhere
 TESTS := tests/paths/test_paths.py
 
-.PHONY: demo test test-elsewhere test-oldest test-slow lint docs clean
+.PHONY: demo test test-room test-elsewhere test-oldest test-slow lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+
+test-room: $(VENV)/installed # make test-room ROOM=estimators
+	$(BIN)/python -m pytest -m "not slow" $(or $(wildcard tests/$(ROOM) pymc_bdmc/$(ROOM)), \
+		$(error ROOM=$(ROOM): no such folder in tests or pymc_bdmc))
 
 test-elsewhere: $(VENV)/installed
 	NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=Haswell \

@@ -1,8 +1,8 @@
 """The pytest plugin of pymc_bdmc: checks of samplers in the tests of a project.
 
 It stands beside the package and not in it, since pytest imports it in every project of an
-environment, and importing anything of the package imports PyMC. That waits for the first test that
-asks for the fixture ``bdmc``.
+environment. The package, and PyMC with it, waits for the first test that asks for the fixture
+``bdmc``.
 """
 
 import json

@@ -17,15 +17,7 @@ POSTERIOR_DRAWS = 100
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "grids.png"
 PUBLISHED = {"EASY": (0.00518, 0.0705), "HARD": (1.840, 2.309)}  # J and B at T = 1000, one draw
 
-ESTIMATORS = {
-    "forward average": lambda f, r: estimators.jarzynski_forward(f),
-    "reverse average": lambda f, r: estimators.jarzynski_reverse(r),
-    "cumulant forward": lambda f, r: estimators.cumulant_forward(f),
-    "cumulant reverse": lambda f, r: estimators.cumulant_reverse(r),
-    "cumulant combined": estimators.cumulant_combined,
-    "BAR": estimators.bar,
-    "histogram": estimators.histogram,
-}
+ESTIMATORS = estimators.ESTIMATORS
 
 SYSTEMS = {
     "Gaussian bridge, equal divergence, K = 200": testsystems.GaussianBridge.equal_divergence(
@@ -94,7 +86,7 @@ def coverage():
         pairs = list(replicated(system, np.random.default_rng(1)))
         compared = [estimators.compare_estimators(*pair).estimates for pair in pairs]
         for method, estimator in ESTIMATORS.items():
-            found = [estimator(*pair) for pair in pairs]
+            found = [estimator.estimate(forward=f, reverse=r) for f, r in pairs]
             covers = np.array([abs(e.value - system.log_z) < 1.96 * e.error for e in found])
             valid = np.array([e.valid for e in found])
             beside = np.array([c[found[0].method].valid for c in compared])
@@ -137,7 +129,8 @@ def bias():
         pairs = list(replicated(bridge, np.random.default_rng(2)))
         cells = []
         for estimator in ESTIMATORS.values():
-            errors = np.array([estimator(*pair).value for pair in pairs]) - bridge.log_z
+            values = [estimator.estimate(forward=f, reverse=r).value for f, r in pairs]
+            errors = np.array(values) - bridge.log_z
             cells.append(f"{errors.mean():+.2f} ± {errors.std():.2f}")
         print(f"| {steps} | " + " | ".join(cells) + " |")
 

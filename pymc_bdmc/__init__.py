@@ -1,62 +1,15 @@
 """Bidirectional Monte Carlo for PyMC models.
 
 How far is a sampler's posterior from the true one, and how strongly do the data support the
-model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available.
+model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available, and
+imports PyMC only where something needs it.
 """
 
 from importlib import import_module as _import_module
 
-import pymc as _pymc
-
+from pymc_bdmc.base.hooks import when_imported
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.sampling import sample_bdmc
-
-__all__ = [
-    "DataPath",
-    "FittedPath",
-    "FromHyperparameters",
-    "FromPrior",
-    "Given",
-    "Matched",
-    "PriorPath",
-    "ReferencePath",
-    "Schedule",
-    "System",
-    "agreement",
-    "anneal",
-    "burn_in_effect",
-    "certified",
-    "compare",
-    "consistency",
-    "diagnose",
-    "distance",
-    "estimators",
-    "evidence",
-    "expectation",
-    "lattice",
-    "plot_agreement",
-    "plot_burn_in",
-    "plot_compare",
-    "plot_consistency",
-    "plot_convergence",
-    "plot_distance",
-    "plot_error_analysis",
-    "plot_estimators",
-    "plot_hysteresis",
-    "plot_race",
-    "plot_sandwich",
-    "plot_tempering",
-    "plot_work",
-    "rbm",
-    "sample_bdmc",
-    "schedules",
-    "summary",
-    "temper",
-    "testbed",
-    "testing",
-    "testsystems",
-    "verdict",
-]
 
 _HOMES = {
     "DataPath": "paths",
@@ -65,6 +18,7 @@ _HOMES = {
     "FromPrior": "model.simulation",
     "Given": "model.simulation",
     "Matched": "model.matching",
+    "Path": "paths",
     "PriorPath": "paths",
     "ReferencePath": "paths",
     "Schedule": "base.schedules",
@@ -79,25 +33,29 @@ _HOMES = {
     "distance": "results.distance",
     "evidence": "results.evidence",
     "expectation": "results.expectation",
-    "plot_agreement": "plots",
-    "plot_burn_in": "plots",
-    "plot_compare": "plots",
-    "plot_consistency": "plots",
-    "plot_convergence": "plots",
-    "plot_distance": "plots",
-    "plot_error_analysis": "plots",
-    "plot_estimators": "plots",
-    "plot_hysteresis": "plots",
-    "plot_race": "plots",
-    "plot_sandwich": "plots",
-    "plot_tempering": "plots",
-    "plot_work": "plots",
+    "plot_agreement": "plots.agreement",
+    "plot_burn_in": "plots.burn_in",
+    "plot_compare": "plots.compare",
+    "plot_consistency": "plots.consistency",
+    "plot_convergence": "plots.convergence",
+    "plot_distance": "plots.distance",
+    "plot_error_analysis": "plots.error_analysis",
+    "plot_estimators": "plots.estimators",
+    "plot_hysteresis": "plots.hysteresis",
+    "plot_race": "plots.race",
+    "plot_sandwich": "plots.sandwich",
+    "plot_tempering": "plots.tempering",
+    "plot_work": "plots.work",
     "schedules": "base.schedules",
     "summary": "results.summary",
     "temper": "tempering.sampler",
     "verdict": "results.verdict",
 }
-"""Modules of the public names, imported at the first use; other names are modules here."""
+"""Where the public names are, imported when they are first asked for."""
+
+_MODULES = ["estimators", "lattice", "rbm", "testbed", "testing", "testsystems"]
+
+__all__ = sorted([*_HOMES, *_MODULES, "sample_bdmc"])
 
 
 def __getattr__(name: str):
@@ -115,8 +73,14 @@ def __dir__() -> list[str]:
 
 __version__ = VERSION
 
-_pymc.sample_bdmc = sample_bdmc
-# PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
-_mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
-if _pymc.__doc__ and _mention not in _pymc.__doc__:
-    _pymc.__doc__ += f"\n\n{_mention}\n"
+
+def _enter(pymc) -> None:
+    """Make `sample_bdmc` a function of PyMC."""
+    pymc.sample_bdmc = sample_bdmc
+    # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
+    mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
+    if pymc.__doc__ and mention not in pymc.__doc__:
+        pymc.__doc__ += f"\n\n{mention}\n"
+
+
+when_imported("pymc", _enter)

@@ -24,8 +24,8 @@ from pymc_bdmc.kernels import (
 )
 
 MODULES = (
-    metric, reference, state, hamiltonian, hmc, autostep, nuts, metropolis, discrete, prior_move,
-    transition, resampling, loops,
+    metric, reference, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
+    metropolis, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)
 """The others are then those of the package."""

@@ -184,3 +184,23 @@ def test_the_burned_in_start_against_the_simulated_data():
     dt, log_ml = burned_in([2.5], burn_in=0)
     assert dt.attrs["upper_bound"] == "heuristic"
     assert bar_scores(dt, log_ml)[1] > SIGMAS
+
+
+def test_linear_regression_on_the_health_survey(reference_data):
+    """Heavy-tailed inverse gamma priors; exact value by quadrature over the two variances."""
+    table = np.genfromtxt(reference_data / "bread" / "nhefs.csv", delimiter=",", skip_header=1)
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    x, y = table[:, :-1], table[:, -1]
+    with pm.Model() as model:
+        prior_variance = pm.InverseGamma("prior_variance", 1, 1)
+        noise_variance = pm.InverseGamma("noise_variance", 1, 1)
+        intercept = pm.Normal("intercept", 0, pm.math.sqrt(prior_variance))
+        slope = pm.Normal("slope", 0, pm.math.sqrt(prior_variance), shape=x.shape[1])
+        pm.Normal("y", intercept + x @ slope, pm.math.sqrt(noise_variance), observed=y)
+    dt = pm.sample_bdmc(
+        model, chains=24, schedule=bdmc.schedules.power(1000, exponent=6), simulate=None,
+        random_seed=1, cores=2, progressbar=False,
+    )  # fmt: skip
+    value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+    assert error < 0.3
+    assert abs(value - -2334.8363) < SIGMAS * error

@@ -26,8 +26,8 @@ LAYERS = [
     {"lattice", "rbm", "tempering", "testbed"},
     {"campaign"},
     {"results"},
-    {"paths"},
     {"engines"},
+    {"paths"},
     {"kernels"},
     {"model"},
     {"testsystems"},
@@ -107,6 +107,44 @@ def test_imports_wait_until_something_needs_them(module, absent):
     assert not set(absent) & set(loaded)
 
 
+PYMC = {
+    "arviz", "arviz_base", "cloudpickle", "llvmlite", "numba", "pandas", "pymc", "pytensor", "rich",
+    "xarray",
+}  # fmt: skip
+"""PyMC and what comes with it, which whoever has only log weights does not need."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_light"),
+    [
+        ("import pymc_bdmc.estimators", True),
+        ("from pymc_bdmc import estimators", True),
+        ("from pymc_bdmc import verdict", False),
+    ],
+)
+def test_estimators_load_numpy_and_scipy_only(statement, is_light):
+    """Measured in an interpreter that has imported nothing else."""
+    program = f"import sys; {statement}; print(*sys.modules)"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = {name.split(".")[0] for name in child.stdout.decode().split()}
+    assert {"numpy", "pymc_bdmc", "scipy"} <= loaded
+    assert loaded.isdisjoint(PYMC) == is_light
+
+
+@pytest.mark.parametrize("order", ["import pymc_bdmc, pymc", "import pymc, pymc_bdmc"])
+def test_pm_sample_bdmc_exists_in_either_order(order):
+    """It also survives that either of them is reloaded."""
+    program = (
+        f"import importlib; {order}\n"
+        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
+        "importlib.reload(pymc_bdmc); importlib.reload(pymc)\n"
+        "importlib.reload(pymc_bdmc)\n"
+        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
+        "assert pymc.__doc__.count('sample_bdmc :') == 1"
+    )
+    subprocess.run([sys.executable, "-X", "importtime", "-c", program], check=True)
+
+
 def test_public_names_are_listed_and_found():
     assert set(bdmc.__all__) <= set(dir(bdmc))
     assert bdmc.FromPrior is bdmc.FromPrior
@@ -167,3 +205,9 @@ def test_everything_public_has_an_example():
                     assert ">>>" in documented.__doc__, inner
         else:
             assert ">>>" in thing.__doc__, name
+
+
+def test_plots_take_what_plots_of_arviz_take():
+    shared = ["plot_collection", "backend", "aes_by_visuals", "visuals", "pc_kwargs"]
+    for name in [each for each in bdmc.__all__ if each.startswith("plot_")]:
+        assert list(inspect.signature(getattr(bdmc, name)).parameters)[-5:] == shared, name

@@ -13,6 +13,7 @@ import numba
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import cpu_target
+from numba.experimental import function_type  # noqa: F401  lets numba type what is `CalledByAddress`
 
 from pymc_bdmc.base.interrupts import unbroken
 
@@ -20,7 +21,8 @@ __all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", 
 
 _log = logging.getLogger("pymc.bdmc")
 
-_ROOT = Path(__file__).parent
+_ROOT = Path(__file__).parent.parent
+"""Of the package, whose files may change."""
 
 _VECTOR = types.float64[::1]
 DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)

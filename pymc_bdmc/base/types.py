@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -115,6 +115,14 @@ class Tuning(Protocol):
     def seconds_a_move(self) -> float:
         """Return the CPU seconds of one application of the kernel at β = 1 to one state."""
 
+    @property
+    def fit(self) -> tuple[np.ndarray, Any] | None:
+        """Mean and shape, a `Metric`, of what the pilot saw of the posterior; None without one."""
+
+    @property
+    def peaks(self) -> int:
+        """Number of narrow peaks that the start of the path has beside its fit."""
+
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return the step size of the kernel at each β; NaN at β = 0 or if it has none."""
 
@@ -127,6 +135,8 @@ class Untuned:
     prior_log_likelihood = np.empty(0)
     accepted_draws = 1
     rhat = seconds_a_move = np.nan
+    fit = None
+    peaks = 0
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""

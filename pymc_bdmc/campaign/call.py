@@ -19,8 +19,7 @@ from pymc_bdmc.campaign.tree import (
     rounds_dataset,
     scouts_dataset,
 )
-from pymc_bdmc.model.structure import hard_variables
-from pymc_bdmc.paths import DataPath
+from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
@@ -64,10 +63,10 @@ def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> x
 def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
     """Return the rounds so far as a DataTree."""
     last, density, target = rounds[-1], campaign.density, campaign.request.limits.target_gap
-    pilots = partial(pilot_variables, last, in_turn=isinstance(prepared.path, DataPath))
+    pilots = partial(pilot_variables, last, in_turn=prepared.path.in_turn)
     seed = stream(campaign.entropy, Purpose.POSTERIOR)
     with campaign.engine.lock:  # it holds the data of one run or another
-        groups = {"observed_data": observed_dataset(density, density.model)}
+        groups = {"observed_data": observed_dataset(density)}
         groups |= annealed_groups(last, pilots)
         groups |= model_groups(density, last, campaign.starts, seed, prepared.plan.particles)
     if scouted := prepared.preparation.scouted(0):

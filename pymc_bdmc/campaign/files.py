@@ -20,7 +20,7 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
 
-__all__ = ["DamagedRecord", "read_record", "write_record"]
+__all__ = ["DamagedRecord", "read_record", "replace_file", "write_record"]
 
 _TYPES: dict[str, Any] = {
     each.__name__: each
@@ -41,9 +41,14 @@ def write_record(path: Path, thing: Any, **attributes: Any) -> None:
     arrays: list[np.ndarray] = []
     head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
     content = b"".join([head, b"\n", *(array.tobytes() for array in arrays)])
+    replace_file(path, _checksum(content) + b"\n" + content)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file, all of it or nothing; one file of a directory at a time."""
     unfinished = path.with_name("unfinished")  # what a killed process leaves, the next one replaces
     try:
-        unfinished.write_bytes(_checksum(content) + b"\n" + content)
+        unfinished.write_bytes(content)
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

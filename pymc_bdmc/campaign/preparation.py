@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 from scipy.special import log_softmax
@@ -15,13 +13,11 @@ from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
-from pymc_bdmc.engines.compiled.engine import CompiledEngine, RefitTask
-from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.pools import Pool
-from pymc_bdmc.engines.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.kernels.reference import Reference
-from pymc_bdmc.paths import Fit, FittedPath, Path, PriorPath, no_reference_for
+from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
 __all__ = ["IDEAL_GAP", "DataSets", "Preparation"]
 
@@ -58,13 +54,13 @@ class Preparation:
     Parameters
     ----------
     pool : Pool
-    engine : Engine
+    engine : ModelEngine
     entropy : int or sequence of int
         Pilots and scouts have streams that no weighted run uses, and never see θ*.
     progressbar : bool
     """
 
-    def __init__(self, pool: Pool, engine: Engine, entropy: Entropy, progressbar: bool):
+    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self._progressbar = progressbar
         self._tunings: dict[tuple[str, int], Tuning] = {}
@@ -74,7 +70,7 @@ class Preparation:
         """Return tunings of the kernel along a path, one for each data set.
 
         The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
-        others take over its step sizes, and only the fit is made anew (`PathTuning.adapted_to`). On
+        others take over its step sizes, and only the fit is made anew (`ModelEngine.adapted`). On
         other paths every data set has pilots of its own; with ``fits=False`` those after the first
         leave β = 1 before they mix, since nothing is fitted to their last states.
 
@@ -85,26 +81,28 @@ class Preparation:
         """
         for new in self._missing(data, path):
             known = self._tunings.get((path.name, next(iter(data))))
-            if known and isinstance(path, FittedPath) and not _n_peaks(known):
-                found = self._refits(new, cast(PathTuning, known), path)
+            if known and path.is_fitted and not known.peaks:
+                found = self._refits(new, known, path)
             else:
-                references = {} if isinstance(path, PriorPath) else self._references(new, path)
+                references = {} if path.starts_at_prior else self._references(new, path)
                 is_first = next(iter(data)) in new
                 found = self._pilots(new, references, fits or is_first)
             self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
         return {d: self._tunings[path.name, d] for d in data}
 
-    def _refits(self, data: DataSets, known: PathTuning, path: FittedPath) -> dict[int, Tuning]:
+    def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
         """Tune the path from a fit on further data; where a quick fit fails pilots make one."""
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
         tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
-        fits: dict[int, PathTuning] = dict(zip(data, self._all(tasks), strict=True))
+        fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
-        fits |= cast(dict[int, PathTuning], self.tunings(failed, PriorPath()) if failed else {})
-        return {
-            d: replace(known.adapted_to(path.fitted_to(cast(Fit, fit.fit))), rhat=fit.rhat)
-            for d, fit in fits.items()
-        }
+        fits |= self.tunings(failed, PriorPath()) if failed else {}
+        found = {}
+        for d, fit in fits.items():
+            reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
+            assert reference is not None, "a path that is fitted has one"
+            found[d] = self._engine.adapted(known, reference, fit.rhat)
+        return found
 
     def _all(self, tasks: Sequence) -> list:
         """Return the results of all tasks.
@@ -129,16 +127,15 @@ class Preparation:
 
     def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
         """Return where the path starts on each data set."""
-        engine = cast(CompiledEngine, self._engine)
 
-        def from_prior(dataset: int) -> PathTuning:
-            return cast(PathTuning, self.tunings(data, PriorPath())[dataset])
+        def from_prior(dataset: int) -> Tuning:
+            return self.tunings(data, PriorPath())[dataset]
 
-        references = {d: path.reference(engine, d, partial(from_prior, d)) for d in data}
-        if isinstance(path, FittedPath):
-            for d, fit in references.items():
+        references = {d: path.reference(self._engine, d, partial(from_prior, d)) for d in data}
+        for d, reference in references.items():
+            if path.is_fitted and reference is not None:
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
-                references[d] = engine.with_peaks(cast(Reference, fit), data[d], seed)
+                references[d] = self._engine.with_peaks(reference, data[d], seed)
         return references
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
@@ -196,8 +193,8 @@ class Preparation:
         if path is not None:
             return path, "as asked for"
         prior, fitted = PriorPath(), FittedPath()
-        if reason := no_reference_for(self._engine):
-            return prior, reason
+        if self._engine.no_reference:
+            return prior, self._engine.no_reference
         (from_prior,) = self.tunings(data, prior).values()
         not_a_number = "log p is no number at some states on the way from a fit"
         try:
@@ -208,7 +205,7 @@ class Preparation:
             return prior, "part of what a fit covers is ruled out"
         before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
         lengths = f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit"
-        rhat, peaks = cast(PathTuning, from_prior).rhat, _n_peaks(from_fit)
+        rhat, peaks = from_prior.rhat, from_fit.peaks
         if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
             return prior, f"{lengths}: hardly shorter"
         try:
@@ -228,7 +225,7 @@ class Preparation:
         if refutes(reached[prior.name], reached[fitted.name]):
             return prior, higher(prior, fitted)
         is_higher = refutes(reached[fitted.name], reached[prior.name])
-        surplus = self._surplus(data, cast(PathTuning, from_fit), scouts)
+        surplus = self._surplus(data, from_fit, scouts)
         # Scouts that agree tell how little lies where they came to; of others each may lie far off.
         if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
             return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
@@ -244,23 +241,18 @@ class Preparation:
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
         """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
         most = self._engine.default_particles
-        if self._rows:
+        if self._engine.rows:
             return most
         needed = np.ceil(squared_length(tunings) / (path.fewest_temperatures * gap))
         return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
         """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
-        if self._rows:
-            needed = STEPS_A_ROW * self._rows
+        if self._engine.rows:
+            needed = STEPS_A_ROW * self._engine.rows
         else:
             needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
         return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES))
-
-    @property
-    def _rows(self) -> int:
-        """Number of observations on a path of the data, else 0; there a pilot knows no Λ."""
-        return self._engine.jitted.rows if isinstance(self._engine, CompiledEngine) else 0
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
@@ -281,39 +273,27 @@ class Preparation:
         particles = self._engine.default_particles
         n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, path)
         grid = tuning.path_betas, tuning.mean_log_likelihood
-        betas = (linear(n) if self._rows else adaptive(*grid, n)).betas
-        place = chain + SCOUTS * (not isinstance(path, PriorPath))
+        betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
+        place = chain + SCOUTS * (not path.starts_at_prior)
         seed = stream(self._entropy, Purpose.FIT, dataset, place)
         return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
 
-    def _surplus(self, data: DataSets, tuning: PathTuning, scouts: Sequence[Run]) -> float:
-        """Return how far log p + ℓ − log r of scouts from the prior exceeds what a fit's pilot saw.
-
-        Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
-        state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
-        """
-        engine, ((dataset, observed),) = cast(CompiledEngine, self._engine), data.items()
+    def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
+        """Return how far a fit misses where scouts from the prior came to; ∞ if that is nowhere."""
+        ((dataset, observed),) = data.items()
         shares = np.exp(log_softmax([run.log_weight for run in scouts]))
         weights = np.concatenate(
             [share * run.weights for share, run in zip(shares, scouts, strict=True)]
         )
-        thetas = np.concatenate([engine.jitted.ravel_many(run.ends) for run in scouts])
         heard = weights > NOTABLE_WEIGHT
         if not heard.any():  # no scout came to where the data are possible
             return np.inf
-        seen = np.max(tuning.last_log_likelihood)
-        found = engine.log_likelihoods(thetas[heard], observed, tuning.reference)
-        beyond = found > seen + MAX_SURPLUS
-        if beyond.any():
-            seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
-            found[beyond] = engine.settled(thetas[heard][beyond], observed, tuning, seed)
-        return float(np.max(found) - seen)
-
-
-def _n_peaks(tuning: Tuning) -> int:
-    """Return the number of narrow peaks that a reference has besides its fit."""
-    reference = cast(PathTuning, tuning).reference
-    return 0 if reference is None else len(reference.locations) - 1
+        states = {
+            name: np.concatenate([run.ends[name] for run in scouts])[heard]
+            for name in scouts[0].ends
+        }
+        seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
+        return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
 
 def squared_length(tunings: Tunings) -> float:

@@ -20,12 +20,12 @@ from pymc_bdmc.campaign.request import DRAWS, NUMBERS, Request
 from pymc_bdmc.campaign.rounds import Plan, Side
 from pymc_bdmc.campaign.store import Store, StoredPool
 from pymc_bdmc.campaign.tree import last_states
-from pymc_bdmc.engines import CompiledEngine, StepEngine, make_engine
+from pymc_bdmc.engines import ModelEngine, make_engine
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
 from pymc_bdmc.model.simulation import Simulated
-from pymc_bdmc.paths import DataPath, Path, PriorPath
+from pymc_bdmc.paths import Path, PriorPath
 
 __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
 
@@ -44,7 +44,7 @@ class Campaign:
     request : Request
     loan : Loan
         With the density.
-    engine : CompiledEngine or StepEngine
+    engine : ModelEngine
     starts : sequence of Point
         Where reverse runs on the real data start.
     store : Store or None
@@ -58,7 +58,7 @@ class Campaign:
 
     request: Request
     loan: Loan
-    engine: CompiledEngine | StepEngine
+    engine: ModelEngine
     starts: Sequence
     store: Store | None
     entropy: Entropy
@@ -95,20 +95,16 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     loan.give_back()
 
 
-def _engine(request: Request, loan: Loan) -> CompiledEngine | StepEngine:
+def _engine(request: Request, loan: Loan) -> ModelEngine:
     """Return the engine of a request, which fits its simulation, its path and the machine."""
     given = request.compilation
     if request.simulation:
         request.simulation.check(loan.density)
-    betas, in_turn = request.ladder.schedules[0].betas, isinstance(request.path, DataPath)
+    betas = request.ladder.schedules[0].betas
+    in_turn = request.path is not None and request.path.in_turn
     engine = make_engine(
         loan.density, betas, given.step, given.backend, given.compile_kwargs, in_turn
     )
-    if given.compile_kwargs and isinstance(engine, CompiledEngine):
-        raise ValueError(
-            "compile_kwargs: the compiled chains have no use for it. Leave it out, or choose "
-            "PyMC's step methods: by step, by another backend, or by a mode in it."
-        )
     if request.path:
         request.path.check(engine)
     particles = request.size.particles or engine.default_particles

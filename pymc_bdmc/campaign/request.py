@@ -11,8 +11,8 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, versions
-from pymc_bdmc.model.checks import check_model
-from pymc_bdmc.model.fingerprint import digest, fingerprint
+from pymc_bdmc.model.checks import check_model, check_storable
+from pymc_bdmc.model.identity import digest, fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
     FromHyperparameters,
@@ -20,10 +20,9 @@ from pymc_bdmc.model.simulation import (
     make_simulation,
     possible_simulation,
 )
-from pymc_bdmc.paths import DataPath, Path, make_path
-from pymc_bdmc.results.convert import check_storable
+from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["Question", "Request", "Size"]
+__all__ = ["DRAWS", "NUMBERS", "Question", "Request", "Size"]
 
 CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
@@ -141,7 +140,7 @@ class Request:
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
         check_storable(model, real=question.real_data, simulated=simulation is not None)
-        if isinstance(path, DataPath) and ladder.is_adaptive:
+        if path is not None and path.in_turn and ladder.is_adaptive:
             ladder = replace(ladder, schedule="linear")
         _ = ladder.schedules  # looks at them
         if not (question.real_data or simulation):

@@ -100,9 +100,9 @@ def model_groups(
             ancestors[places], seed, particles,
         )  # fmt: skip
     if starts:
-        groups["real_starts"] = starts_dataset(density, density.model, starts)
+        groups["real_starts"] = starts_dataset(density, starts)
     if simulated := last.simulated:
-        groups["simulated"] = simulated_dataset(density, density.model, simulated)
+        groups["simulated"] = simulated_dataset(density, simulated)
     if "burn_in" in last.runs:
         groups["burn_in"] = burn_in_dataset(last.log_weights, simulated)
     return groups
@@ -117,9 +117,7 @@ def last_states(
     n_particles: int,
 ) -> dict[str, xr.Dataset]:
     """Return last particles of runs on the real data, and draws from them if they have weight."""
-    particles = particles_dataset(
-        density, density.model, ends, np.asarray(log_weights), n_particles
-    )
+    particles = particles_dataset(density, ends, np.asarray(log_weights), n_particles)
     if not np.isfinite(particles["bdmc_weight"]).all():
         return {"particles": particles}
     posterior = posterior_dataset(particles, np.asarray(ancestors), np.random.default_rng(seed))

@@ -5,12 +5,13 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import xarray as xr
+
+from pymc_bdmc.campaign.files import replace_file
 
 __all__ = ["View"]
 
@@ -63,9 +64,9 @@ class View:
         """Show a group with nothing in it."""
         nothing = {"kind": "inline", "must_understand": False, "metadata": {}}
         group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-        with self._folder() as new:
-            (new / ROOT).write_text(json.dumps(group | {"consolidated_metadata": nothing}))
-            os.replace(new / ROOT, self._path / ROOT)
+        replace_file(
+            self._path / ROOT, json.dumps(group | {"consolidated_metadata": nothing}).encode()
+        )
         self._separator = None
 
     @property
@@ -92,7 +93,11 @@ class View:
             node.path: {name: options for name in node.to_dataset(inherit=False).variables}
             for node in dt.subtree
         }
-        with self._folder() as new:
+        # Where this is interrupted, threads of zarr's may still be writing into the folder.
+        with TemporaryDirectory(
+            dir=self._path, prefix=UNFINISHED, ignore_cleanup_errors=True
+        ) as folder:
+            new = Path(folder)
             dt.to_zarr(new, encoding=encoding, consolidated=False)
             _consolidate(new)
             files = [file for file in new.rglob("*") if file.is_file()]
@@ -101,14 +106,6 @@ class View:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, target)
             self._separator = separator
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        # Where this is interrupted, threads of zarr's may still be writing into the folder.
-        with TemporaryDirectory(
-            dir=self._path, prefix=UNFINISHED, ignore_cleanup_errors=True
-        ) as folder:
-            yield Path(folder)
 
 
 def _separator(root: Path) -> str | None:

@@ -7,16 +7,18 @@ from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool, WorkerPool
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.steps.engine import StepEngine
-from pymc_bdmc.engines.tasks import AnnealTask, Engine, PilotTask
+from pymc_bdmc.engines.tasks import AnnealTask, Engine, ModelEngine, PilotTask, RefitTask
 
 __all__ = [
     "AnnealTask",
     "CompiledEngine",
     "Engine",
     "ExecutorPool",
+    "ModelEngine",
     "PathTuning",
     "PilotTask",
     "Recorder",
+    "RefitTask",
     "StepEngine",
     "ThreadPool",
     "WorkerPool",

@@ -1,13 +1,13 @@
 """Choose one of the two engines."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from pymc_bdmc.engines.compiled.engine import CompiledEngine
 from pymc_bdmc.engines.steps.engine import StepEngine
-from pymc_bdmc.kernels import KERNELS, StepFactory
+from pymc_bdmc.kernels import NamedKernel, Step, compiled_kernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.prior_check import check_prior
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -20,7 +20,7 @@ _log = logging.getLogger("pymc.bdmc")
 def make_engine(
     density: TemperedDensity,
     betas: np.ndarray,
-    step: str | StepFactory | Sequence[StepFactory] | None,
+    step: Step,
     backend: str | None = None,
     compile_kwargs: Mapping | None = None,
     in_turn: bool = False,
@@ -39,7 +39,7 @@ def make_engine(
         Whether compiled runs use a path of the data.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
-    if numba and (step is None or (isinstance(step, str) and step in KERNELS)):
+    if numba and (step is None or isinstance(step, str | NamedKernel)):
         try:
             engine = CompiledEngine(density, step, in_turn)
         except NotJittable as reason:
@@ -48,7 +48,12 @@ def make_engine(
                 "are much slower."
             )
         else:
-            check_prior(density, None if step == "metropolis" else engine.jitted)
+            if compile_kwargs:
+                raise ValueError(
+                    "compile_kwargs: the compiled chains have no use for it. Leave it out, or "
+                    "choose PyMC's step methods: by step, by another backend, or by a mode in it."
+                )
+            check_prior(density, engine.jitted if compiled_kernel(step).needs_gradient else None)
             return engine
     check_prior(density)
     return StepEngine(density, betas, step, density.compile_kwargs)

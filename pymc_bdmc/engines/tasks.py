@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from threading import Lock
+from typing import Never, Protocol
 
 import numpy as np
 
-from pymc_bdmc.base.types import Direction, Point, Run, Tuning
+from pymc_bdmc.base.system import System
+from pymc_bdmc.base.types import Direction, Kernel, Point, Run, Tuning
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["AnnealTask", "Engine", "PilotTask"]
+__all__ = ["AnnealTask", "Engine", "ModelEngine", "PilotTask", "PriorOnly", "RefitTask"]
 
 
 class Engine[T: Tuning](Protocol):
@@ -48,6 +51,64 @@ class Engine[T: Tuning](Protocol):
         """Anneal one run from its own starts; None if it was stopped."""
 
 
+class ModelEngine[T: Tuning](Engine[T], Protocol):
+    """An engine of a PyMC model, which may know paths from a reference.
+
+    Where `no_reference` is not empty, the methods of its own are never called.
+    """
+
+    density: TemperedDensity
+    lock: Lock
+    """Whose holder alone may use the density."""
+    rows: int
+    """Number of observations that come in turn in its runs; 0 where they come together."""
+
+    @property
+    def no_reference(self) -> str:
+        """The reason why paths start at the prior only; empty where they need not."""
+
+    def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
+        """Return the kernels of a schedule, to be applied one at a time."""
+
+    def system(self, rng: np.random.Generator) -> System:
+        """Return the model as a system for simulated tempering, tuned by pilots."""
+
+    def refit(self, task: "RefitTask[T]") -> T | None:
+        """Find the fit and the R̂ of other data than those of a known tuning; None if stopped."""
+
+    def adapted(self, known: T, reference: Reference, rhat: float) -> T:
+        """Return the known tuning for a reference that is fitted to other, similar data."""
+
+    def with_peaks(
+        self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
+    ) -> Reference:
+        """Return the reference with the narrow peaks that it misses."""
+
+    def surplus(
+        self,
+        states: Point,
+        data: Mapping[str, np.ndarray],
+        tuning: T,
+        margin: float,
+        seed: np.random.SeedSequence,
+    ) -> float:
+        """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
+
+        States beyond the ``margin`` are moved first: the kernel leads back those in a tail.
+        """
+
+
+class PriorOnly:
+    """The share of an engine whose paths start at the prior only."""
+
+    no_reference = "since PyMC's step methods move along the path from the prior"
+
+    def _refuse(self, *_) -> Never:
+        raise NotImplementedError(f"no reference is possible, {self.no_reference}")
+
+    refit = adapted = with_peaks = surplus = _refuse
+
+
 @dataclass(frozen=True, eq=False)
 class PilotTask:
     """Task of one pilot on given observed data."""
@@ -61,6 +122,19 @@ class PilotTask:
     def run[T: Tuning](self, engine: Engine[T]) -> T | None:
         """Return the tuning of the pilot; None if it was stopped."""
         return engine.pilot(self)
+
+
+@dataclass(frozen=True, eq=False)
+class RefitTask[T: Tuning]:
+    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: T
+
+    def run(self, engine: ModelEngine[T]) -> T | None:
+        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        return engine.refit(self)
 
 
 @dataclass(frozen=True, eq=False)

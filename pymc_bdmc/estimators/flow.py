@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymc_bdmc.estimators.tempering import checked_draws, place_probabilities
+from pymc_bdmc.estimators.simulated_tempering import checked_draws, place_probabilities
 
 __all__ = ["TemperatureFlow", "count_passages", "temperature_flow"]
 

@@ -20,15 +20,17 @@ turns back. Choosing it at every step of a trajectory is from Bou-Rabee, Carpent
 """
 
 import numpy as np
+from pymc.step_methods import HamiltonianMC
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import dot, drift, kick
-from pymc_bdmc.kernels.hmc import INNER, OUTER, draw_trajectory
+from pymc_bdmc.kernels.hmc import INNER, OUTER, TRAJECTORY, draw_trajectory
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
+from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["autostep", "join"]
+__all__ = ["AUTOSTEP", "autostep", "join"]
 
 MAX_HALVINGS = 8
 MAX_ERROR = 1.0
@@ -119,3 +121,15 @@ def step_twice(target, beta, metric, step_size, start, start_momentum, end, mome
     kick(momentum, end, beta, metric, OUTER * step_size)
     velocity_of(metric, momentum, velocity)
     return 0.5 * dot(momentum, velocity) - tempered(end, beta), 2
+
+
+@njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
+def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `autostep`."""
+    return transitions(
+        autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
+
+
+AUTOSTEP = NamedKernel("AutoStep HMC", autostep_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
+"""PyMC's HamiltonianMC, which stands in for it, has no local step size."""

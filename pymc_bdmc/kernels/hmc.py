@@ -5,14 +5,16 @@ periodic orbits of the target cannot trap the chain. See Neal (2011), Section 3.
 """
 
 import numpy as np
+from pymc.step_methods import HamiltonianMC
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, evaluate, tempered
+from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
+__all__ = ["HMC", "INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
 
 MAX_STEPS = 16
 """Most steps of a trajectory; several short ones at increasing β are better than a long one."""
@@ -57,3 +59,13 @@ def hmc(target, beta, parameters, state, work, rng):
     if rng.random() < acceptance:
         copy(proposal, state)
     return Move(acceptance, False, n_steps)
+
+
+@njit(nogil=True, cache=True, allocates=False, title="HMC")
+def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `hmc`."""
+    return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
+
+
+HMC = NamedKernel("HMC", hmc_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
+"""A step longer than the trajectory is cut to it."""

@@ -1,14 +1,16 @@
 """Metropolis random walk of all continuous elements together, scaled by the metric."""
 
 import numpy as np
+from pymc.step_methods import Metropolis
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import drift
 from pymc_bdmc.kernels.metric import draw_momentum
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate_terms, tempered
+from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["metropolis"]
+__all__ = ["METROPOLIS", "metropolis"]
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -23,3 +25,14 @@ def metropolis(target, beta, parameters, state, work, rng):
     if rng.random() < acceptance:
         copy(proposal, state)
     return Move(acceptance, False, 0)
+
+
+@njit(nogil=True, cache=True, allocates=False, title="Metropolis")
+def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `metropolis`."""
+    return transitions(
+        metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
+
+
+METROPOLIS = NamedKernel("Metropolis", metropolis_transitions, Metropolis, False, 0.3)

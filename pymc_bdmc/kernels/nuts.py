@@ -6,14 +6,16 @@ A.3; Phan, Pradhan and Jankowiak (2019).
 """
 
 import numpy as np
+from pymc.step_methods.hmc import NUTS as PyMCNUTS
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.hamiltonian import MAX_ENERGY_ERROR, dot, drift, kick
 from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
+from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["nuts"]
+__all__ = ["NUTS", "nuts"]
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -98,3 +100,14 @@ def _ones(n):
         n &= n - 1
         count += 1
     return count
+
+
+@njit(nogil=True, cache=True, allocates=False, title="NUTS")
+def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+    """`transitions` by `nuts`."""
+    return transitions(
+        nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
+    )
+
+
+NUTS = NamedKernel("NUTS", nuts_transitions, PyMCNUTS, True, 0.8)

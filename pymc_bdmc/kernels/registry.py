@@ -1,33 +1,37 @@
-"""Look up kernels by name, for both engines."""
+"""The compiled kernels that have a name. A new one is a file beside this one, and an entry here."""
 
-from dataclasses import dataclass
+from pymc_bdmc.kernels.autostep import AUTOSTEP
+from pymc_bdmc.kernels.hmc import HMC
+from pymc_bdmc.kernels.metropolis import METROPOLIS
+from pymc_bdmc.kernels.nuts import NUTS
+from pymc_bdmc.kernels.transition import NamedKernel
 
-from pymc.step_methods import HamiltonianMC, Metropolis
-from pymc.step_methods.compound import BlockedStep
-from pymc.step_methods.hmc import NUTS as PyMCNUTS
+__all__ = ["KERNELS", "compiled_kernel"]
 
-from pymc_bdmc.kernels.transition import TRANSITIONS, CompiledKernel
-
-__all__ = ["DEFAULT_KERNEL", "KERNELS", "NamedKernel"]
-
-
-@dataclass(frozen=True)
-class NamedKernel:
-    """Kernel that ``step`` can name."""
-
-    title: str
-    compiled: CompiledKernel
-    step_method: type[BlockedStep]
-    """PyMC's step method, used if chains cannot be compiled."""
-
-
-KERNELS = {
-    "nuts": NamedKernel("NUTS", TRANSITIONS["nuts"], PyMCNUTS),
-    "hmc": NamedKernel("HMC", TRANSITIONS["hmc"], HamiltonianMC),
-    # PyMC's HamiltonianMC has no local step size.
-    "autostep": NamedKernel("AutoStep HMC", TRANSITIONS["autostep"], HamiltonianMC),
-    "metropolis": NamedKernel("Metropolis", TRANSITIONS["metropolis"], Metropolis),
-}
+KERNELS = {"nuts": NUTS, "hmc": HMC, "autostep": AUTOSTEP, "metropolis": METROPOLIS}
+"""By the name that ``step`` takes."""
 
 DEFAULT_KERNEL = "hmc"
-"""Default kernel of compiled chains; among step methods PyMC chooses."""
+"""For compiled chains; of its step methods PyMC chooses by itself."""
+
+
+def compiled_kernel(step: str | NamedKernel | None) -> NamedKernel:
+    """Return the compiled kernel of a name; an object is returned as it is, None is the default.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.kernels import compiled_kernel
+    >>> compiled_kernel("nuts").title
+    'NUTS'
+    """
+    if isinstance(step, NamedKernel):
+        return step
+    name = DEFAULT_KERNEL if step is None else step
+    if name not in KERNELS:
+        raise ValueError(f"step: unknown name {step!r}; choose one of {list(KERNELS)}.")
+    return KERNELS[name]

@@ -19,6 +19,7 @@ __all__ = [
     "places",
     "resample",
     "reweigh",
+    "systematic",
 ]
 
 THRESHOLD = 0.9
@@ -96,6 +97,38 @@ def effective_size(weights):
 
 
 @njit(nogil=True, cache=True)
+def systematic(weights, n, phase):
+    """Draw n of the particles in proportion to their weights, by one random number.
+
+    The particles lie on a circle, each as long as its weight, and those under the points
+    (phase + j)/n are drawn.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (N,)
+        Their sum need not be 1.
+    n : int
+        Number of draws.
+    phase : float
+        Uniform in [0, 1).
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Increasing.
+    """
+    ends = np.cumsum(weights)
+    ends /= ends[-1]
+    drawn = np.empty(n, np.int64)
+    k = 0
+    for j in range(n):
+        while k < ends.size - 1 and (phase + j) / n > ends[k]:
+            k += 1
+        drawn[j] = k
+    return drawn
+
+
+@njit(nogil=True, cache=True)
 def resample(weights, kept, rng):
     """Draw the ancestors of all particles; each has N times its weight copies on average.
 
@@ -111,22 +144,13 @@ def resample(weights, kept, rng):
     -------
     ndarray of int, shape (N,)
     """
-    n = weights.size
-    ends = np.cumsum(weights)
-    ends /= ends[-1]
-    # Particles lie on a circle; those at the points (phase + j)/N are copied.
-    phase, own = rng.random(), 0
+    n, phase, own = weights.size, rng.random(), 0
     if kept:
-        # Given that particle 0 is chosen, one of the points is uniform within its interval.
-        point = n * ends[0] * phase
+        # Given that particle 0 is chosen, one of its points is anywhere between its ends.
+        point = n * (weights[0] / np.cumsum(weights)[-1]) * phase
         own = min(int(point), n - 1)
         phase = point - own
-    ancestors = np.empty(n, np.int64)
-    k = 0
-    for j in range(n):
-        while k < n - 1 and (phase + j) / n > ends[k]:
-            k += 1
-        ancestors[(j - own) % n] = k
+    ancestors = np.roll(systematic(weights, n, phase), -own)
     if kept:
         ancestors[0] = 0  # also if its weight is too small for a point
     return ancestors

@@ -24,19 +24,23 @@ from pymc.vartypes import continuous_types
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.kernels.adaptations import adaptation
-from pymc_bdmc.kernels.registry import KERNELS
+from pymc_bdmc.kernels.registry import compiled_kernel
+from pymc_bdmc.kernels.transition import NamedKernel
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["StepFactory", "StepKernel", "build_steps", "check_frozen"]
+__all__ = ["Step", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
 
+Step = str | NamedKernel | StepFactory | Sequence[StepFactory] | None
+"""A kernel as a caller says it: by name or as an object, or PyMC's step methods."""
+
 
 def build_steps(
     density: TemperedDensity,
-    step: str | StepFactory | Sequence[StepFactory] | None = None,
+    step: Step = None,
     compile_kwargs: Mapping | None = None,
 ) -> list[BlockedStep]:
     """Build step methods that together update all free variables, in the order of application.
@@ -44,10 +48,10 @@ def build_steps(
     Parameters
     ----------
     density : TemperedDensity
-        Density whose tempered model is the target of the step methods.
-    step : {"nuts", "hmc", "autostep", "metropolis"}, step method class, sequence of them, or None
-        One class for all variables, or its name; several, among which PyMC assigns by
-        competence; or None, PyMC's own assignment among all of its step methods.
+        Its tempered model is what the step methods target.
+    step : name, NamedKernel, step method class, sequence of them, or None
+        One class for all variables, or the compiled kernel for which it stands in; several, among
+        which PyMC assigns by competence; or None, PyMC's own assignment among all of its own.
     compile_kwargs : mapping, optional
         Passed to the step methods.
 
@@ -86,16 +90,16 @@ def build_steps(
     return steps
 
 
-def _factories(step: str | StepFactory | Sequence[StepFactory] | None) -> Sequence[StepFactory]:
-    """Return the requested step method classes; an empty sequence for PyMC's own choice."""
+def _factories(step: Step) -> Sequence[StepFactory]:
+    """What is asked for, by name or not; nothing for PyMC's own choice."""
     if step is None:
         return ()
+    if isinstance(step, NamedKernel):
+        return (step.step_method,)
     if not isinstance(step, Sequence):
         return (step,)
     if isinstance(step, str):
-        if step not in KERNELS:
-            raise ValueError(f"step: unknown name {step!r}; choose one of {list(KERNELS)}.")
-        return (KERNELS[step].step_method,)
+        return (compiled_kernel(step).step_method,)
     if not step:
         raise ValueError("step: the sequence is empty; pass None for the default.")
     return step

@@ -1,24 +1,24 @@
-"""Combine K_t of the compiled engine from moves to the prior, discrete and continuous moves.
+"""The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
 
 Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
 over the discrete elements. So the reversal applies the parts in opposite order, with that scan
 backwards.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from numba import types
+from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.compiling import DENSITY, CalledByAddress, njit
 from pymc_bdmc.base.types import Move
-from pymc_bdmc.kernels.autostep import autostep
 from pymc_bdmc.kernels.discrete import discrete_scan
-from pymc_bdmc.kernels.hmc import TRAJECTORY, hmc
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.metropolis import metropolis
-from pymc_bdmc.kernels.nuts import nuts
 from pymc_bdmc.kernels.prior_move import Draw, prior_move
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.state import (
@@ -31,7 +31,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 
-__all__ = ["SIGNATURE", "TRANSITIONS", "CompiledKernel"]
+__all__ = ["SIGNATURE", "CompiledKernel", "NamedKernel", "transitions"]
 
 
 @njit(nogil=True, inline="always")
@@ -96,36 +96,6 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
     return Move((discrete, continuous), divergences, gradients)
 
 
-@njit(nogil=True, cache=True, allocates=False, title="NUTS")
-def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transitions` with `nuts`."""
-    return transitions(
-        nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
-@njit(nogil=True, cache=True, allocates=False, title="HMC")
-def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transitions` with `hmc`."""
-    return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
-
-
-@njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
-def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transitions` with `autostep`."""
-    return transitions(
-        autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
-@njit(nogil=True, cache=True, allocates=False, title="Metropolis")
-def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transitions` with `metropolis`."""
-    return transitions(
-        metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
-
-
 def _signature():
     """Return the numba signature of the transitions, which all kernels share."""
 
@@ -161,25 +131,65 @@ SIGNATURE = _signature()
 
 
 class CompiledKernel(NamedTuple):
-    """Kernel K_t for the compiled loops, with one kind of move of the continuous elements."""
+    """The part of a kernel that the compiled loops see."""
 
     transitions: CalledByAddress
     """``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``."""
     needs_gradient: bool
     target_acceptance: float
-    """Acceptance to which a pilot adapts the step size."""
     largest_step_size: float
-    """Step size beyond which a longer step changes nothing."""
 
 
-TRANSITIONS = {
-    "nuts": CompiledKernel(CalledByAddress(nuts_transitions, SIGNATURE), True, 0.8, np.inf),
-    # A step is no longer than the trajectory.
-    "hmc": CompiledKernel(CalledByAddress(hmc_transitions, SIGNATURE), True, 0.9, TRAJECTORY),
-    "autostep": CompiledKernel(
-        CalledByAddress(autostep_transitions, SIGNATURE), True, 0.9, TRAJECTORY
-    ),
-    "metropolis": CompiledKernel(
-        CalledByAddress(metropolis_transitions, SIGNATURE), False, 0.3, np.inf
-    ),
-}
+@dataclass(frozen=True)
+class NamedKernel:
+    """A compiled kernel: how K_t moves the continuous elements, and how a pilot tunes it.
+
+    It must leave f_β invariant for fixed parameters and be its own reversal, as Metropolis and
+    Hamiltonian Monte Carlo are. The moves of discrete elements, and to prior draws, are added by
+    `transitions`.
+
+    Attributes
+    ----------
+    title : str
+        The kernel's name in results.
+    transitions : function of `njit`
+        ``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``: calls
+        `transitions` with its move, and is compiled once for all models.
+    step_method : step method class
+        PyMC's, for where no compiled chains can run.
+    needs_gradient : bool
+        Whether the move reads the gradients of a state.
+    target_acceptance : float
+        The acceptance to which a pilot adapts the step size.
+    largest_step_size : float
+        Largest step size of a pilot, beyond which a longer step changes nothing.
+
+    Examples
+    --------
+    docs/extending.md writes one.
+
+    >>> from pymc_bdmc.kernels import KERNELS
+    >>> KERNELS["hmc"].title, KERNELS["hmc"].target_acceptance
+    ('HMC', 0.9)
+    """
+
+    title: str
+    transitions: Callable
+    step_method: type[BlockedStep]
+    needs_gradient: bool
+    target_acceptance: float
+    largest_step_size: float = np.inf
+
+    @cached_property
+    def compiled(self) -> CompiledKernel:
+        """The part that the compiled loops see."""
+        return CompiledKernel(
+            CalledByAddress(self.transitions, SIGNATURE),
+            self.needs_gradient,
+            self.target_acceptance,
+            self.largest_step_size,
+        )
+
+    def __getstate__(self) -> dict:
+        """Without what is compiled, which another process compiles for itself."""
+        return {name: each for name, each in vars(self).items() if name != "compiled"}

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class StepTuning:
     accepted_draws: int = 1
     rhat: float = np.nan
     seconds_a_move: float = field(default=np.nan, compare=False)
+    fit: ClassVar[None] = None
+    peaks: ClassVar[int] = 0
 
     @cached_property
     def _knots(self) -> list[float]:

@@ -149,11 +149,11 @@ def _ordered(group: Any) -> list[tuple]:
 def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:
     """Convert a Laplace approximation or deterministic ADVI, whose normal is in the tree."""
     if "fit" in tree.children and {"mean_vector", "covariance_matrix"} <= set(tree["fit"]):
-        fit = tree["fit"]
+        fit = tree["fit"].dataset
         order = layout.places_of_labels(fit["mean_vector"]["rows"].values.tolist())
         covariance = fit["covariance_matrix"].values[np.ix_(order, order)]
         return _of_covariance(fit["mean_vector"].values[order], covariance)
-    found = tree["optimizer_result"] if "optimizer_result" in tree.children else {}
+    found = tree["optimizer_result"].dataset if "optimizer_result" in tree.children else {}
     if "x" in found and found["x"].size == 2 * layout.size:
         means, log_deviations = np.split(found["x"].values, 2)
         labels = found["x"]["variables"].values.tolist()[: layout.size]

@@ -1,6 +1,6 @@
 """Reject models and arguments that cannot give a right answer, before any sampling."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -8,7 +8,7 @@ import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import (
     DiracDeltaRV,
     PartialObservedRV,
@@ -16,6 +16,7 @@ from pymc.distributions.distribution import (
 )
 from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.transforms import CircularTransform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
@@ -27,7 +28,9 @@ from pymc_bdmc.base.upstream import has_draws
 __all__ = [
     "check_model",
     "check_simulable",
+    "check_storable",
     "explain_atoms",
+    "no_reference_for",
 ]
 
 
@@ -173,3 +176,67 @@ def check_simulable(model: pm.Model) -> None:
             )
     if not model.observed_RVs:
         raise ValueError("simulate: the model has no observed variables to simulate.")
+
+
+def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
+    """Refuse names and coordinates that the groups of a result cannot hold.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    real, simulated : bool
+        Whether there will be real data's ``posterior``, and ``simulated``.
+
+    Raises
+    ------
+    ValueError
+        Names the variable, the dimension or the coordinate.
+    """
+    if real:
+        taken = {"chain", "draw", "particle", "bdmc_weight"}
+        _check_group("posterior", model, model.unobserved_RVs, taken)
+    if simulated:
+        _check_group("simulated", model, [*model.free_RVs, *model.observed_RVs], {"dataset"})
+    _check_group("observed_data", model, model.observed_RVs, set())
+
+
+def _check_group(group, model, variables, taken: set[str]) -> None:
+    for rv in variables:
+        dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
+        for name in taken.intersection([rv.name, *dims]):
+            raise ValueError(
+                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
+                f"the {'variable' if name == rv.name else 'dimension'}."
+            )
+        for dim in dims:
+            if "/" in dim:
+                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
+            if not _is_storable(model.coords.get(dim)):
+                raise ValueError(
+                    f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
+                    "numbers, strings or numpy.datetime64."
+                )
+
+
+def _is_storable(values: Sequence | None) -> bool:
+    """Whether netCDF can hold the values of a coordinate."""
+    if values is None:  # numbered
+        return True
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        return all(isinstance(value, str | None) for value in array.ravel())
+    return array.ndim == 1 and array.dtype.kind != "c"
+
+
+def no_reference_for(model: pm.Model) -> str:
+    """Return the reason why no path can start at a reference; empty where one can.
+
+    A reference is a normalised density on the unconstrained scale, and its path ends at a
+    normalised prior times the likelihood.
+    """
+    for rv in model.free_RVs:
+        if isinstance(model.rvs_to_transforms[rv], CircularTransform):
+            return f"since {rv.name} lies on a circle"
+        if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+            return f"since the density of {rv.name}, a CustomDist, need not integrate to 1"
+    return ""

@@ -28,9 +28,9 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, jitted_function
+from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
-from pymc_bdmc.model.structure import structure
 
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity

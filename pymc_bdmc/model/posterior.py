@@ -44,7 +44,7 @@ def posterior_draws(
         If a variable is missing, has no draws, another shape, or a value that is not finite; the
         message names it and the argument.
     """
-    posterior = idata["posterior"]
+    posterior: Any = idata["posterior"]
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(f"{argument}: its posterior lacks the variables {missing}.")
@@ -74,7 +74,7 @@ def _aligned(argument: str, drawn: xr.DataArray, model: pm.Model) -> xr.DataArra
         labels = model.coords.get(dim)
         if labels is not None and dim in drawn.coords:
             order = order_of_labels(
-                argument, drawn.name, drawn.get_index(dim), pd.Index(labels, name=dim)
+                argument, str(drawn.name), drawn.get_index(dim), pd.Index(labels, name=dim)
             )
             drawn = drawn.isel({dim: order})
     return drawn

@@ -21,7 +21,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.plots.common import Canvas, checked_options, limit_x, set_yticks
+from pymc_bdmc.plots.common import Backend, Canvas, checked_options, limit_x, set_yticks
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
 
@@ -37,6 +37,20 @@ SCALES: dict[str, Callable] = {"shift": np.asarray, "ratio": np.log}
 POINTS = 400
 """Number of points at which a distribution function is drawn."""
 
+Visual = Literal[
+    "margin",
+    "same",
+    "interval",
+    "point",
+    "distribution",
+    "title",
+    "xlabel",
+    "ylabel",
+    "xticks",
+    "yticks",
+    "xlim",
+]
+
 
 def plot_agreement(
     dt: xr.DataTree,
@@ -46,40 +60,9 @@ def plot_agreement(
     var_names: Sequence[str] | None = None,
     rows: int = 10,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal[
-            "margin",
-            "same",
-            "interval",
-            "point",
-            "distribution",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "yticks",
-            "xlim",
-        ],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "margin",
-            "same",
-            "interval",
-            "point",
-            "distribution",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "yticks",
-            "xlim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot how far draws differ from those of a run, and the distributions that differ most.
@@ -95,12 +78,6 @@ def plot_agreement(
         As for `agreement`.
     rows : int, default 10
         Number of rows to show.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -109,9 +86,8 @@ def plot_agreement(
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * title, xlabel, ylabel -> the labels
         * xticks, yticks, xlim -> ratios, names of the rows, and the range that is shown
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -134,8 +110,8 @@ def plot_agreement(
     >>> pc = bdmc.plot_agreement(dt, far)
     """
     check_counts(rows=rows)
-    visuals, aes_by_visuals = checked_options(
-        plot_agreement, visuals, aes_by_visuals, ["interval", "point", "distribution"]
+    options = checked_options(
+        plot_agreement, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
@@ -144,14 +120,13 @@ def plot_agreement(
     left, right = intervals["model"].values, functions["model"].values
     order = [name for pair in zip_longest(left, right) for name in pair if name is not None]
     whole = xr.DataArray(0.0, {"model": order, "draws": functions["draws"]}, ["model", "draws"])
-    pc_kwargs = {"col_wrap": 2, **pc_kwargs}
     canvas = Canvas(
-        _named(whole), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="draws"
+        "agreement", whole, options, ["interval", "point", "distribution"], by="draws", col_wrap=2
     )
 
     def draw(name, visual, data, **defaults):
-        """Draw a visual; panels without it get NaN."""
-        canvas.draw(name, visual, _named(data.reindex(model=order)), **defaults)
+        """What a panel lacks is NaN there."""
+        canvas.draw(name, visual, data.reindex(model=order), **defaults)
 
     margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")
     draw("margin", vspan, margins, color="gray", alpha=0.2)
@@ -164,9 +139,9 @@ def plot_agreement(
     draw("yticks", _names, points.isel(draws=0, plot_axis=1, drop=True), labels=shown.index)
     draw("xticks", _ratios, _by_panel([[np.nan], [reaches[1]]], "tick"))
     texts = xr.DataArray([PANELS.get(name, "c") for name in order], {"model": order})
-    canvas.draw("xlabel", _text(labelled_x), _named(texts))
+    canvas.draw("xlabel", _text(labelled_x), texts)
     texts = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
-    canvas.draw("ylabel", _text(labelled_y), _named(texts))
+    canvas.draw("ylabel", _text(labelled_y), texts)
     return canvas.finish()
 
 
@@ -198,10 +173,6 @@ def _ratios(da, target, **kwargs):
         set_xticks(da, target, **ticks | kwargs)
 
 
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"agreement": array})
-
-
 def _by_panel(rows: list, dim: str) -> xr.DataArray:
     """Join the values of the panels of means and of standard deviations along a dimension."""
     width = max(map(len, rows))
@@ -229,14 +200,10 @@ def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
         x = np.stack([*ends, np.full(len(shown), np.nan)], axis=1).ravel()
         lines.append([x, np.repeat(height, 3)])
         points.append([scale(shown[name]), height])
-    return tuple(
-        xr.DataArray(
-            np.array(each)[:, None],
-            {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]},
-            ["model", "draws", "plot_axis", "place"],
-        )
-        for each in (lines, points)
-    )
+    coords = {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]}
+    dims = ["model", "draws", "plot_axis", "place"]
+    rows, marks = (xr.DataArray(np.array(each)[:, None], coords, dims) for each in (lines, points))
+    return rows, marks
 
 
 def _functions(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
@@ -15,24 +14,21 @@ from arviz_plots.visuals import (
     set_xticks,
 )
 
-from pymc_bdmc.plots.common import Z95, Canvas, along, checked_options, panels
+from pymc_bdmc.plots.common import Z95, Backend, Canvas, along, checked_options, panels
 from pymc_bdmc.results.burn_in import burn_in_effect
 
 __all__ = ["plot_burn_in"]
+
+Visual = Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks"]
 
 
 def plot_burn_in(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks", "legend"],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
@@ -46,12 +42,6 @@ def plot_burn_in(
     dt : DataTree or dict of {str : DataTree}
         Results of `sample_bdmc` with several burn-ins; a dict gives a panel for each of its
         entries. These must have the same burn-ins.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -61,8 +51,8 @@ def plot_burn_in(
         * title, xlabel, ylabel -> the labels
         * xticks -> the burn-ins
         * legend -> :meth:`arviz_plots.PlotCollection.add_legend`, by default none
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -83,34 +73,24 @@ def plot_burn_in(
     >>> group = xr.Dataset(variables, coords=dict(burn_in=[10, 100, 1000]))
     >>> pc = bdmc.plot_burn_in(xr.DataTree.from_dict(dict(burn_in=group)))
     """
-    visuals, aes_by_visuals = checked_options(plot_burn_in, visuals, aes_by_visuals, ["line"])
+    options = checked_options(
+        plot_burn_in, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
     titles = xr.Variable("model", list(panels(dt)))
     tables = [burn_in_effect(each).to_xarray() for each in panels(dt).values()]
     table = xr.concat(tables, titles, join="exact")
     means = [each["burn_in"]["log_weight"].mean("chain") for each in panels(dt).values()]
     by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
-    canvas = Canvas(
-        by_data_set.to_dataset(name="log_weight"),
-        plot_collection,
-        backend,
-        aes_by_visuals,
-        {"legend": False, **visuals},
-        pc_kwargs,
-        by="dataset",
-    )
-    place = np.log10(table["burn_in"] + 1)
+    canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
+    place = xr.ufuncs.log10(table["burn_in"] + 1)
     middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)
     band = along("kwarg", x=place, y_bottom=middle - reach, y_top=middle + reach)
-    canvas.draw("band", fill_between_y, _named(band), alpha=0.3)
+    canvas.draw("band", fill_between_y, band, alpha=0.3)
     canvas.draw("zero", hline, canvas.panel, color="gray", linestyle="C1")
     lines = along("plot_axis", x=place, y=by_data_set)
-    canvas.draw("line", line_xy, _named(lines), width=0.8, alpha=0.8)
+    canvas.draw("line", line_xy, lines, width=0.8, alpha=0.8)
     labels = [str(each) for each in table["burn_in"].values]
     canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
     canvas.draw("xlabel", labelled_x, canvas.panel, text="burn-in S (log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="upper bound less its last value (nats)")
     return canvas.finish()
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"log_weight": array})

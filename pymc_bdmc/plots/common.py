@@ -1,7 +1,7 @@
 """Shared parts of the plots: results as labelled panels, layout, and drawing one visual."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,14 @@ ROOM = 30
 
 CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
+Backend = Literal["matplotlib", "bokeh", "plotly"]
+"""Plotting libraries."""
+
 __all__ = [
     "Z95",
+    "Backend",
     "Canvas",
+    "Options",
     "along",
     "checked_options",
     "draw_distributions",
@@ -45,13 +50,36 @@ __all__ = [
 ]
 
 
+class Options(NamedTuple):
+    """What callers say of any plot: see `pymc_bdmc.plots`."""
+
+    plot_collection: PlotCollection | None
+    backend: Backend | None
+    aes_by_visuals: dict
+    visuals: dict
+    pc_kwargs: dict
+
+
 def checked_options(
-    plot: Callable, visuals: Mapping | None, aes_by_visuals: Mapping | None, colored: Sequence[str]
-) -> tuple[dict, dict]:
-    """Return the options of a plot by visual; raise an error for unknown names."""
+    plot: Callable,
+    plot_collection: PlotCollection | None,
+    backend: Backend | None,
+    aes_by_visuals: Mapping | None,
+    visuals: Mapping | None,
+    pc_kwargs: dict,
+) -> Options:
+    """Options of a plot, unknown names of visuals refused.
+
+    Parameters
+    ----------
+    plot : callable
+        Whose annotations have the names.
+    plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+        As given to the plot.
+    """
     chosen = validate_dict_argument(visuals, (plot, "visuals"))
     aes = validate_dict_argument(aes_by_visuals, (plot, "aes_by_visuals"))
-    return chosen, {key: ["color"] for key in colored} | aes
+    return Options(plot_collection, backend, aes, chosen, pc_kwargs)
 
 
 def panels(dt: Any) -> dict[str, Any]:
@@ -197,34 +225,52 @@ class Canvas:
 
     Parameters
     ----------
-    data : Dataset
-        Data with the dimensions ``model`` and ``by``.
-    plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-        As given to the plot.
+    name : str
+        Of the data in the plot's store of artists.
+    data : DataArray
+        Has the dimensions ``model`` and ``by``.
+    options : Options
+    colored, dashed : sequence of str
+        Visuals that are told by colour, and those that are told by the style of lines too.
     by : str
-        Dimension of the colours and the legend.
+        Dimension that the colours, the styles and the legend tell.
+    legend : bool
+        Whether there is one, unless the caller says otherwise.
+    **defaults
+        For `PlotCollection.wrap`, where the caller does not say otherwise.
     """
 
     def __init__(
         self,
-        data: xr.Dataset,
-        plot_collection: PlotCollection | None,
-        backend: str | None,
-        aes_by_visuals: dict,
-        visuals: dict,
-        pc_kwargs: dict,
+        name: str,
+        data: xr.DataArray,
+        options: Options,
+        colored: Sequence[str],
+        dashed: Sequence[str] = (),
         by: str = "direction",
+        legend: bool = True,
+        **defaults,
     ):
         self.by = by
-        self.visuals = visuals
-        self.aes_by_visuals = aes_by_visuals
-        # One element per panel, for visuals that depend on the panel only.
+        self.visuals = ({} if legend else {"legend": False}) | options.visuals
+        aes = {each: ["color"] for each in colored}
+        aes |= {each: ["color", "linestyle"] for each in dashed}
+        self.aes_by_visuals = aes | options.aes_by_visuals
+        self._name = name
+        # One element of each panel, for the visuals that depend on the panel alone.
         others = [dim for dim in data.dims if dim != "model"]
         self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
-        self.collection = plot_collection or _wrap(data, backend, pc_kwargs, by)
+        told = {"color": [by], "linestyle": [by]} if dashed else {"color": [by]}
+        self.collection = options.plot_collection or _wrap(
+            self.named(data), options.backend, defaults | options.pc_kwargs, told
+        )
 
-    def draw(self, name: str, visual: Callable, data: xr.Dataset, **defaults) -> None:
-        """Draw one visual for every combination of panel and aesthetics."""
+    def named(self, data: xr.DataArray) -> xr.Dataset:
+        """The data as arviz-plots takes them."""
+        return data.to_dataset(name=self._name)
+
+    def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:
+        """Draw one visual wherever the data and the aesthetics say."""
         kwargs = get_visual_kwargs(self.visuals, name)
         if kwargs is not False:
             dims = [dim for dim in data.dims if dim not in ("model", self.by)]
@@ -233,7 +279,7 @@ class Canvas:
             # The collection cannot store the several artists of ticks.
             keep = visual not in (few_xticks, set_xticks, set_yticks)
             self.collection.map(
-                visual, name, data=data, ignore_aes=ignore, store_artist=keep, **options
+                visual, name, data=self.named(data), ignore_aes=ignore, store_artist=keep, **options
             )
 
     def finish(self) -> PlotCollection:
@@ -243,7 +289,7 @@ class Canvas:
             self.collection.map(
                 _model_title,
                 "title",
-                data=self.panel,
+                data=self.named(self.panel),
                 ignore_aes="all",
                 subset_info=True,
                 **title,
@@ -257,13 +303,13 @@ class Canvas:
         return self.collection
 
 
-def draw_distributions(canvas: Canvas, data: xr.Dataset, kind: str) -> None:
+def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
     """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
     names = ("dist", "face")
     # Log weights have no bounds at which a density could end.
     tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
     plot_dist(
-        data,
+        canvas.named(data),
         sample_dims=["sample"],
         kind=kind,
         plot_collection=canvas.collection,
@@ -281,7 +327,7 @@ def draw_distributions(canvas: Canvas, data: xr.Dataset, kind: str) -> None:
     )
 
 
-def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, by: str) -> PlotCollection:
+def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, aes: dict) -> PlotCollection:
     backend = rcParams["plot.backend"] if backend is None else backend
     columns = min(data.sizes["model"], pc_kwargs.get("col_wrap", 3))
     rows = -(-data.sizes["model"] // columns)
@@ -293,7 +339,7 @@ def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, by: str) -> Pl
     if "figsize" in given:
         del figure["figsize"], figure["figsize_units"]
     pc_kwargs["figure_kwargs"] = figure | given
-    pc_kwargs["aes"] = {"color": [by], **pc_kwargs.get("aes", {})}
+    pc_kwargs["aes"] = aes | pc_kwargs.get("aes", {})
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
 
 

@@ -9,7 +9,15 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import labelled_x, labelled_y, line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, log_ticks, set_yticks
+from pymc_bdmc.plots.common import (
+    Backend,
+    Canvas,
+    along,
+    checked_options,
+    limit_y,
+    log_ticks,
+    set_yticks,
+)
 from pymc_bdmc.results.compare import check_comparable, cost
 
 __all__ = ["plot_compare"]
@@ -20,33 +28,18 @@ PANELS = {
     "seconds": "seconds",
 }
 
+Visual = Literal[
+    "line", "point", "interval", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"
+]
+
 
 def plot_compare(
     results: Mapping[str, xr.DataTree],
     *,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal[
-            "line", "point", "interval", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"
-        ],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "line",
-            "point",
-            "interval",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "yticks",
-            "ylim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the Jeffreys bound against temperatures, gradient evaluations and seconds.
@@ -57,14 +50,8 @@ def plot_compare(
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results of one model and data, by sampler or parametrisation, as for `compare`. Several
-        ``temperatures``, or a ``target_gap``, give a line.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
+        Results of one model and data, by sampler or parametrisation, as `compare` takes them. A
+        ladder of ``temperatures``, or a ``target_gap``, gives a line each.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -72,9 +59,8 @@ def plot_compare(
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * title, xlabel, ylabel -> the labels
         * xticks, yticks, ylim -> numbers on the axes, and the range of the gap
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -96,43 +82,36 @@ def plot_compare(
     >>> pc = bdmc.plot_compare(results)
     """
     check_comparable(results)
-    visuals, aes_by_visuals = checked_options(
-        plot_compare, visuals, aes_by_visuals, ["line", "point", "interval"]
+    options = checked_options(
+        plot_compare, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     table = pd.concat({name: cost(dt) for name, dt in results.items()}, names=["name", "round"])
     found = table[table["jeffreys_bound"].notna()].to_xarray()
     if not found.sizes["round"]:
         raise ValueError("results: none has a gap, which needs simulated data.")
     known = [column for column in PANELS if (found[column] > 0).any()]
-    place = np.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
+    place = xr.ufuncs.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
     place = place.assign_coords(model=[PANELS[column] for column in known])
     gap, error = found["jeffreys_bound"], found["error"].fillna(0)
     floor = _floor(gap, error)
     low, value, high = (
-        np.log10(each.where(each > 0)).broadcast_like(place)
+        xr.ufuncs.log10(each.where(each > 0)).broadcast_like(place)
         for each in (np.maximum(gap - error, floor), gap, gap + error)
     )
-    pc_kwargs = {"col_wrap": 3, **pc_kwargs}
-    canvas = Canvas(
-        _named(place), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="name"
-    )
+    canvas = Canvas("gap", place, options, ["line", "point", "interval"], by="name", col_wrap=3)
     ends = xr.concat([low, high, np.nan * high], "end")
     pieces = along("plot_axis", x=place.broadcast_like(ends), y=ends)
-    canvas.draw("interval", line_xy, _named(_flat(pieces)))
-    canvas.draw("line", line_xy, _named(along("plot_axis", x=place, y=value)))
-    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=place, y=value)))
+    canvas.draw("interval", line_xy, _flat(pieces))
+    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=value))
     top = high.max(["name", "round"]) + 0.1
     shown = along("limit", low=xr.full_like(top, np.log10(floor)), high=top)
-    canvas.draw("ylim", limit_y, _named(shown))
-    canvas.draw("xticks", _log_xticks, _named(place.stack(tick=("name", "round"))))
+    canvas.draw("ylim", limit_y, shown)
+    canvas.draw("xticks", _log_xticks, place.stack(tick=("name", "round")))
     canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(shown.values))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="(log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="Jeffreys bound (nats)")
     return canvas.finish()
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"gap": array})
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:

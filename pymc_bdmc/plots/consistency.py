@@ -9,7 +9,7 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy, set_xticks
 
 from pymc_bdmc.estimators import shifted_runs
-from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, panels
+from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, limit_y, panels
 from pymc_bdmc.results.consistency import forward_ladder
 
 __all__ = ["plot_consistency"]
@@ -17,19 +17,16 @@ __all__ = ["plot_consistency"]
 WIDTH = 0.12
 """Width of a box, in decades of T."""
 
+Visual = Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim"]
+
 
 def plot_consistency(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim", "legend"],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot quartiles of forward log weights on real and on simulated data, against T.
@@ -42,14 +39,8 @@ def plot_consistency(
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with one or several numbers of ``temperatures``; a dict gives a
-        panel for each. Simulated data sets are drawn together.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
+        Results of `sample_bdmc` with a ladder of ``temperatures``, or with one number of them; a
+        dict gives a panel for each. Simulated data sets are drawn together.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -58,9 +49,8 @@ def plot_consistency(
         * title, xlabel, ylabel -> the labels
         * xticks, ylim -> the numbers of temperatures, and the range of log weights: by default
           that of the boxes
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -82,18 +72,18 @@ def plot_consistency(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_consistency(dt)
     """
-    visuals, aes_by_visuals = checked_options(plot_consistency, visuals, aes_by_visuals, ["box"])
+    options = checked_options(
+        plot_consistency, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
     boxes = {title: _boxes(each) for title, each in panels(dt).items()}
     pieces = xr.concat(list(boxes.values()), xr.Variable("model", list(boxes)), join="outer")
-    canvas = Canvas(
-        _named(pieces), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="data"
-    )
+    canvas = Canvas("log_weight", pieces, options, ["box"], by="data")
     canvas.draw("estimate", hline, canvas.panel, color="gray", linestyle="C1")
-    canvas.draw("box", line_xy, _named(pieces))
-    canvas.draw("ylim", limit_y, _named(_shown_range(pieces)))
+    canvas.draw("box", line_xy, pieces)
+    canvas.draw("ylim", limit_y, _shown_range(pieces))
     ladders = [xr.DataArray(forward_ladder(each)[0], dims="rung") for each in panels(dt).values()]
     rungs = [each.assign_coords(rung=np.arange(each.size)) for each in ladders]
-    canvas.draw("xticks", _ladder_ticks, _named(xr.concat(rungs, pieces["model"], join="outer")))
+    canvas.draw("xticks", _ladder_ticks, xr.concat(rungs, pieces["model"], join="outer"))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="log weight − best estimate (nats)")
     return canvas.finish()
@@ -104,10 +94,6 @@ def _ladder_ticks(da: xr.DataArray, target, **kwargs):
     temperatures = da.values[~np.isnan(da.values)]
     ticks = {"values": np.log10(temperatures), "labels": [f"{t:.0f}" for t in temperatures]}
     set_xticks(da, target, **ticks | kwargs)
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"log_weight": array})
 
 
 def _boxes(dt: xr.DataTree) -> xr.DataArray:
@@ -147,6 +133,6 @@ def _shown_range(pieces: xr.DataArray) -> xr.DataArray:
     y = pieces.sel(plot_axis="y", drop=True)
     corners = y.isel(place=np.arange(y.sizes["place"]) % 14 < 7)
     others = [dim for dim in y.dims if dim != "model"]
-    low, high = corners.min(others), np.maximum(corners.max(others), 0)
-    margin = np.maximum(0.25 * (high - low), 0.01)
+    low, high = corners.min(others), corners.max(others).clip(min=0)
+    margin = (0.25 * (high - low)).clip(min=0.01)
     return along("limit", low=low - margin, high=high + margin)

@@ -18,6 +18,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.plots.common import (
     Z95,
+    Backend,
     Canvas,
     along,
     checked_options,
@@ -31,6 +32,8 @@ __all__ = ["plot_convergence"]
 
 FEWEST_CHAINS = 4
 
+Visual = Literal["band", "line", "point", "exact", "title", "xlabel", "ylabel", "xticks", "ylim"]
+
 
 def plot_convergence(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
@@ -38,26 +41,9 @@ def plot_convergence(
     methods: Sequence[str] = ("forward average", "reverse average", "bar"),
     exact: float | Mapping[str, float] | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["band", "line", "point", "exact", "title", "xlabel", "ylabel", "xticks", "ylim"],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "band",
-            "line",
-            "point",
-            "exact",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "ylim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot estimates from the first n finished chains, with 95 % intervals, for growing n.
@@ -73,12 +59,6 @@ def plot_convergence(
         Methods of `evidence`. On the real data only the forward ones are drawn.
     exact : float or dict of {str : float}, optional
         The true log ML, marked by a line: the same in all panels, or by the title of the panel.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -89,9 +69,8 @@ def plot_convergence(
         * title, xlabel, ylabel -> the labels
         * xticks, ylim -> numbers of chains, and the range of log ML: by default that of the
           intervals from an eighth of the chains on
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -116,8 +95,8 @@ def plot_convergence(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_convergence, visuals, aes_by_visuals, ["band", "line", "point"]
+    options = checked_options(
+        plot_convergence, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     chains = max(
         int(each[group]["log_weight"].notnull().sum("chain").max())
@@ -137,18 +116,16 @@ def plot_convergence(
     table = table.sel(estimator=[name for name in methods if name in known])
 
     value, reach = table["value"], Z95 * table["error"]
-    canvas = Canvas(
-        _named(value), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, by="estimator"
-    )
-    place = np.log10(table["chains"])
+    canvas = Canvas("log_ml", value, options, ["band", "line", "point"], by="estimator")
+    place = xr.ufuncs.log10(table["chains"])
     band = along("kwarg", x=place, y_bottom=value - reach, y_top=value + reach)
-    canvas.draw("band", fill_between_y, _named(band), alpha=0.15)
+    canvas.draw("band", fill_between_y, band, alpha=0.15)
     if truth is not None:
-        canvas.draw("exact", hline, _named(truth), color="gray", linestyle="C1")
-    canvas.draw("line", line_xy, _named(along("plot_axis", x=place, y=value)))
+        canvas.draw("exact", hline, truth, color="gray", linestyle="C1")
+    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
     valid = value.where(table["valid"] == 1)
-    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=place, y=valid)))
-    canvas.draw("ylim", limit_y, _named(_shown_range(value, reach, truth)))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=valid))
+    canvas.draw("ylim", limit_y, _shown_range(value, reach, truth))
     ticks = [chains // 2**i for i in range(int(np.log2(chains / FEWEST_CHAINS)) + 1)]
     canvas.draw(
         "xticks",
@@ -160,10 +137,6 @@ def plot_convergence(
     canvas.draw("xlabel", labelled_x, canvas.panel, text="chains per direction (log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
     return canvas.finish()
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"log_ml": array})
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:

@@ -18,7 +18,15 @@ from arviz_plots.visuals import (
 )
 
 from pymc_bdmc.estimators import total_variation_of_divergence
-from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_x, log_ticks, set_yticks
+from pymc_bdmc.plots.common import (
+    Backend,
+    Canvas,
+    along,
+    checked_options,
+    limit_x,
+    log_ticks,
+    set_yticks,
+)
 from pymc_bdmc.results.distance import FROM_POSTERIOR, TO_POSTERIOR, distance
 
 __all__ = ["plot_distance"]
@@ -27,6 +35,10 @@ HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
 """Heights of the two divergences, relative to the row of their approximation."""
 
 NOTES = ("infinite ▸", "not known", "not reliable")
+
+Visual = Literal[
+    "interval", "point", "certified", "note", "title", "xlabel", "xticks", "yticks", "xlim", "ylim"
+]
 
 
 def plot_distance(
@@ -38,27 +50,9 @@ def plot_distance(
     confidence: float = 0.95,
     random_seed: int | np.random.Generator | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["interval", "point", "certified", "note", "xlabel", "xticks", "yticks", "xlim"],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "interval",
-            "point",
-            "certified",
-            "note",
-            "title",
-            "xlabel",
-            "xticks",
-            "yticks",
-            "xlim",
-            "ylim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
@@ -76,12 +70,6 @@ def plot_distance(
         As in `distance`.
     model, draws, confidence, random_seed
         As in `distance`.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -90,9 +78,8 @@ def plot_distance(
         * note -> :func:`arviz_plots.visuals.annotate_xy`
         * title, xlabel -> the labels
         * xticks, yticks, xlim, ylim -> numbers, names, and the ranges
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -114,8 +101,8 @@ def plot_distance(
     >>> normals = {name: stats.norm(0.5, sd) for name, sd in [("narrow", 0.5), ("wide", 1.0)]}
     >>> pc = bdmc.plot_distance(dt, normals, model=model, random_seed=1)
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_distance, visuals, aes_by_visuals, ["interval", "point", "certified", "note"]
+    options = checked_options(
+        plot_distance, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     table = distance(
         dt, approximation, model=model, draws=draws, confidence=confidence, random_seed=random_seed
@@ -134,19 +121,25 @@ def plot_distance(
     shown = _shown(value, upper, lower)
     left, right = (float(end) for end in shown)
 
-    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
-    canvas = Canvas(_named(heights.expand_dims(model=[""])), *options, by="divergence")
+    whole = heights.expand_dims(model=[""])
+    canvas = Canvas(
+        "divergence_nats",
+        whole,
+        options,
+        ["interval", "point", "certified", "note"],
+        by="divergence",
+    )
     low = _log(floor).fillna(left).where(valid)
-    pieces = xr.concat([np.maximum(low, left), _log(upper), np.nan * low], "end")
+    pieces = xr.concat([xr.ufuncs.maximum(low, left), _log(upper), np.nan * low], "end")
     ends = along("plot_axis", x=pieces, y=heights).transpose(..., "approximation", "end")
     flat = ends.stack(piece=("approximation", "end"), create_index=False)
-    canvas.draw("interval", line_xy, _named(flat))
-    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=_log(value), y=heights)))
+    canvas.draw("interval", line_xy, flat)
+    canvas.draw("point", scatter_xy, along("plot_axis", x=_log(value), y=heights))
     crosses = along("plot_axis", x=_log(lower), y=heights)
-    canvas.draw("certified", scatter_xy, _named(crosses), marker="C3")
+    canvas.draw("certified", scatter_xy, crosses, marker="C3")
     told = xr.where(valid, 0, xr.where(np.isinf(estimate), 1, xr.where(estimate.isnull(), 2, 3)))
-    canvas.draw("note", _notes, _named(along("part", told=told, y=heights)), x=right)
-    canvas.draw("xlim", limit_x, _named(shown.expand_dims(model=[""])))
+    canvas.draw("note", _notes, along("part", told=told, y=heights), x=right)
+    canvas.draw("xlim", limit_x, shown.expand_dims(model=[""]))
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(order), 0.5))
     names = {"values": places.values.tolist(), "labels": [str(name) for name in order]}
     canvas.draw("yticks", set_yticks, canvas.panel, **names)
@@ -157,13 +150,9 @@ def plot_distance(
     return canvas.finish()
 
 
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"divergence_nats": array})
-
-
 def _log(array: xr.DataArray) -> xr.DataArray:
-    """Return the decimal logarithm, NaN for values ≤ 0."""
-    return np.log10(array.where(array > 0))
+    """Decimal logarithm, NaN where there is none."""
+    return xr.ufuncs.log10(array.where(array > 0))
 
 
 def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:

@@ -9,11 +9,20 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import fill_between_y, labelled_x, line_xy, set_xticks, vline
 
 from pymc_bdmc.estimators import error_analysis
-from pymc_bdmc.plots.common import Canvas, checked_options, log_ml_runs, log_ticks, set_yticks
+from pymc_bdmc.plots.common import (
+    Backend,
+    Canvas,
+    checked_options,
+    log_ml_runs,
+    log_ticks,
+    set_yticks,
+)
 
 __all__ = ["plot_error_analysis"]
 
 FEWEST_CHAINS = 64
+
+Visual = Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks"]
 
 
 def plot_error_analysis(
@@ -23,14 +32,9 @@ def plot_error_analysis(
     dataset: int = 0,
     exact: float | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks", "legend"],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the block analysis of the exponential average, as in Favaro et al. (2015), Figs 1-3.
@@ -50,13 +54,7 @@ def plot_error_analysis(
     dataset : int
         Index of the simulated data set.
     exact : float, optional
-        The true log ML. If given, the right panel shows the actual error for growing N.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
+        The true log ML: then the right panel shows the actual error for growing N.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -65,9 +63,8 @@ def plot_error_analysis(
         * agreement -> :func:`arviz_plots.visuals.vline`
         * title, xlabel -> the labels
         * xticks, yticks -> the ticks of the logarithmic axes
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -87,8 +84,8 @@ def plot_error_analysis(
     >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=("chain", np.ones(512))))
     >>> pc = bdmc.plot_error_analysis(xr.DataTree.from_dict(dict(real=real)), exact=0.0)
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_error_analysis, visuals, aes_by_visuals, ["line", "band"]
+    options = checked_options(
+        plot_error_analysis, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     weights, direction = _chosen(dt, group, dataset)
     whole = error_analysis(weights, direction)
@@ -124,8 +121,7 @@ def plot_error_analysis(
 
     names = list(dict.fromkeys(curve for _, curve in [*lines, *bands]))
     nothing = xr.DataArray(np.zeros((3, len(names))), {"model": panels, "curve": names})
-    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
-    canvas = Canvas(_named(nothing), *options, by="curve")
+    canvas = Canvas("error", nothing, options, ["line", "band"], by="curve")
     shaded = _filled(nothing, bands, "kwarg", ["x", "y_bottom", "y_top"])
     canvas.draw("band", fill_between_y, shaded, alpha=0.3)
     canvas.draw("line", line_xy, _filled(nothing, lines, "plot_axis", ["x", "y"]))
@@ -152,14 +148,10 @@ def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarra
     return weights[dataset], "reverse" if group == "reverse" else "forward"
 
 
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"error": array})
-
-
-def _filled(like: xr.DataArray, curves: Mapping, dim: str, parts: list) -> xr.Dataset:
-    """Return the coordinates of curves along a dimension of arviz-plots, by panel and curve."""
+def _filled(like: xr.DataArray, curves: Mapping, dim: str, parts: list) -> xr.DataArray:
+    """Coordinates of each curve along a dimension of arviz-plots, by panel and curve."""
     length = max(len(values[0]) for values in curves.values())
     found = like.expand_dims({dim: parts, "place": range(length)}, axis=(2, 3)) * np.nan
     for (panel, curve), values in curves.items():
         found.loc[panel, curve, :, : len(values[0]) - 1] = np.array(values)
-    return _named(found)
+    return found

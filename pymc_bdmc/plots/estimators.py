@@ -17,6 +17,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.plots.common import (
     Z95,
+    Backend,
     Canvas,
     along,
     checked_options,
@@ -32,32 +33,17 @@ STATUSES = ["recommended", "valid", "invalid"]
 COLORS = ["#bd1f01", "#3f90da", "#a0a0a0"]
 LINESTYLES = ["C0", "C0", "C2"]
 
+Visual = Literal["point", "interval", "far", "exact", "title", "xlabel", "yticks", "xlim", "ylim"]
+
 
 def plot_estimators(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     exact: float | Mapping[str, float] | None = None,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["point", "interval", "far", "exact", "title", "xlabel", "yticks", "xlim", "ylim"],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "point",
-            "interval",
-            "far",
-            "exact",
-            "title",
-            "xlabel",
-            "yticks",
-            "xlim",
-            "ylim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot estimates of log ML by every method, with 95 % intervals.
@@ -72,12 +58,6 @@ def plot_estimators(
         Results of `sample_bdmc`. There is a panel for every data set of each.
     exact : float or dict of {str : float}, optional
         The true log ML, marked by a line: the same in all panels, or by the title of the panel.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -87,9 +67,8 @@ def plot_estimators(
         * exact -> :func:`arviz_plots.visuals.vline`
         * title, xlabel -> the labels
         * yticks, xlim, ylim -> the names of the methods, the ranges of the axes
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -113,10 +92,9 @@ def plot_estimators(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_estimators(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_estimators, visuals, aes_by_visuals, ["point", "far"]
+    options = checked_options(
+        plot_estimators, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
-    aes_by_visuals.setdefault("interval", ["color", "linestyle"])
     table = estimates(dt).isel(chains=0, drop=True)
     truth = exact_values(exact, table["model"].values.tolist())
     methods = table["estimator"].values.tolist()
@@ -125,10 +103,10 @@ def plot_estimators(
     limits = _shown_range(value, reach, truth)
     place = xr.DataArray(-np.arange(len(methods)), {"estimator": methods})
 
-    pc_kwargs = {"col_wrap": 2, "color": COLORS, "linestyle": LINESTYLES, **pc_kwargs}
-    pc_kwargs["aes"] = {"linestyle": ["status"], **pc_kwargs.get("aes", {})}
-    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
-    canvas = Canvas(_named(value), *options, by="status")
+    canvas = Canvas(
+        "log_ml", value, options, ["point", "far"], ["interval"], by="status", col_wrap=2,
+        color=COLORS, linestyle=LINESTYLES,
+    )  # fmt: skip
     low, high = (limits.sel(limit=end, drop=True) for end in ("low", "high"))
     seen = value.where((value >= low) & (value <= high))
     gaps = np.nan * value  # one line has a piece for each method
@@ -136,21 +114,17 @@ def plot_estimators(
         ..., "estimator", "end"
     )
     heights = place.expand_dims(end=3).transpose("estimator", "end")
-    canvas.draw("interval", _pieces, _named(along("plot_axis", x=pieces, y=heights)))
-    canvas.draw("point", scatter_xy, _named(along("plot_axis", x=seen, y=place)))
-    canvas.draw("far", _far, _named(along("part", value=value, low=low, high=high)))
+    canvas.draw("interval", _pieces, along("plot_axis", x=pieces, y=heights))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=seen, y=place))
+    canvas.draw("far", _far, along("part", value=value, low=low, high=high))
     if truth is not None:
-        canvas.draw("exact", vline, _named(truth), color="gray", linestyle="C1")
-    canvas.draw("xlim", limit_x, _named(limits))
+        canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
+    canvas.draw("xlim", limit_x, limits)
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
     ticks = {"values": place.values.tolist(), "labels": methods}
     canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
     canvas.draw("xlabel", labelled_x, canvas.panel, text="log ML (nats)")
     return canvas.finish()
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"log_ml": array})
 
 
 def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:

@@ -14,24 +14,21 @@ from arviz_plots.visuals import (
     vline,
 )
 
-from pymc_bdmc.plots.common import Canvas, along, checked_options, limit_y, panels, stacked
+from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, limit_y, panels, stacked
 from pymc_bdmc.results.groups import directions
 
 __all__ = ["plot_hysteresis"]
+
+Visual = Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim"]
 
 
 def plot_hysteresis(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim", "legend"],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the mean ℓ of the chains along β, forward and reverse.
@@ -46,12 +43,6 @@ def plot_hysteresis(
     dt : DataTree or dict of {str : DataTree}
         Results of `sample_bdmc`; a dict gives a panel for each of its entries. Several data sets
         are averaged.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -61,9 +52,8 @@ def plot_hysteresis(
         * title, xlabel, ylabel -> the labels
         * ylim -> :func:`arviz_plots.visuals.set_ylim`; by default the extreme 5 % of each path,
           next to the prior, are cut off
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -80,7 +70,9 @@ def plot_hysteresis(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_hysteresis(dt)
     """
-    visuals, aes_by_visuals = checked_options(plot_hysteresis, visuals, aes_by_visuals, ["path"])
+    options = checked_options(
+        plot_hysteresis, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
     paths = stacked(
         {
             title: {name: _mean_path(each[name]) for name in directions(each)}
@@ -88,17 +80,17 @@ def plot_hysteresis(
         }
     )
     beta, paths = paths.sel(plot_axis="x"), paths.sel(plot_axis="y")
-    canvas = Canvas(_named(paths), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
+    canvas = Canvas("log_likelihood", paths, options, ["path"])
     if paths.sizes["direction"] == 2:
         low, high = paths.min("direction"), paths.max("direction")
         band = along("kwarg", x=beta.isel(direction=0, drop=True), y_bottom=low, y_top=high)
-        canvas.draw("loop", fill_between_y, _named(band), color="gray", alpha=0.2)
-    canvas.draw("path", line_xy, _named(along("plot_axis", x=beta, y=paths)))
+        canvas.draw("loop", fill_between_y, band, color="gray", alpha=0.2)
+    canvas.draw("path", line_xy, along("plot_axis", x=beta, y=paths))
     critical = [each.attrs.get("critical_beta", np.nan) for each in panels(dt).values()]
     if not np.isnan(critical).all():
         lines = xr.DataArray(critical, {"model": paths["model"]})
-        canvas.draw("critical", vline, _named(lines), color="gray", linestyle="C1")
-    canvas.draw("ylim", limit_y, _named(_shown_range(paths)))
+        canvas.draw("critical", vline, lines, color="gray", linestyle="C1")
+    canvas.draw("ylim", limit_y, _shown_range(paths))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
     taken = {each.attrs.get("path", "prior") for each in panels(dt).values()}
     canvas.draw("ylabel", labelled_y, canvas.panel, text=f"mean {_meaning(taken)} (nats)")
@@ -118,10 +110,6 @@ def _mean_path(run: xr.Dataset) -> xr.DataArray:
     path = path.mean("dataset") if "dataset" in path.dims else path
     pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")
     return pair.assign_coords(place=range(pair.sizes["place"]))
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"log_likelihood": array})
 
 
 def _shown_range(paths: xr.DataArray) -> xr.DataArray:

@@ -17,6 +17,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.plots.common import (
     Z95,
+    Backend,
     Canvas,
     along,
     checked_options,
@@ -31,31 +32,16 @@ __all__ = ["plot_race"]
 LOWEST = 0.05
 """Smallest error shown, nats."""
 
+Visual = Literal["line", "point", "truth", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"]
+
 
 def plot_race(
     results: xr.Dataset | Mapping[str, xr.Dataset],
     *,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["line", "point", "truth", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "line",
-            "point",
-            "truth",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "yticks",
-            "ylim",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the root mean square error of each estimator against the CPU time of one estimate.
@@ -66,13 +52,7 @@ def plot_race(
     Parameters
     ----------
     results : Dataset or mapping of {str : Dataset}
-        Result of `testbed.race`; with several problems each has a panel.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
+        From `testbed.race`; of several problems each has a panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -81,9 +61,8 @@ def plot_race(
         * truth -> :func:`arviz_plots.visuals.fill_between_y`
         * title, xlabel, ylabel -> the labels
         * xticks, yticks, ylim -> numbers on the axes, and the range of the errors
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -97,36 +76,31 @@ def plot_race(
     >>> options = dict(budgets=[10, 100], trials=3, random_seed=1)
     >>> pc = bdmc.plot_race(bdmc.testbed.race(problem, chosen, **options))
     """
-    visuals, aes_by_visuals = checked_options(plot_race, visuals, aes_by_visuals, ["point"])
-    aes_by_visuals = {"line": ["color", "linestyle"]} | aes_by_visuals
+    options = checked_options(
+        plot_race, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
     races = {"": results} if isinstance(results, xr.Dataset) else dict(results)
     panels = xr.Variable("model", list(races))
     tables = xr.concat(
         [standings(each).to_xarray() for each in races.values()], panels, join="outer"
     ).reindex(estimator=next(iter(races.values()))["estimator"])
-    seconds, error = np.log10(tables["seconds"]), np.log10(tables["rmse"].clip(min=LOWEST))
+    seconds, error = tables["seconds"], tables["rmse"].clip(min=LOWEST)
+    seconds, error = xr.ufuncs.log10(seconds), xr.ufuncs.log10(error)
     told = [each.attrs for each in races.values()]
     width = [max(each["upper"] - each["lower"], Z95 * each["error"]) for each in told]
-    top = np.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
-    pc_kwargs = {"aes": {"linestyle": ["estimator"]}, **pc_kwargs}
-    canvas = Canvas(
-        _named(seconds), plot_collection, backend, aes_by_visuals, visuals, pc_kwargs, "estimator"
-    )
+    top = xr.ufuncs.log10(xr.DataArray(width, {"model": panels}).clip(min=LOWEST))
+    canvas = Canvas("rmse", seconds, options, ["point"], ["line"], by="estimator")
     ends = xr.concat([seconds.min(), seconds.max()], "budget")
     floor = xr.full_like(top, np.log10(LOWEST))
     area = along("kwarg", x=ends, y_bottom=floor, y_top=top)
-    canvas.draw("truth", fill_between_y, _named(area), color="gray", alpha=0.3)
+    canvas.draw("truth", fill_between_y, area, color="gray", alpha=0.3)
     places = along("plot_axis", x=seconds, y=error)
-    canvas.draw("line", line_xy, _named(places))
-    canvas.draw("point", scatter_xy, _named(places))
+    canvas.draw("line", line_xy, places)
+    canvas.draw("point", scatter_xy, places)
     limits = along("limit", low=floor, high=xr.full_like(top, error.max() + 0.1))
-    canvas.draw("ylim", limit_y, _named(limits))
+    canvas.draw("ylim", limit_y, limits)
     canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(seconds.values))
     canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(limits.values))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="CPU seconds")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="RMSE (nats)")
     return canvas.finish()
-
-
-def _named(array: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"rmse": array})

@@ -18,6 +18,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.estimators import clustered_mean
 from pymc_bdmc.plots.common import (
+    Backend,
     Canvas,
     along,
     checked_options,
@@ -32,32 +33,17 @@ __all__ = ["plot_sandwich"]
 
 type Results = xr.DataTree | Sequence[xr.DataTree]
 
+Visual = Literal["dist", "face", "bound", "band", "point", "title", "xlabel", "ylabel", "xticks"]
+
 
 def plot_sandwich(
     dt: Results | Mapping[str, Results],
     *,
     kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["dist", "face", "bound", "band", "point", "title", "xlabel", "ylabel", "xticks"],
-        Sequence[str],
-    ] = None,
-    visuals: Mapping[
-        Literal[
-            "dist",
-            "face",
-            "bound",
-            "band",
-            "point",
-            "title",
-            "xlabel",
-            "ylabel",
-            "xticks",
-            "legend",
-        ],
-        Mapping[str, Any] | bool,
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot log weights of both directions with their means, the bounds on log ML.
@@ -72,12 +58,6 @@ def plot_sandwich(
         sets, whose log ML differ, values are relative to the middle of the bounds of each set.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -88,9 +68,8 @@ def plot_sandwich(
         * point -> :func:`arviz_plots.visuals.scatter_xy`, of a sequence
         * xticks -> :func:`arviz_plots.visuals.set_xticks`
         * title, xlabel, ylabel -> the labels
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -107,14 +86,13 @@ def plot_sandwich(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_sandwich(dt)
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_sandwich, visuals, aes_by_visuals, ["dist", "face", "bound", "band", "point"]
+    options = checked_options(
+        plot_sandwich, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     by_panel = panels(dt)
     results = [r for each in by_panel.values() for r in _sequence(each)]
     relative = any(r[name].sizes.get("dataset", 1) > 1 for r in results for name in directions(r))
     label = "log weight (nats)" if not relative else "log weight − middle of the bounds (nats)"
-    options = (plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
     if all(isinstance(each, xr.DataTree) for each in by_panel.values()):
         return _distributions(by_panel, relative, label, kind, options)
     return _against_temperatures(by_panel, relative, label, options)
@@ -153,11 +131,10 @@ def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
     if empty:
         raise ValueError(f"No chain was finished, so there is nothing to draw{_of(empty)}.")
     weights = stacked(pooled)
-    data = xr.Dataset({"log_weight": weights})
-    canvas = Canvas(data, *options)
-    draw_distributions(canvas, data, kind)
-    canvas.draw("bound", vline, data.mean("sample"), linestyle="C1")
-    canvas.draw("xticks", few_xticks, data)
+    canvas = Canvas("log_weight", weights, options, ["dist", "face", "bound"])
+    draw_distributions(canvas, weights, kind)
+    canvas.draw("bound", vline, weights.mean("sample"), linestyle="C1")
+    canvas.draw("xticks", few_xticks, weights)
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
     return canvas.finish()
 
@@ -171,11 +148,11 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
         stacked({title: _by_temperature(dts, relative, which) for title, dts in by_panel.items()})
         for which in ("mean", "error")
     )
-    canvas = Canvas(xr.Dataset({"log_weight": means}), *options)
-    place = np.log10(means["temperatures"])
+    canvas = Canvas("log_weight", means, options, ["bound", "band", "point"])
+    place = xr.ufuncs.log10(means["temperatures"])
     band = along("kwarg", x=place, y_bottom=means - errors, y_top=means + errors)
-    canvas.draw("band", fill_between_y, xr.Dataset({"log_weight": band}), alpha=0.2)
-    points = xr.Dataset({"log_weight": along("plot_axis", x=place, y=means)})
+    canvas.draw("band", fill_between_y, band, alpha=0.2)
+    points = along("plot_axis", x=place, y=means)
     canvas.draw("bound", line_xy, points)
     canvas.draw("point", scatter_xy, points)
     labels = [str(n) for n in means["temperatures"].values]

@@ -9,13 +9,15 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
-from pymc_bdmc.plots.common import Canvas, along, checked_options, panels
-from pymc_bdmc.results.tempered import tempering_group
+from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, panels
+from pymc_bdmc.results.simulated_tempering import tempering_group
 
 __all__ = ["plot_tempering"]
 
 KNOT_CONDUCTANCE = 0.1
 """Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
+
+Visual = Literal["path", "knot", "title", "xlabel", "ylabel"]
 
 
 def plot_tempering(
@@ -23,13 +25,9 @@ def plot_tempering(
     *,
     chains: int = 6,
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["path", "knot", "title", "xlabel", "ylabel"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["path", "knot", "title", "xlabel", "ylabel"], Mapping[str, Any] | bool
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Visual, Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the inverse temperatures that chains visit by draw, and mark where few pass.
@@ -43,21 +41,15 @@ def plot_tempering(
     dt : DataTree or dict of {str : DataTree}
         Results of `temper`; a dict gives a panel for each of its entries.
     chains : int, default 6
-        Number of chains to draw.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
+        Chains to draw.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
         * path -> :func:`arviz_plots.visuals.line_xy`, β of each chain by draw
         * knot -> :func:`arviz_plots.visuals.hline`, where the least flow passes
         * title, xlabel, ylabel -> the labels
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -71,22 +63,16 @@ def plot_tempering(
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """
-    visuals, aes_by_visuals = checked_options(plot_tempering, visuals, aes_by_visuals, ["path"])
+    options = checked_options(
+        plot_tempering, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
     runs = {title: tempering_group(each) for title, each in panels(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)
-    canvas = Canvas(
-        paths.to_dataset(name="beta"),
-        plot_collection,
-        backend,
-        aes_by_visuals,
-        {"legend": False, **visuals},
-        {"col_wrap": 2, **pc_kwargs},
-        by="chain",
-    )
-    canvas.draw("path", line_xy, paths.to_dataset(name="beta"), width=0.8, alpha=0.8)
-    canvas.draw("knot", hline, knots.to_dataset(name="beta"), color="black", linestyle="C1")
+    canvas = Canvas("beta", paths, options, ["path"], by="chain", legend=False, col_wrap=2)
+    canvas.draw("path", line_xy, paths, width=0.8, alpha=0.8)
+    canvas.draw("knot", hline, knots, color="black", linestyle="C1")
     canvas.draw("xlabel", labelled_x, canvas.panel, text="draw")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="inverse temperature β")
     return canvas.finish()

@@ -10,6 +10,7 @@ from arviz_plots.visuals import labelled_x, vline
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.plots.common import (
+    Backend,
     Canvas,
     checked_options,
     draw_distributions,
@@ -20,19 +21,17 @@ from pymc_bdmc.plots.common import (
 
 __all__ = ["plot_work"]
 
+Visual = Literal["dist", "face", "estimate", "title", "xlabel"]
+
 
 def plot_work(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
     plot_collection: PlotCollection | None = None,
-    backend: Literal["matplotlib", "bokeh", "plotly"] | None = None,
-    aes_by_visuals: Mapping[
-        Literal["dist", "face", "estimate", "title", "xlabel"], Sequence[str]
-    ] = None,
-    visuals: Mapping[
-        Literal["dist", "face", "estimate", "title", "xlabel", "legend"], Mapping[str, Any] | bool
-    ] = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
     """Plot the work W = −log w of both directions, and the estimates of −log Z.
@@ -49,21 +48,14 @@ def plot_work(
         data, the work on the real data is shown. Infinite works are left out.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
-    plot_collection : PlotCollection, optional
-        Collection to draw on. Default: a new one.
-    backend : {"matplotlib", "bokeh", "plotly"}, optional
-        Plotting library.
-    aes_by_visuals : mapping of {str : sequence of str}, optional
-        Aesthetics that each visual uses.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
         * dist, face -> :func:`arviz_plots.plot_dist`
         * estimate -> :func:`arviz_plots.visuals.vline`
         * title, xlabel -> the labels
-        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
-    **pc_kwargs
-        Passed to :meth:`arviz_plots.PlotCollection.wrap`.
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
 
     Returns
     -------
@@ -82,8 +74,8 @@ def plot_work(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_work(xr.DataTree.from_dict(groups))
     """
-    visuals, aes_by_visuals = checked_options(
-        plot_work, visuals, aes_by_visuals, ["dist", "face", "estimate"]
+    options = checked_options(
+        plot_work, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     found = {title: _both_ways(log_ml_runs(each)) for title, each in panels(dt).items()}
     relative = any(len(runs) > 1 for runs in found.values())
@@ -91,9 +83,9 @@ def plot_work(
     works = stacked(
         {title: {name: _sample(-row) for name, row in run.items()} for title, run in pooled.items()}
     )
-    estimates = xr.Dataset({"work": stacked({title: _marks(run) for title, run in pooled.items()})})
-    canvas = Canvas(estimates, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs)
-    draw_distributions(canvas, xr.Dataset({"work": works}), kind)
+    estimates = stacked({title: _marks(run) for title, run in pooled.items()})
+    canvas = Canvas("work", estimates, options, ["dist", "face", "estimate"])
+    draw_distributions(canvas, works, kind)
     canvas.draw("estimate", vline, estimates, linestyle="C1")
     label = "work W = −log w, plus log Z by BAR (nats)" if relative else "work W = −log w (nats)"
     canvas.draw("xlabel", labelled_x, canvas.panel, text=label)

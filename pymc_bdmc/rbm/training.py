@@ -268,8 +268,8 @@ def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldO
     -2.0
     """
     mean = _mean_log_marginal(rbm, data)
-    weights = (dt[name]["log_weight"].values for name in ("forward", "reverse"))
-    forward, reverse = (each[~np.isnan(each)] for each in weights)  # after Ctrl-C
+    weights = (dt[name].dataset["log_weight"].values for name in ("forward", "reverse"))
+    forward, reverse = (each[~np.isnan(each)] for each in weights)  # Ctrl-C leaves some unfinished
 
     def bound(weights, side):
         error = float(np.std(weights, ddof=1) / np.sqrt(len(weights)))

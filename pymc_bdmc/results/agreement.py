@@ -30,7 +30,7 @@ from pymc_bdmc.results.elements import Elements, paired_elements
 from pymc_bdmc.results.evidence import refuting_path
 from pymc_bdmc.results.groups import by_data_set
 from pymc_bdmc.results.mixing import rhat_of_runs
-from pymc_bdmc.results.told import Status, told_html
+from pymc_bdmc.results.notebook import Status, status_html
 
 __all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 
@@ -81,7 +81,7 @@ class Agreement:
         return self.text
 
     def _repr_html_(self) -> str:
-        return told_html(self.status, self.text, self.table)
+        return status_html(self.status, self.text, self.table)
 
 
 def agreement(

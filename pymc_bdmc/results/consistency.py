@@ -252,7 +252,7 @@ def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict
     if {"observed_data", "simulated"} <= set(dt.children):
         observed = dt["observed_data"].dataset
         for name in observed.data_vars:
-            simulated = dt["simulated"][name].transpose("dataset", ...).values[finished]
+            simulated = dt["simulated"].dataset[name].transpose("dataset", ...).values[finished]
             spread, tails = spread_and_tails(
                 np.concatenate([observed[name].values[None], simulated])
             ).T

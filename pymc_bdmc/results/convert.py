@@ -11,13 +11,13 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.base.types import Annealing, Point, Populations, stack
 from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.model.simulation import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
     "annealing_dataset",
     "burn_in_dataset",
-    "check_storable",
     "observed_dataset",
     "particles_dataset",
     "posterior_dataset",
@@ -27,56 +27,6 @@ __all__ = [
 
 POSTERIOR_CHAINS = 4
 """Number of chains of the group ``posterior``; ArviZ asks for four to compare them."""
-
-
-def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
-    """Raise an error for names and coordinates that the groups of a result cannot hold.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    real, simulated : bool
-        Whether the result will have the groups ``posterior`` and ``simulated``.
-
-    Raises
-    ------
-    ValueError
-        If a name or coordinate cannot be stored; the message names it.
-    """
-    if real:
-        taken = {"chain", "draw", "particle", "bdmc_weight"}
-        _check_group("posterior", model, model.unobserved_RVs, taken)
-    if simulated:
-        _check_group("simulated", model, [*model.free_RVs, *model.observed_RVs], {"dataset"})
-    _check_group("observed_data", model, model.observed_RVs, set())
-
-
-def _check_group(group, model, variables, taken: set[str]) -> None:
-    for rv in variables:
-        dims = [dim for dim in model.named_vars_to_dims.get(rv.name, ()) if dim is not None]
-        for name in taken.intersection([rv.name, *dims]):
-            raise ValueError(
-                f"{name}: the result needs this name for itself, in its group {group!r}; rename "
-                f"the {'variable' if name == rv.name else 'dimension'}."
-            )
-        for dim in dims:
-            if "/" in dim:
-                raise ValueError(f"{dim}: the name of a dimension cannot contain '/'; rename it.")
-            if not _is_storable(model.coords.get(dim)):
-                raise ValueError(
-                    f"coords: netCDF cannot hold the values {model.coords[dim]!r} of {dim!r}; use "
-                    "numbers, strings or numpy.datetime64."
-                )
-
-
-def _is_storable(values: Sequence | None) -> bool:
-    """Return whether netCDF can hold the values of a coordinate."""
-    if values is None:  # numbered
-        return True
-    array = np.asarray(values)
-    if array.dtype.kind == "O":
-        return all(isinstance(value, str | None) for value in array.ravel())
-    return array.ndim == 1 and array.dtype.kind != "c"
 
 
 def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Dataset:
@@ -145,7 +95,6 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 def particles_dataset(
     density: TemperedDensity,
-    model: pm.Model,
     ends: Sequence[tuple[Point, np.ndarray]],
     log_weights: np.ndarray,
     n_particles: int,
@@ -163,7 +112,6 @@ def particles_dataset(
     Parameters
     ----------
     density : TemperedDensity
-    model : pymc.Model
     ends : sequence (C) of (Point, ndarray of shape (N,))
         Last states by variable, and their weights within the run.
     log_weights : ndarray of shape (C,)
@@ -171,7 +119,7 @@ def particles_dataset(
     n_particles : int
         N.
     """
-    coords, dims = coords_and_dims_for_inferencedata(model)
+    coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     shape = len(ends), len(ends[0][1])
     states = {name: np.concatenate([points[name] for points, _ in ends]) for name in ends[0][0]}
@@ -188,7 +136,7 @@ def particles_dataset(
         inference_library=pm,
         attrs={
             "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
-            "free_variables": [rv.name for rv in model.free_RVs],
+            "free_variables": [rv.name for rv in density.model.free_RVs],
         },
     )
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
@@ -250,9 +198,7 @@ def posterior_dataset(
     worth = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
     length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors do not remove a draw
     n = POSTERIOR_CHAINS * length
-    heights = (rng.random() + np.arange(n)) / n
-    ends = np.cumsum(weights)
-    places = rng.permutation(np.searchsorted(ends / ends[-1], heights))
+    places = rng.permutation(systematic(weights.ravel(), n, rng.random()))
     chains = places.reshape(POSTERIOR_CHAINS, length)
     posterior = particles.drop_vars(["bdmc_weight", "chain", "particle"]).isel(
         chain=xr.DataArray(chains // weights.shape[1], dims=("chain", "draw")),
@@ -263,11 +209,9 @@ def posterior_dataset(
     return posterior.transpose("chain", "draw", ...)
 
 
-def simulated_dataset(
-    density: TemperedDensity, model: pm.Model, simulated: Sequence[Simulated]
-) -> xr.Dataset:
-    """Return y* and θ* (constrained) of every simulated data set."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
+def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) -> xr.Dataset:
+    """y* and θ* (constrained) of every simulated data set."""
+    coords, dims = coords_and_dims_for_inferencedata(density.model)
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
     observed = {
@@ -305,11 +249,9 @@ def burn_in_dataset(
     )
 
 
-def starts_dataset(
-    density: TemperedDensity, model: pm.Model, starts: Sequence[Point]
-) -> xr.Dataset:
-    """Return the start of every reverse run on the real data, as the model's variables."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
+def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Dataset:
+    """Where the reverse run of each chain on the real data started, as the model's variables."""
+    coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     return dict_to_dataset(
         density.constrain(stack(starts)),
@@ -320,8 +262,8 @@ def starts_dataset(
     )
 
 
-def observed_dataset(density: TemperedDensity, model: pm.Model) -> xr.Dataset:
-    """Return the real data in the form that ArviZ uses."""
-    coords, dims = coords_and_dims_for_inferencedata(model)
+def observed_dataset(density: TemperedDensity) -> xr.Dataset:
+    """The real data, as ArviZ keeps them."""
+    coords, dims = coords_and_dims_for_inferencedata(density.model)
     data = {name: value.copy() for name, value in density.data.items()}
     return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)

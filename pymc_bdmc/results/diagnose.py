@@ -17,7 +17,7 @@ from pymc_bdmc.results.groups import (
     check_result,
     data_sets,
     directions,
-    is_tempered,
+    is_simulated_tempering,
     mean_of_logs,
 )
 from pymc_bdmc.results.reverse import both_sides
@@ -98,7 +98,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
     real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
-    if is_tempered(dt):
+    if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
@@ -148,7 +148,7 @@ def _interruption(dt: xr.DataTree) -> str:
     """Describe what is left after an interruption by Ctrl-C."""
     weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
     if all(each.notnull().all() for each in weights.values()):
-        last = dt["rounds"].isel(round=-1) if "rounds" in dt.children else {}
+        last = dt["rounds"].dataset.isel(round=-1) if "rounds" in dt.children else {}
         if last.get("meets_target", False) and not last["confirms"]:
             return (
                 "interrupted: the result is the round that met the target, and no new round has "
@@ -266,9 +266,9 @@ def _wide_part(dt: xr.DataTree) -> tuple[str, bool]:
     """Say which small part of the path causes half of a wide gap, and whether it is the start."""
     if not {"forward", "reverse"} <= set(dt.children) or "log_likelihood_path" not in dt["forward"]:
         return "", False
-    paths = [dt[group]["log_likelihood_path"] for group in ("reverse", "forward")]
+    paths = [dt[group].dataset["log_likelihood_path"] for group in ("reverse", "forward")]
     apart = (paths[0] - paths[1]).mean("dataset").values[:-1]
-    betas = dt["forward"]["beta"].values
+    betas = dt["forward"].dataset["beta"].values
     opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
     width = max(1, len(apart) // KNOT_PARTS)
     inside = opened[width:] - opened[:-width]

@@ -5,23 +5,23 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import (
+    ESTIMATORS,
     Comparison,
     compare_estimators,
-    cumulant_forward,
-    jarzynski_forward,
     log_mean_exp,
     log_prior_mass,
     refutes,
     total_variation,
 )
-from pymc_bdmc.results.groups import by_data_set, data_sets, is_tempered, start_of_reverse
-from pymc_bdmc.results.tempered import tempered_estimates
+from pymc_bdmc.results.groups import (
+    by_data_set,
+    data_sets,
+    is_simulated_tempering,
+    start_of_reverse,
+)
+from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
-
-_REVERSE_ALONE = {"reverse average", "cumulant reverse"}
-_NEED_REVERSE = {"bar", "histogram", "reverse average", "cumulant reverse", "cumulant combined"}
-
 
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which the share that forward runs miss is estimated."""
@@ -39,13 +39,14 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     dt : DataTree
         Result of `sample_bdmc`, `lattice.anneal` or `temper`.
     method : str, default "all"
-        ``"all"``, or one of ``"bar"``, ``"histogram"``, ``"forward average"``, ``"reverse
-        average"``, ``"cumulant forward"``, ``"cumulant reverse"`` and ``"cumulant combined"``. The
-        real data have the forward methods only, unless reverse chains started from ``posterior``
-        draws; methods that use these are heuristic. For `temper`: ``"RTS"``, ``"sequential
-        likelihood"`` (which uses the initial iterations too), ``"TI riemann"``, ``"TI trapezoid"``,
-        ``"TI corrected"``, the same three as ``"TI-RB …"``, or ``"MBAR"``; without pymbar,
-        ``"all"`` leaves the last one out.
+        ``"all"``, or a name in `pymc_bdmc.estimators.ESTIMATORS`: ``"bar"``, ``"histogram"``,
+        ``"forward average"``, ``"reverse average"``, ``"cumulant forward"``, ``"cumulant reverse"``
+        or ``"cumulant combined"``.
+        On the real data only the forward methods, unless reverse chains started from ``posterior``
+        draws; what rests on these is heuristic. Of `temper`:
+        ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
+        riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
+        ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
 
     Returns
     -------
@@ -91,8 +92,8 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    if is_tempered(dt):
-        rows, names = _tempered(dt, method)
+    if is_simulated_tempering(dt):
+        rows, names = _simulated_tempering(dt, method)
     else:
         rows = annealed_estimates(dt)
         if not rows:
@@ -107,9 +108,9 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     return table
 
 
-def _tempered(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
-    """Return the rows of the requested methods of `temper`, and the names of all methods."""
-    found, names = tempered_estimates(dt, method)
+def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
+    """Rows of the methods asked for, and the names of all."""
+    found, names = simulated_tempering_estimates(dt, method)
     rows = {
         ("tempering", 0, name): {
             "value": estimate.value,
@@ -132,9 +133,10 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
         other = refuting_path(dt) if data == "real" else ""
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
-            doubt = f"runs on path {other!r} give a higher log ML, beyond chance" if other else ""
-            missed = short if data == "real" and name not in _NEED_REVERSE else 0.0
-            if status == "heuristic" and name in _REVERSE_ALONE and not bar_is_valid:
+            doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
+            needs = ESTIMATORS[name].needs
+            missed = short if data == "real" and "reverse" not in needs else 0.0
+            if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
                 doubt = f"on simulated data such averages are too low by about {missed:.2g} nats"
@@ -142,7 +144,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
             reason = found.reason if recommended else estimate.reason
             if doubt:
                 reason = f"{doubt}; {reason}"
-            if status != "exact" and name in _NEED_REVERSE:
+            if status != "exact" and "reverse" in needs:
                 reason += f"; reverse chains from a {status} start"
             rows[data, dataset, name] = {
                 "value": estimate.value + mass.estimate,
@@ -214,15 +216,19 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     if not runs.size:
         return ""
     runs = runs + log_prior_mass(draws).estimate
-    scouts = dt["scouts"]["log_weight"]
+    scouts = dt["scouts"].dataset["log_weight"]
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
     found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
     return found[0] if found else ""
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:
-    """Compare estimates without reverse chains; recommend the average if it is valid."""
-    estimates = {e.method: e for e in (jarzynski_forward(forward), cumulant_forward(forward))}
+    """Estimates that need no reverse chains; the average unless only the cumulants are valid."""
+    estimates = {
+        name: each.estimate(forward=forward)
+        for name, each in ESTIMATORS.items()
+        if each.needs == ("forward",)
+    }
     valid = [e for e in estimates.values() if e.valid]
     if not valid:
         return Comparison(estimates, None, "no estimator's check holds")

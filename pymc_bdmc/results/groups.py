@@ -17,8 +17,8 @@ __all__ = [
     "check_result",
     "data_sets",
     "directions",
+    "is_simulated_tempering",
     "is_system",
-    "is_tempered",
     "ladder",
     "log_ml_weights",
     "mean_of_logs",
@@ -35,8 +35,8 @@ GROUPS = ("forward", "reverse", "real", "real_reverse")
 _LOST = "which sample_bdmc and lattice.anneal write. Was the result cut, or saved in parts?"
 
 
-def is_tempered(dt: xr.DataTree) -> bool:
-    """Return whether this is a result of `temper`."""
+def is_simulated_tempering(dt: xr.DataTree) -> bool:
+    """Whether this is a result of `temper`."""
     return "tempering" in getattr(dt, "children", ())
 
 
@@ -55,8 +55,8 @@ def check_result(dt: xr.DataTree) -> None:
 
 
 def check_annealed(dt: xr.DataTree, reader: str) -> None:
-    """Raise an error unless the result has annealed runs; say so of a result of `temper`."""
-    if is_tempered(dt):
+    """Refuse what does not hold annealed chains, and results of `temper` by name."""
+    if is_simulated_tempering(dt):
         raise ValueError(
             f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."
         )
@@ -69,7 +69,7 @@ def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
         raise ValueError(f"dt: it has no group {group!r}, {_LOST}")
     if name not in dt[group]:
         raise ValueError(f"dt: its group {group!r} has no variable {name!r}, {_LOST}")
-    return dt[group][name]
+    return dt[group].dataset[name]
 
 
 def attribute(dt: xr.DataTree, name: str) -> Any:
@@ -86,7 +86,7 @@ def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
     """
     if "prior_log_likelihood" not in dt[group]:
         return TailCheck(np.nan, True, True, "")
-    rows = np.atleast_2d(dt[group]["prior_log_likelihood"].values)
+    rows = np.atleast_2d(dt[group].dataset["prior_log_likelihood"].values)
     checks = [check_mean_of_logs(row, dt.attrs.get("particles", 1)) for row in rows]
     return min(checks, key=lambda check: (check.exists, check.resolved))
 

@@ -61,7 +61,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
         means = (values * within).sum("particle")
         spread = (((values - means) ** 2 * within).sum("particle") * of_runs).sum("chain")
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
-        size = np.abs(values).max(("chain", "particle")).values
+        size = abs(values).max(("chain", "particle")).values
         moves = (spread + between).values > (ROUNDING * size) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
             rhat = np.where(moves, np.sqrt(1 + between.values / spread.values), np.nan)

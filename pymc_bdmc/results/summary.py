@@ -23,7 +23,7 @@ from pymc_bdmc.results.groups import (
     attribute,
     by_data_set,
     check_result,
-    is_tempered,
+    is_simulated_tempering,
     mean_of_logs,
 )
 
@@ -96,7 +96,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     >>> round(float(table.loc[("real", "lower bound"), "error"]), 3)
     0.058
     """
-    rows = _tempered_rows(dt) if is_tempered(dt) else _annealed_rows(dt)
+    rows = _simulated_tempering_rows(dt) if is_simulated_tempering(dt) else _annealed_rows(dt)
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
     table = table.sort_index(level="data", sort_remaining=False)
@@ -104,7 +104,7 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     return table
 
 
-def _tempered_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
+def _simulated_tempering_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
     row = evidence(dt, "RTS").iloc[0]
     return {("tempering", "evidence"): _withheld(row["value"], row["error"], row, "RTS")}
 

@@ -22,9 +22,9 @@ from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, div
 from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, is_system
 from pymc_bdmc.results.mixing import rhat_of_runs
+from pymc_bdmc.results.notebook import Status, status_html
 from pymc_bdmc.results.reverse import both_sides
 from pymc_bdmc.results.summary import summary
-from pymc_bdmc.results.told import Status, told_html
 
 __all__ = ["Verdict", "verdict"]
 
@@ -108,7 +108,7 @@ class Verdict:
         return self.text
 
     def _repr_html_(self) -> str:
-        return told_html(self.status, self.text, self.table)
+        return status_html(self.status, self.text, self.table)
 
 
 def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None) -> Verdict:

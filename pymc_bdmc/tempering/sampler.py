@@ -16,16 +16,18 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, make_schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.base.system import System
+from pymc_bdmc.engines import make_engine
 from pymc_bdmc.estimators.sandwich import log_prior_mass
-from pymc_bdmc.estimators.tempering import (
+from pymc_bdmc.estimators.simulated_tempering import (
     draw_places,
     log_mean_probabilities,
     place_probabilities,
 )
 from pymc_bdmc.kernels import StepFactory
+from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
-from pymc_bdmc.tempering.systems import model_system
 
 __all__ = ["temper"]
 
@@ -255,7 +257,11 @@ def temper(
 
 def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> System:
     if system is None or isinstance(system, pm.Model):
-        return model_system(pm.modelcontext(system), ladder.betas, step, rng)
+        model = pm.modelcontext(system)
+        check_model(model)
+        density = TemperedDensity(model)
+        density.check()
+        return make_engine(density, ladder.betas, step).system(rng)
     if not isinstance(system, System):
         raise ValueError(
             f"system: {system!r} cannot be tempered. Pass a PyMC model, an RBM, an Ising or a "

@@ -18,9 +18,9 @@ from pymc_bdmc.campaign.options import Ladder, Limits, Resources
 from pymc_bdmc.campaign.systems import anneal_engine
 from pymc_bdmc.engines.blocks import BlockEngine
 from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import MOVES
 from pymc_bdmc.testbed.loops import PATHS, ascend, descend, make_path
-from pymc_bdmc.testbed.models import Problem
 
 __all__ = ["anneal", "run", "sequential_harmonic_mean"]
 

@@ -11,8 +11,8 @@ from pymc_bdmc.base.schedules import linear, sigmoid
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, log_mean_exp
 from pymc_bdmc.testbed.annealing import run, sequential_harmonic_mean
+from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import constrained_sweep, features_of, log_row_marginals, sweep
-from pymc_bdmc.testbed.models import Problem
 from pymc_bdmc.testbed.variational import evidence_lower_bound
 
 __all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]

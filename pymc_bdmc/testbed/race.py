@@ -14,7 +14,7 @@ from pymc_bdmc.estimators import bar
 from pymc_bdmc.results.summary import summary
 from pymc_bdmc.testbed.annealing import anneal
 from pymc_bdmc.testbed.estimators import ESTIMATORS, Estimator
-from pymc_bdmc.testbed.models import Problem
+from pymc_bdmc.testbed.factor_models import Problem
 
 __all__ = ["race", "standings"]
 
@@ -86,7 +86,9 @@ def race(
     dims = ("estimator", "budget", "trial")
     names = ("log_ml", "transitions", "seconds")
     bounds = summary(truth).loc["simulated", "value"]
-    known = bar(*(truth[group]["log_weight"].values.ravel() for group in ("forward", "reverse")))
+    known = bar(
+        *(truth[group].dataset["log_weight"].values.ravel() for group in ("forward", "reverse"))
+    )
     if not known.valid:
         _log.warning(
             f"The truth of this race cannot be trusted ({known.reason}): pass one from "

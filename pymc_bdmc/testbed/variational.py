@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, expit, log_expit, softmax
 
+from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import NORMAL, ONE_HOT, Factors
-from pymc_bdmc.testbed.models import Problem
 
 __all__ = ["evidence_lower_bound"]
 

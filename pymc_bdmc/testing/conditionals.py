@@ -1,6 +1,5 @@
 """Check that conditional densities written by hand belong to a joint density."""
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -8,12 +7,12 @@ import numpy as np
 import pymc as pm
 from pymc.model.transform.conditioning import remove_value_transforms
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 
 __all__ = ["check_conditionals"]
 
@@ -81,12 +80,11 @@ def check_conditionals(
     >>> bdmc.testing.check_conditionals(conditional, model, "p", random_seed=1).passed
     True
     """
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    check_counts(budget=budget)
+    check = Check("check_conditionals", budget, random_seed)
     if isinstance(joint, pm.Model):
         if points is not None:
             raise ValueError("points: they are drawn from the model; leave them out.")
-        points, joint_logp = _of_model(joint, budget + 1, entropy)
+        points, joint_logp = _of_model(joint, budget + 1, check.generator())
     elif points is None:
         raise ValueError("points: they are needed if joint is a function.")
     else:
@@ -113,17 +111,19 @@ def check_conditionals(
                 f" log p of all by {expected:.9g}"
             )
     if not compared:
-        raise ValueError("points: log p is −inf at all of them; pass at least two possible points.")
-    return exact_report("check_conditionals", name, findings, compared, started, entropy, BLIND_TO)
+        raise ValueError(
+            "points: log p is −inf at all of them; give two or more that are possible."
+        )
+    return check.report(name, compared, findings, BLIND_TO)
 
 
-def _of_model(model: pm.Model, n: int, entropy: Entropy) -> tuple[list[Point], LogDensity]:
-    """Return draws of all variables on the model's own scale, and their joint log density."""
+def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[Point], LogDensity]:
+    """Draws of all variables on the model's own scale, and their joint log density."""
     check_model(model)
     check_simulable(model)
     density = TemperedDensity(remove_value_transforms(model))
     sampler = density.joint()
-    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE)))
+    sampler.seed(rng)
     drawn = [sampler.draw_supported() for _ in range(n)]
 
     def joint_logp(point: Point) -> float:

@@ -1,16 +1,12 @@
 """Check the gradient of a model's log density."""
 
-import time
-
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_model
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Target
 
 __all__ = ["check_gradient"]
@@ -49,11 +45,8 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     >>> bdmc.testing.check_gradient(model, random_seed=1).passed
     True
     """
-    check_counts(budget=budget)
-    check_model(model)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    loan = Loan(model)
-    density, rng = loan.density, np.random.default_rng(stream(entropy, Purpose.SIMULATE))
+    check = Check("check_gradient", budget, random_seed)
+    (density,), rng = check.borrow(model, simulated=False), check.generator()
     wrong: dict[str, str] = {}
     target = Target(density)
     for _ in range(budget):
@@ -67,9 +60,8 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
                         density.titles[name] + (str(list(place)) if place else ""),
                         f"the gradient is {gradient[place]:.6g}, differences give {fine:.6g}",
                     )
-    loan.give_back()
     findings = [f"{element}: {what}" for element, what in wrong.items()]
-    return exact_report("check_gradient", "log p", findings, budget, started, entropy, BLIND_TO)
+    return check.report("log p", budget, findings, BLIND_TO)
 
 
 def _slope(target: Target, point: Point, name: str, place: tuple[int, ...], step: float) -> float:

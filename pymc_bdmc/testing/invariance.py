@@ -16,9 +16,6 @@ from pymc_bdmc.testing.trial import Trial
 __all__ = ["check_invariance"]
 
 
-BLIND_TO = ("slow mixing: a sampler that never moves passes",)
-
-
 def check_invariance(
     step: Sampler,
     model: pm.Model,
@@ -34,21 +31,12 @@ def check_invariance(
     correct, so is every state of a chain that starts at θ. The state after one step, and the mean
     over several steps, are compared with θ; several steps find faults that build up along a chain.
 
-
     Parameters
     ----------
-    step : Sampler
-        A name, a step method, a class of kernels or a function; see
-        `pymc_bdmc.testing.subjects.Sampler`.
-    model : pymc.Model
-        Model for the check; its observed variables are simulated, so their values do not matter.
-    alpha : float, default 1e-5
-        Largest probability that a correct sampler fails, whenever the check stops.
+    step, model, alpha, random_seed
+        As in `check_sampler`.
     budget : int, default 100000
-        Number of transitions, without those of the pilot. The check ends earlier if the sampler
-        fails.
-    random_seed : int, sequence of int, SeedSequence, Generator or None
-        Seed; the report contains it, so that the check can be repeated.
+        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
     steps : int, default 5
         Number of transitions on each data set.
 
@@ -58,10 +46,8 @@ def check_invariance(
 
     Raises
     ------
-    ValueError
-        If the model cannot be simulated, or a step method cannot be built or frozen.
-    TypeError
-        If ``step`` is no sampler, or an instance instead of a class.
+    ValueError, TypeError
+        As in `check_sampler`.
 
     Notes
     -----
@@ -117,4 +103,4 @@ def check_invariance(
         return [fair_bets(changes.reshape(n, -1) / 2)]
 
     noise = np.sqrt((1 + 1 / steps) / 2)
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise, BLIND_TO)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise)

@@ -1,21 +1,16 @@
 """Check that a model's draws agree with its log density."""
 
-import time
-
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.estimators.exchangeability import LEARNING, exchangeability
-from pymc_bdmc.model.checks import check_model, check_simulable
-from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.prior_check import repeated_elements, repeats
 from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA
-from pymc_bdmc.testing.trial import check_level
 
 __all__ = ["check_prior_sampler"]
 
@@ -73,15 +68,10 @@ def check_prior_sampler(
     >>> bdmc.testing.check_prior_sampler(model, random_seed=1).findings[0]
     'x'
     """
-    check_level(alpha)
-    check_counts(budget=budget)
+    check = Check("check_prior_sampler", budget, random_seed, alpha)
     if budget < 2 * LEARNING:
-        raise ValueError(f"budget: at least {2 * LEARNING} draws are needed, got {budget}.")
-    check_model(model)
-    check_simulable(model)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    loan, rng = Loan(model), np.random.default_rng(stream(entropy, Purpose.SIMULATE))
-    density = loan.density
+        raise ValueError(f"budget: below {2 * LEARNING} draws nothing is found, got {budget}.")
+    (density,), rng = check.borrow(model), check.generator()
     sampler = density.joint()
     sampler.seed(rng)
     drawn = [sampler.draw_supported() for _ in range(budget)]
@@ -95,11 +85,7 @@ def check_prior_sampler(
             (name for name in pvalues if pvalues[name] <= alpha), key=lambda name: pvalues[name]
         )
         findings = tuple(name or "log p of all variables together" for name in failed)
-    loan.give_back()
-    return Report(
-        "check_prior_sampler", "the model's draws", not findings, alpha, evidence, "p-value",
-        budget, time.perf_counter() - started, entropy, findings, BLIND_TO,
-    )  # fmt: skip
+    return check.report("the model's draws", budget, findings, BLIND_TO, evidence)
 
 
 def _pvalues(

@@ -1,15 +1,13 @@
 """Report the result of a check: verdict, evidence, cost, and the seed that repeats it."""
 
 import sys
-import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Literal
 
 from pymc_bdmc.base.streams import Entropy
 
-__all__ = ["CheckFailed", "Report", "exact_report"]
+__all__ = ["CheckFailed", "Report"]
 
 
 @dataclass(frozen=True)
@@ -138,27 +136,3 @@ class CheckFailed(AssertionError):
     def __init__(self, report: Report):
         super().__init__(str(report))
         self.report = report
-
-
-def exact_report(
-    check: str,
-    subject: str,
-    findings: Sequence[str],
-    cost: int,
-    started: float,
-    random_seed: Entropy,
-    blind_to: Sequence[str],
-) -> Report:
-    """Return the report of a deterministic check, which fails if there are findings.
-
-    Parameters
-    ----------
-    check, subject, findings, cost, random_seed, blind_to
-        See `Report`.
-    started : float
-        Start of the check, by `time.perf_counter`.
-    """
-    return Report(
-        check, subject, not findings, 0.0, float(not findings), "p-value", cost,
-        time.perf_counter() - started, random_seed, tuple(findings), tuple(blind_to),
-    )  # fmt: skip

@@ -10,8 +10,15 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
-from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
-from pymc_bdmc.kernels import KERNELS, StepFactory, StepKernel
+from pymc_bdmc.engines import (
+    AnnealTask,
+    CompiledEngine,
+    PathTuning,
+    PilotTask,
+    StepEngine,
+    anneal,
+)
+from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -84,10 +91,10 @@ It must leave exp(target) invariant. A point maps the names of the model's value
 reversal, often the transition itself.
 """
 
-Sampler = str | StepFactory | Sequence[StepFactory] | Callable[..., Kernel] | Transition | None
-"""Sampler to check, in one of these forms.
+Sampler = Step | Callable[..., Kernel] | Transition
+"""What a check of samplers takes.
 
-- The name of a compiled kernel: "hmc", "nuts", "autostep", "metropolis".
+- The name of a compiled kernel, "hmc", "nuts", "autostep" or "metropolis", or a `NamedKernel`.
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
   are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
 - Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
@@ -146,7 +153,7 @@ class Subject:
 
 
 class CompiledSubject(Subject):
-    """Frozen compiled kernel to check.
+    """A compiled kernel on trial, whose weights the compiled loop finds.
 
     Parameters
     ----------
@@ -155,18 +162,10 @@ class CompiledSubject(Subject):
     betas : ndarray of shape (T + 1,)
     """
 
-    def __init__(self, engine: CompiledEngine, tuning, betas: np.ndarray):
-        self.title, self.density = engine.description, engine.density
-        # The reversal of the scan over discrete elements exists in annealing only.
-        self.says_reversal = not len(engine.jitted.categories)
-        self._engine, self._tuning, self._betas = engine, tuning, betas
-
-    def chain(self, point, rng, t=-1, *, reverse=False):
-        """Return the same as for any subject."""
-        thetas = self._engine.jitted.ravel(point)[None].copy()
-        while True:
-            self._engine.move(self._tuning, self._betas[[t]], thetas, rng)
-            yield self._engine.jitted.unravel(thetas[0])
+    def __init__(self, engine: CompiledEngine, tuning: PathTuning, betas: np.ndarray):
+        kernel = engine.kernel(tuning, betas)
+        super().__init__(engine.description, engine.density, kernel, betas, True)
+        self._engine, self._tuning = engine, tuning
 
     def log_weight(self, start, rng):
         """Return the same as for any subject."""
@@ -236,13 +235,16 @@ def make_subject(
     task = PilotTask(data, seed)
     if isinstance(step, str):
         check_choice("step", step, KERNELS)
+    if isinstance(step, str | NamedKernel):
         try:
             compiled = CompiledEngine(density, step)
         except NotJittable as reason:
             raise ValueError(
                 f"step: {step!r} cannot be compiled for this model ({reason}); pass a step method."
             ) from reason
-        return CompiledSubject(compiled, compiled.pilot(task), betas)
+        tuning = compiled.pilot(task)
+        assert tuning is not None, "nothing stops it"
+        return CompiledSubject(compiled, tuning, betas)
     if _is_step_method(step):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))

@@ -1,7 +1,5 @@
 """Check a transform: that it can be inverted, and its volume."""
 
-import time
-
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
@@ -9,10 +7,10 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.model.forward_sampling import INTERPRETED
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 
 __all__ = ["check_transform"]
 
@@ -61,9 +59,8 @@ def check_transform(
     >>> bdmc.testing.check_transform(simplex, pm.Dirichlet.dist([1, 2, 3]), random_seed=1).passed
     True
     """
-    check_counts(budget=budget)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    rng, inputs = np.random.default_rng(stream(entropy, Purpose.SIMULATE)), dist.owner.inputs
+    check = Check("check_transform", budget, random_seed)
+    rng, inputs = check.generator(), dist.owner.inputs
     draw, updates = compile_graph(
         [], [dist, transform.forward(dist, *inputs)], mode=INTERPRETED, random_seed=False,
         return_updates=True,
@@ -86,9 +83,7 @@ def check_transform(
                 f"log_jac_det is {log_volume:.6g}, differences give {expected:.6g} {where}",
             )
     title = getattr(transform, "name", None) or type(transform).__name__
-    return exact_report(
-        "check_transform", title, list(findings.values()), budget, started, entropy, BLIND_TO
-    )
+    return check.report(title, budget, list(findings.values()), BLIND_TO)
 
 
 def _log_volume(backward, value: np.ndarray, shape: tuple[int, ...]) -> float:

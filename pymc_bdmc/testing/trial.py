@@ -1,40 +1,28 @@
-"""Shared parts of the checks of samplers: exact draws, time, seed and verdict."""
+"""What the checks of samplers share: exact draws of parameters and data, and settled bets."""
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import Purpose, RandomSeed, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_model, check_simulable
-from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.testing.bets import Bets, even_chance
+from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 
-__all__ = ["Trial", "check_level"]
+__all__ = ["Trial"]
+
+SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
 BATCH = 10
 """Number of data sets between two looks at the e-value; any number of looks is allowed."""
 
 
-def check_level(alpha: float) -> None:
-    """Raise an error unless alpha is a probability.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
-
-
-class Trial:
-    """Running check of a sampler on a model.
+class Trial(Check):
+    """A check of a sampler on a model while it goes on.
 
     Parameters
     ----------
@@ -56,21 +44,11 @@ class Trial:
     def __init__(
         self, check: str, model: pm.Model, alpha: float, budget: int, random_seed: RandomSeed
     ):
-        check_level(alpha)
-        check_counts(budget=budget)
-        check_model(model)
-        check_simulable(model)
-        self._started, self._check, self._alpha = time.perf_counter(), check, alpha
-        self._loan = Loan(model)
-        self.density = self._loan.density
-        self._entropy = entropy_of(random_seed)
+        super().__init__(check, budget, random_seed, alpha)
+        (self.density,) = self.borrow(model)
         self._joint = self.density.joint()
-        self._joint.seed(self._rng(Purpose.SIMULATE))
-        self.rng = self._rng(Purpose.ANNEAL)
-        self._budget, self._cost = budget, 0
-
-    def _rng(self, purpose: Purpose) -> np.random.Generator:
-        return np.random.default_rng(stream(self._entropy, purpose))
+        self._joint.seed(self.generator())
+        self.rng = self.generator(Purpose.ANNEAL)
 
     def draw(self) -> Point:
         """Draw θ and data jointly, and set the data in the density."""
@@ -100,7 +78,7 @@ class Trial:
         observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
         noise: float,
-        blind_to: Sequence[str],
+        blind_to: Sequence[str] = (SLOW_MIXING,),
     ) -> Report:
         """Settle bets on data sets, one after the other, until there is a verdict.
 
@@ -122,29 +100,25 @@ class Trial:
         blind_to : sequence of str
             See `Report`.
         """
-        if cost > self._budget:
-            raise ValueError(f"budget: one data set needs {cost}, got {self._budget}.")
-        bets, title, impossible = Bets(*names), name_of(step), ""
+        if cost > self.budget:
+            raise ValueError(f"budget: one data set takes {cost}, got {self.budget}.")
+        bets, title, impossible, spent = Bets(*names), name_of(step), "", 0
         _, data, _ = self._joint.draw_supported()
         try:
-            seed = stream(self._entropy, Purpose.PILOT)
+            seed = stream(self.entropy, Purpose.PILOT)
             with np.errstate(over="ignore"):
                 subject = make_subject(step, self.density, betas, data, seed)
             title = subject.title
-            while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
-                n = min(BATCH, (self._budget - self._cost) // cost)
-                with np.errstate(over="ignore"):  # step methods overflow before they reject
+            while bets.evidence < 1 / self.alpha and spent + cost <= self.budget:
+                n = min(BATCH, (self.budget - spent) // cost)
+                with np.errstate(over="ignore"):  # of step methods, before they reject
                     bets.settle(*observe(subject, n))
-                self._cost += n * cost
+                spent += n * cost
         except FloatingPointError as error:
-            impossible = f"reached a state without a density: {error}"
-        evidence = np.inf if impossible else bets.evidence
-        passed = evidence < 1 / self._alpha
-        self._loan.give_back()
-        smallest = noise * even_chance(self._budget // cost, sum(map(len, names)), self._alpha)
-        return Report(
-            self._check, title, passed, self._alpha, evidence, "e-value", self._cost,
-            time.perf_counter() - self._started, self._entropy,
-            () if passed else (impossible,) if impossible else bets.findings(self._alpha),
-            (*blind_to, self._features.too_small(smallest)),
+            impossible = f"came to a state that has no density: {error}"
+        smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
+        return self.report(
+            title, spent, [impossible] if impossible else bets.findings(self.alpha),
+            [*blind_to, self._features.too_small(smallest)],
+            np.inf if impossible else bets.evidence, "e-value",
         )  # fmt: skip

@@ -76,6 +76,10 @@ def test_a_cache_is_used_until_a_source_changes(rooms, caplog):
     assert hits(loop) == 0
 
 
+def test_a_cache_rests_on_files_of_other_rooms():
+    assert ROOT / "base" / "compiling.py" in compiling._imports(ROOT / "kernels" / "normal.py")
+
+
 @pytest.mark.parametrize("damaged", ["*.nbi", "*.nbc"])
 def test_a_truncated_cache_is_made_anew(rooms, damaged, caplog):
     package, load = rooms
@@ -173,5 +177,12 @@ def test_all_compiled_functions_use_it():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module == "numba":
                 assert "njit" not in [alias.name for alias in node.names], path
-            elif isinstance(node, ast.Attribute) and path != ROOT / "compiling.py":
+            elif isinstance(node, ast.Attribute) and path != ROOT / "base" / "compiling.py":
                 assert node.attr not in ("njit", "jit"), path
+
+
+def test_the_stamp_of_a_kernel_covers_what_it_imports():
+    """The folder whose files count is that of the package, wherever the module stands."""
+    sources = compiling._imports(ROOT / "kernels" / "hmc.py")
+    assert ROOT / "kernels" / "metric.py" in sources
+    assert ROOT / "base" / "compiling.py" in sources

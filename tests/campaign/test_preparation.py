@@ -6,8 +6,7 @@ import pytest
 
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.campaign import preparation
-from pymc_bdmc.engines import CompiledEngine, PilotTask
-from pymc_bdmc.engines.compiled.engine import RefitTask
+from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import FittedPath, PriorPath
 

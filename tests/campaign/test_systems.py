@@ -4,7 +4,6 @@ import importlib
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import numpy as np
@@ -161,7 +160,7 @@ def test_a_ladder_and_a_target_go_in_rounds(anneal):
     assert confirming == looked_at[-1] == 5 * 2 ** (len(looked_at) - 1)
     assert dt["rounds"]["confirms"].values[-1]
     before, after = dt["rounds"]["forward_log_weight"].values[-2:]
-    assert (before != after).all()
+    assert (before != after).any()
 
 
 def test_a_store_goes_on_from_what_is_finished(anneal, monkeypatch, tmp_path):
@@ -230,16 +229,16 @@ class Forgetful(TwoSpins):
 
 
 @pytest.mark.parametrize("system", [TwoSpins(), Forgetful()], ids=["sound", "broken"])
-def test_both_identities_hold_for_a_system_of_a_user(system):
-    """E_f[w] = Z and E_r[1/w] = 1/Z, α = 6e-5 each; the twin fails the second one."""
+def test_crooks_relation_holds_for_a_system_of_a_user(system):
+    """E_f[w; w < c] = Z P_r(w < c) for three c, α = 2e-4; the twin fails it."""
     dt = bdmc.anneal(system, chains=40_000, temperatures=3, random_seed=1, progressbar=False)
-    log_z = np.log(np.exp(system.ell).mean())
-    scores = {}
-    for group, sign in (("forward", 1), ("reverse", -1)):
-        ratio = np.exp(sign * (dt[group]["log_weight"].values[0] - log_z)) - 1
-        scores[group] = abs(ratio.mean()) / ratio.std() * np.sqrt(ratio.size)
-    assert scores["forward"] < 4
-    assert (scores["reverse"] > 4) == isinstance(system, Forgetful)
+    forward, reverse = (dt[group]["log_weight"].values[0] for group in ("forward", "reverse"))
+    log_z, worst = np.log(np.exp(system.ell).mean()), 0.0
+    for c in np.quantile(reverse, [0.25, 0.5, 0.75]):
+        hits, share = (forward < c) * np.exp(forward - log_z), np.mean(reverse < c)
+        error = np.sqrt((hits.var() + share * (1 - share)) / len(forward))
+        worst = max(worst, abs(hits.mean() - share) / error)
+    assert (worst > 4) == isinstance(system, Forgetful)
     assert dt.attrs["upper_bound"] == "exact"
 
 
@@ -256,6 +255,7 @@ def test_a_system_says_what_it_starts_from_and_what_it_lacks():
 
 
 CHILD = """
+import os, signal, sys, threading, time
 import numpy as np
 import pymc_bdmc as bdmc
 
@@ -270,27 +270,30 @@ calls = {
     "tempering": lambda n: bdmc.temper(rbm, temperatures=5, initial=2, draws=n, **quiet),
     "training": lambda n: bdmc.rbm.train(data, 5, epochs=n, **quiet),
 }
-for name, call in calls.items():
+def press(moment):
+    while time.process_time() < moment:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+for (name, call), seconds in zip(calls.items(), sys.argv[1:], strict=True):
     call(2)  # compiles
-    print("ready", flush=True)
-    print(name, type(call(200_000)).__name__, flush=True)
+    moment = time.process_time() + float(seconds)
+    threading.Thread(target=press, args=[moment]).start()
+    print(name, type(call(200_000)).__name__)
 """
 
 
 def test_ctrl_c_from_outside():
-    """A process that is sent SIGINT at a random moment of each call has a result of each."""
-    moments = np.random.default_rng(3).uniform(0.8, 1.6, 4)
+    """A process that is sent SIGINT at a random moment of each call has a result of each.
+
+    Moments are in seconds of its work, on however busy a machine.
+    """
+    moments = np.random.default_rng(3).uniform(0.5, 1.0, 4)
     kinds = ["lattice DataTree", "machine DataTree", "tempering DataTree", "training Training"]
-    command = [sys.executable, "-W", "error", "-c", CHILD]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            for moment, kind in zip(moments, kinds, strict=True):
-                assert child.stdout.readline() == "ready\n"
-                time.sleep(moment)
-                child.send_signal(signal.SIGINT)
-                assert child.stdout.readline() == f"{kind}\n"
-        finally:
-            child.kill()
+    command = [sys.executable, "-W", "error", "-c", CHILD, *map(str, moments)]
+    child = subprocess.run(command, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    assert child.stdout.splitlines() == kinds
 
 
 @pytest.mark.parametrize("call", ["anneal", "temper", "train"])

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from functools import cache
 from types import SimpleNamespace
 
@@ -23,8 +22,8 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table
-from pymc_bdmc.engines.mean_path import next_beta
-from pymc_bdmc.kernels import KERNELS, transition
+from pymc_bdmc.engines.mean_curve import next_beta
+from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import (
     log_reference,
@@ -33,6 +32,7 @@ from pymc_bdmc.kernels.reference import (
     no_reference,
 )
 from pymc_bdmc.kernels.state import Target
+from pymc_bdmc.kernels.transition import SIGNATURE
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.engines.short_runs import driver
@@ -96,7 +96,7 @@ TABLES = {
 
 PACKAGE = SimpleNamespace(
     anneal_run=loops.anneal_run,
-    TRANSITIONS=transition.TRANSITIONS,
+    **{name.upper(): kernel for name, kernel in KERNELS.items()},
     Target=Target,
     no_reference=no_reference,
 )
@@ -111,7 +111,7 @@ def log_weights(step, direction, backwards, n_fresh=0, n=1, module=PACKAGE):
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
     return driver(module.anneal_run)(
         module.Target(*engine.target(engine.density.data)[:-1], module.no_reference()),
-        module.TRANSITIONS[step], tuning, BETAS,
+        getattr(module, step.upper()).compiled, tuning, BETAS,
         starts, direction is REVERSE, backwards, fresh, False, rng,
     )  # fmt: skip
 
@@ -251,12 +251,11 @@ def test_ctrl_c_stops_the_threads(monkeypatch):
         finished(self, group, log_weight)
 
     monkeypatch.setattr(ChainProgress, "finished", press_after_the_third)
-    started = time.perf_counter()
     dt = run(chains=20_000, temperatures=3000, cores=2)
-    assert time.perf_counter() - started < 60
     assert dt.attrs["interrupted"] == 1
     kept = sum(int(dt[g]["log_weight"].notnull().sum()) for g in ("forward", "reverse", "real"))
     assert kept - len(counted) in (0, 1)  # the last one may be recorded and not yet shown
+    assert kept < 3 * 20_000
 
 
 def test_a_model_that_numba_cannot_take_runs_with_step_methods(monkeypatch, caplog):
@@ -325,7 +324,7 @@ def test_targets_are_of_the_type_that_numba_is_told():
     """It does not look at them, and would misread other numbers. Twin: of whole ones."""
 
     def is_as_told(target):
-        told = transition.SIGNATURE.args[0].types
+        told = SIGNATURE.args[0].types
         return all(numba.typeof(field) == of for field, of in zip(target, told, strict=True))
 
     with pm.Model() as model:

@@ -20,6 +20,7 @@ from pymc_bdmc.estimators import (
 
 REPLICATES, CHAINS = 1000, 100
 FEWEST_VALID = 200
+SLOW = pytest.mark.slow
 SYSTEMS = {
     "bridge": testsystems.GaussianBridge.equal_divergence(200, correlation=0.5),
     "regression": testsystems.ConjugateRegression.random(3, 20, np.random.default_rng(1)),
@@ -95,7 +96,9 @@ def _one_sided(system, chains=100, replicates=300):
         yield [estimator(row) for row in rows], sign * rows
 
 
-@pytest.mark.parametrize("name", ["bridge", "regression", "ising"])
+@pytest.mark.parametrize(
+    "name", ["regression", *(pytest.param(each, marks=SLOW) for each in ("bridge", "ising"))]
+)
 def test_averages_are_called_valid_where_they_cover(name):
     """At least 90 % of 300 replicates of which 95-100 % are: α = 1e-4 for each of six."""
     for runs, exponents in _one_sided(SYSTEMS[name]):
@@ -111,7 +114,7 @@ def test_averages_are_called_valid_where_they_cover(name):
 @pytest.mark.parametrize(
     "system",
     [
-        testsystems.BimodalGaussian(),
+        pytest.param(testsystems.BimodalGaussian(), marks=SLOW),
         testsystems.GaussianBridge.linear(20, correlation=0.5),
         testsystems.GammaWork(shape=5.0, rate=0.5),
     ],
@@ -135,7 +138,7 @@ def test_averages_are_not_called_valid_where_they_do_not_cover(system):
     "system",
     [
         testsystems.GaussianBridge.equal_divergence(20, correlation=0.5),
-        testsystems.GaussianBridge.linear(20, correlation=0.5),
+        pytest.param(testsystems.GaussianBridge.linear(20, correlation=0.5), marks=SLOW),
     ],
     ids=["equal divergence", "linear"],
 )
@@ -143,8 +146,9 @@ def test_both_directions_tell_averages_that_cover_from_those_that_do_not(system)
     """Of 300 replicates 97 % and 0 % are called valid: α = 1e-8. No sample alone can tell them."""
     rng = np.random.default_rng(12)
     pairs = [(system.forward(100, rng), system.reverse(100, rng)) for _ in range(300)]
+    found = [compare_estimators(*pair).estimates for pair in pairs]
     for method, covered in ("forward average", True), ("reverse average", False):
-        runs = [compare_estimators(*pair).estimates[method] for pair in pairs]
+        runs = [each[method] for each in found]
         covers = [abs(run.value - system.log_z) < 1.96 * run.error for run in runs]
         assert bool(np.mean(covers) > 0.9) is covered
         valid = np.mean([run.valid for run in runs])

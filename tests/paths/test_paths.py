@@ -469,11 +469,12 @@ class Found(preparation.Preparation):
             name: SimpleNamespace(
                 rhat=rhat, accepted_draws=1, path_betas=np.array([0.0, 1.0]),
                 mean_log_likelihood=np.array([0.0, length]),
-                reference=SimpleNamespace(locations=np.zeros((1 + peaks, 1))),
+                peaks=peaks,
             )
             for name, length in zip(self.reached, lengths, strict=True)
         }  # fmt: skip
-        self.surplus, self._engine, self.asked = surplus, None, []
+        self.surplus, self.asked = surplus, []
+        self._engine = SimpleNamespace(no_reference="")
 
     def tunings(self, data, path):
         return dict.fromkeys(data, self.pilots[path.name])
@@ -513,9 +514,8 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("case", CHOICES)
-def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case, monkeypatch):
+def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     found, path, reason = CHOICES[case]
-    monkeypatch.setattr(preparation, "no_reference_for", lambda engine: "")
     prepare = Found(**found)
     taken, why = prepare.choose({0: {}}, None)
     assert taken.name == path
@@ -525,7 +525,6 @@ def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case, monkeypat
 
 def test_a_way_that_is_refuted_is_not_taken(monkeypatch):
     """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower way."""
-    monkeypatch.setattr(preparation, "no_reference_for", lambda engine: "")
     prepare = Found(prior=LOW, fitted=HIGH, rhat=8.0)
     assert prepare.choose({0: {}}, None)[0].name == "fitted"
     monkeypatch.setattr(preparation, "refutes", lambda higher, lower: False)

@@ -66,9 +66,10 @@ def test_moments_are_over_all_blocks(rbm, result):
 
 
 def test_a_burn_in_that_takes_long_hears_ctrl_c(ctrl_c_after):
-    large = RBM(np.zeros(21), np.zeros(21), np.zeros((21, 21)))
+    """Which would last for hours."""
+    large = RBM(np.zeros(500), np.zeros(500), np.zeros((500, 500)))
     options = {"chains": 2, "temperatures": 2, "progressbar": False}
-    anneal(large, **options)  # compiles
+    anneal(large, burn_in=1, **options)  # compiles
     with ctrl_c_after(0.5):
         dt = anneal(large, burn_in=10**7, **options)
     assert dt["forward"]["log_weight"].notnull().all()
@@ -87,3 +88,23 @@ def test_a_burn_in_that_takes_long_hears_ctrl_c(ctrl_c_after):
 def test_refuses(rbm, options, message):
     with pytest.raises(ValueError, match=message):
         anneal(**({"rbm": rbm} | options))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:After .* initial iterations")
+def test_machine_trained_on_mnist(reference_data):
+    """784 × 500 units; published estimates of log Z are about 451.3-451.4."""
+    rbm = bdmc.rbm.RBM.load(reference_data / "rbm" / "mnistvh_CD25.npz")
+    samples = rbm.draw_posterior(100, np.random.default_rng(1), burn_in=4000)
+    base = rbm.with_base_rate(samples.visible)
+    dt = bdmc.rbm.anneal(base, temperatures=2000, burn_in=4000, random_seed=1, progressbar=False)
+    annealed = bdmc.evidence(dt, "bar").iloc[0]
+    tempered = bdmc.evidence(
+        bdmc.temper(base, chains=100, temperatures=100, draws=2000, random_seed=1)
+    ).droplevel(["data", "dataset"])
+    found = [annealed, *(tempered.loc[name] for name in ("RTS", "TI-RB corrected", "MBAR"))]
+    for each in found:
+        assert each["error"] < 0.6
+        assert abs(each["value"] - 451.35) < SIGMAS * each["error"]
+        error = np.hypot(each["error"], annealed["error"])
+        assert abs(each["value"] - annealed["value"]) < SIGMAS * error

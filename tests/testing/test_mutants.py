@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pymc_bdmc.testing.mutants import MUTANTS
-from pymc_bdmc.testing.mutants.__main__ import main
+from tests.testing.mutants import MUTANTS
+from tests.testing.mutants.__main__ import main
 
 QUICK = [
     "BetterOfTwo",

@@ -19,7 +19,8 @@ from pymc_bdmc.engines.compiled.loops import (
     Table,
     anneal_run,
 )
-from pymc_bdmc.kernels.transition import SIGNATURE, TRANSITIONS
+from pymc_bdmc.kernels.hmc import HMC
+from pymc_bdmc.kernels.transition import SIGNATURE
 
 __all__ = ["argument_types", "begin", "make", "wait"]
 
@@ -35,7 +36,7 @@ def argument_types() -> tuple:
     plan = RunPlan(betas, matrix, False, 0, False, flags, matrix, 1, False)
     record = RunRecord(vector, vector, vector, matrix, counts, vector, flags)
     tuning = PathParameters(table, counts, vector)
-    known = [numba.typeof(value) for value in (TRANSITIONS["hmc"], tuning, plan)]
+    known = [numba.typeof(value) for value in (HMC.compiled, tuning, plan)]
     rest = [numba.typeof(value) for value in (np.ones(1, np.uint8), record)]
     return SIGNATURE.args[0], *known, SIGNATURE.args[-1], *rest
 

@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
-from pymc_bdmc.base.types import Direction, Population, Run
+from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
@@ -31,19 +33,21 @@ from pymc_bdmc.engines.compiled.pilot import (
     pilot,
     refit,
 )
-from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.engines.compiled.system import CompiledSystem
+from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
-from pymc_bdmc.kernels.registry import DEFAULT_KERNEL, KERNELS
+from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE
+from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel
+from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["CompiledEngine", "RefitTask"]
+__all__ = ["CompiledEngine"]
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
@@ -58,16 +62,16 @@ class CompiledEngine:
     Parameters
     ----------
     density : TemperedDensity
-        The path of densities; from now on it is evaluated by the jitted function.
-    step : {"hmc", "autostep", "nuts", "metropolis"}, optional
-        Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
+        The path of densities; it takes its values from the jitted function from now on.
+    step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
+        How the continuous elements move. Discrete ones move one by one by Metropolis.
     in_turn : bool, default False
         Whether runs use a path of the data.
 
     Raises
     ------
     ValueError
-        If a variable has no rows that can be added in turn.
+        If a variable has no rows that could come in turn, or ``step`` is an unknown name.
     NotJittable
         If the density cannot be compiled as a numba function.
     """
@@ -79,17 +83,23 @@ class CompiledEngine:
     default_particles = 32
     """Default number of particles of a run."""
 
-    def __init__(self, density: TemperedDensity, step: str | None = None, in_turn: bool = False):
+    def __init__(
+        self,
+        density: TemperedDensity,
+        step: str | NamedKernel | None = None,
+        in_turn: bool = False,
+    ):
         ahead.begin()
         self.density = density
         self.in_turn = in_turn
         self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
-        self._kernel = KERNELS[step or DEFAULT_KERNEL]
+        self.rows = jitted.rows
+        self._kernel = compiled_kernel(step)
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()
         self._step = step
-        gradient = bool(jitted.n_continuous) and self._kernel.compiled.needs_gradient
+        gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
@@ -98,6 +108,14 @@ class CompiledEngine:
     def __reduce__(self):
         """Pickle without compiled functions; another process compiles its own."""
         return CompiledEngine, (self.density, self._step, self.in_turn)
+
+    @cached_property
+    def no_reference(self) -> str:
+        """The reason why paths start at the prior only; empty where they need not."""
+        _, discrete = self.jitted.names
+        if discrete:
+            return f"since a reference has no density for the discrete {', '.join(discrete)}"
+        return no_reference_for(self.density.model)
 
     @property
     def description(self) -> str:
@@ -147,7 +165,7 @@ class CompiledEngine:
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
 
-    def refit(self, task: "RefitTask") -> PathTuning | None:
+    def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
 
         Its R̂ is infinite if the model is impossible at all draws from the known reference.
@@ -162,11 +180,28 @@ class CompiledEngine:
         population = np.resize(possible, draws.shape)
         return refit(task.known, population, self._mover(target, rng), self.jitted.n_continuous)
 
+    @property
+    def moves(self) -> CompiledKernel:
+        """The kernel as the compiled loops see it."""
+        return self._kernel.compiled
+
+    def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:
+        """Return the kernels of a schedule, to be applied one at a time."""
+        return TunedKernel(self, tuning, betas)
+
+    def system(self, rng: np.random.Generator) -> CompiledSystem:
+        """Return the model as a system for simulated tempering, tuned by a pilot."""
+        return CompiledSystem(self, rng)
+
+    def adapted(self, known: PathTuning, reference: Reference, rhat: float) -> PathTuning:
+        """Return the known tuning for a reference that is fitted to other, similar data."""
+        return replace(known.adapted_to(reference), rhat=rhat)
+
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
         """Return the function by which a pilot moves its population."""
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
-            kernel = self._kernel.compiled
+            kernel = self.moves
             if self.in_turn:
                 target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
             stage = move_population(
@@ -252,8 +287,41 @@ class CompiledEngine:
         terms = np.empty((len(thetas), 2))
         terms_of(target, thetas, terms)
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
-            self._raise_at(0.0, theta)
+            self.raise_at(0.0, theta)
         return terms[:, 1].copy()
+
+    def surplus(
+        self,
+        states: Point,
+        data: Mapping[str, np.ndarray],
+        tuning: PathTuning,
+        margin: float,
+        seed: np.random.SeedSequence,
+    ) -> float:
+        """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
+
+        Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
+        state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
+
+        Parameters
+        ----------
+        states : mapping of str to ndarray
+            A row for each state.
+        data : mapping of str to ndarray
+            Observed data.
+        tuning : PathTuning
+            Of the path from r on these data.
+        margin : float
+            Nats; a state that exceeds it is moved first.
+        seed : SeedSequence
+            Of these moves.
+        """
+        thetas, seen = self.jitted.ravel_many(states), np.max(tuning.last_log_likelihood)
+        found = self.log_likelihoods(thetas, data, tuning.reference)
+        beyond = found > seen + margin
+        if beyond.any():
+            found[beyond] = self.settled(thetas[beyond], data, tuning, seed)
+        return float(np.max(found) - seen)
 
     def settled(
         self,
@@ -285,7 +353,7 @@ class CompiledEngine:
             np.empty((n, rows, size)),
             np.empty((2, n, rows, self.jitted.n_continuous)),
         )
-        last, kernel = tuning.last_parameters, self._kernel.compiled
+        last, kernel = tuning.last_parameters, self.moves
         *_, gradients = move_population(
             target, kernel, last, 1.0, thetas.copy(), adapts, rng, self._stop, trace
         )
@@ -402,14 +470,14 @@ class CompiledEngine:
         tuning = task.tuning.along(betas)
         ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
-            target, self._kernel.compiled, tuning, plan, rng, self._stop, record
+            target, self.moves, tuning, plan, rng, self._stop, record
         )
         if status == STOPPED:
             return None
         if status == NOT_A_NUMBER:
             with self.lock:
                 self.density.set_data(task.data)
-                self._raise_at(betas[arrival], ends[0])
+                self.raise_at(betas[arrival], ends[0])
         if task.further_moves:
             trace, cost = self._at_the_end(
                 ends, task.further_moves, False, target, task.tuning, rng
@@ -419,7 +487,7 @@ class CompiledEngine:
             if np.isnan(trace.ells).any():
                 with self.lock:
                     self.density.set_data(task.data)
-                    self._raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
+                    self.raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
             ends = np.concatenate([ends, *trace.thetas])
             weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
             gradients += cost
@@ -449,28 +517,15 @@ class CompiledEngine:
         """
         terms = np.empty((len(betas), 2))
         target = self.target(self.density.present_data)
-        move_chains(target, self._kernel.compiled, tuning.at(betas), betas, thetas, rng, terms)
+        move_chains(target, self.moves, tuning.at(betas), betas, thetas, rng, terms)
         for j in np.flatnonzero(~(terms.sum(axis=1) < np.inf)):
-            self._raise_at(betas[j], thetas[j])
+            self.raise_at(betas[j], thetas[j])
         return terms[:, 1].copy()
 
-    def _raise_at(self, beta: float, theta: np.ndarray) -> None:
-        """Raise an error for a state at which the compiled density is NaN."""
+    def raise_at(self, beta: float, theta: np.ndarray) -> None:
+        """Raise FloatingPointError for a state at which a log density is NaN."""
         self.density.set_beta(beta)
         self.density(self.jitted.unravel(theta))
         raise FloatingPointError(
             f"The compiled log p is NaN at beta={beta:g}, theta={theta}, but PyTensor's is not."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class RefitTask:
-    """Task: fit the reference of a known tuning to other data."""
-
-    data: Mapping[str, np.ndarray]
-    seed: np.random.SeedSequence
-    known: PathTuning
-
-    def run(self, engine: CompiledEngine) -> PathTuning | None:
-        """Return the known tuning with the new fit and its R̂; None if it was stopped."""
-        return engine.refit(self)

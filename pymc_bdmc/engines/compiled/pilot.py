@@ -9,9 +9,10 @@ from scipy.special import softmax
 
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
-from pymc_bdmc.engines.mean_path import MeanPath
+from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.kernels.state import Parameters
 
 __all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "refit"]
@@ -73,6 +74,11 @@ class PathTuning:
     last_log_likelihood: np.ndarray
     accepted_draws: int = 1
     seconds_a_move: float = field(default=np.nan, compare=False)
+
+    @property
+    def peaks(self) -> int:
+        """Number of narrow peaks that the reference has beside its fit."""
+        return 0 if self.reference is None else len(self.reference.locations) - 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the row below each β, and the fraction of the way to the next row, in log β."""
@@ -178,14 +184,14 @@ def pilot(
     PathTuning or None
         None if it was stopped.
     """
-    path, beta, step_size, n_gradients = MeanPath(ells), 0.0, FIRST_STEP_SIZE, 0
+    curve, beta, step_size, n_gradients = MeanCurve(ells), 0.0, FIRST_STEP_SIZE, 0
     samples, samples_ells = thetas, ells
     gradients = np.zeros((2, 1, len(thetas), n))  # not known for prior draws
     stages: list[tuple[float, Parameters, float]] = []
     while beta < 1:
-        below, beta = beta, path.next_beta()
+        below, beta = beta, curve.next_beta()
         weights = softmax((beta - below) * samples_ells)
-        population = samples[_systematic(weights, MEMBERS, rng)]
+        population = samples[systematic(weights, MEMBERS, rng.random())]
         n_iterations, done = ITERATIONS if stages else 3 * ITERATIONS, False
         while not done:
             metric = estimate_metric(samples[:, :n], _slopes(gradients, beta), weights)
@@ -202,15 +208,15 @@ def pilot(
             n_iterations *= 2
             done = beta < 1 or _rhat(trace) <= MAX_RHAT or n_iterations > longest
         stages.append((beta, parameters._replace(step_size=step_size), acceptance))
-        path.add(beta, samples_ells)
+        curve.add(beta, samples_ells)
     betas, tuned, accepted = zip(*stages, strict=True)
     is_real = n == thetas.shape[1]
     return PathTuning(
         np.array(betas),
         _table(tuned),
         np.array(accepted),
-        path.betas,
-        path.mean_log_likelihood,
+        curve.betas,
+        curve.mean_log_likelihood,
         ells,
         n_gradients,
         reference,
@@ -327,9 +333,3 @@ def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
     """Return gradients of log f_β by sample; not finite if ℓ is not."""
     with np.errstate(invalid="ignore"):
         return np.concatenate(gradients[0] + beta * gradients[1])
-
-
-def _systematic(weights: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the indices of n draws by systematic resampling."""
-    heights = (rng.random() + np.arange(n)) / n
-    return np.minimum(np.searchsorted(np.cumsum(weights), heights), len(weights) - 1)

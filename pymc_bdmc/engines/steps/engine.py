@@ -11,11 +11,12 @@ import numpy as np
 from pymc_bdmc.base.types import Point, Run
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.engines.driver import anneal
-from pymc_bdmc.engines.mean_path import PRIOR_DRAWS, collect_starts
+from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.kernels.steps import StepFactory, StepKernel, build_steps, check_frozen
+from pymc_bdmc.engines.steps.system import StepSystem
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, PriorOnly
+from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -23,8 +24,8 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["StepEngine"]
 
 
-class StepEngine:
-    """Compiled density and step methods, shared by all chains of a process.
+class StepEngine(PriorOnly):
+    """Compiled density and step methods, shared by every chain that a process runs.
 
     Parameters
     ----------
@@ -46,6 +47,7 @@ class StepEngine:
     pilots = PILOT_CHAINS
     """Number of independent pilots per data set."""
     moves_further = False
+    rows = 0
     default_particles = 1
     """Default number of particles of a run."""
 
@@ -54,7 +56,7 @@ class StepEngine:
         self,
         density: TemperedDensity,
         betas: np.ndarray,
-        step: str | StepFactory | Sequence[StepFactory] | None = None,
+        step: Step = None,
         compile_kwargs: Mapping | None = None,
     ):
         self.density = density
@@ -115,6 +117,10 @@ class StepEngine:
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
         return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
+
+    def system(self, rng: np.random.Generator) -> StepSystem:
+        """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
+        return StepSystem(self, rng)
 
     def log_likelihood(self, point: Point) -> float:
         """Return ℓ of a point on the current data, nats."""

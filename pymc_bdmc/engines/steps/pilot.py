@@ -8,7 +8,7 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.schedules import mean_between
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.engines.mean_path import MeanPath
+from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.adaptations import adaptation
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -66,10 +66,10 @@ def pilot(
         step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
         step.tune = True
     prior_ells = np.array([density(start)[1] for start in starts])
-    path, point, values, beta = MeanPath(prior_ells), starts[0], [], 0.0
+    curve, point, values, beta = MeanCurve(prior_ells), starts[0], [], 0.0
     for destination in betas:
         while beta < destination:
-            beta = min(path.next_beta(), destination)
+            beta = min(curve.next_beta(), destination)
             density.set_beta(beta)
             n_steps = STRIDE_STEPS
             if beta == destination:
@@ -82,10 +82,10 @@ def pilot(
                     point, _ = step.step(point)
                 ells.append(density(point)[1])
             seconds = time.thread_time() - started
-            path.add(beta, np.array(ells[n_steps // 2 :]))
+            curve.add(beta, np.array(ells[n_steps // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
     return StepTuning(
-        betas, values, path.betas, path.mean_log_likelihood, prior_ells,
+        betas, values, curve.betas, curve.mean_log_likelihood, prior_ells,
         seconds_a_move=seconds / n_steps,
     )  # fmt: skip
 

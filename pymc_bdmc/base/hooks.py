@@ -1,0 +1,52 @@
+"""Acts that wait for another package: done when it is imported, which may be never."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["when_imported"]
+
+
+def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
+    """Call ``act`` on a module: at once if it is imported already, else right after its import.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.hooks import when_imported
+    >>> when_imported("sys", lambda module: print(module.__name__))
+    sys
+    """
+    if name in sys.modules:
+        act(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Hook(name, act))
+
+
+class _Hook:
+    """A finder of one module that leaves the finding to those behind it in `sys.meta_path`."""
+
+    def __init__(self, name: str, act: Callable[[ModuleType], object]):
+        self._name, self._act = name, act
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec that the others find, whose loader calls ``act`` in the end."""
+        if name != self._name or self not in sys.meta_path:
+            return None
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (finder.find_spec(name, path, target) for finder in behind)
+        spec = next((each for each in found if each is not None), None)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            if self in sys.meta_path:  # looking for a module is not importing it
+                sys.meta_path.remove(self)
+                self._act(module)
+
+        spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
+        return spec

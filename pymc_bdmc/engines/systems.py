@@ -1,0 +1,44 @@
+"""A PyMC model as a system for simulated tempering, whatever its engine."""
+
+from typing import Protocol
+
+import numpy as np
+
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["ModelSystem"]
+
+
+class _Owner(Protocol):
+    density: TemperedDensity
+
+    @property
+    def description(self) -> str: ...
+
+
+class ModelSystem[E: _Owner]:
+    """The share of a system that is the same in all engines: draws from the prior.
+
+    Parameters
+    ----------
+    engine : engine of a model
+
+    Attributes
+    ----------
+    description : str
+        The kernels and their variables, in the order of application.
+    trials : list of int
+        Draws from the prior until one had ℓ > −∞, each time that one was asked for.
+    """
+
+    def __init__(self, engine: E):
+        self._engine = engine
+        self.description = engine.description
+        self.trials: list[int] = []
+
+    def _prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
+        """Return exact draws from the prior where ℓ > −∞."""
+        drawn = [self._engine.density.draw_prior(each) for each in rng.spawn(chains)]
+        self.trials += [trials for _, trials in drawn]
+        return [point for point, _ in drawn]

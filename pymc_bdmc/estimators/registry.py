@@ -1,0 +1,66 @@
+"""The estimators of log Z from log weights. A new one is a file beside this one, and an entry here.
+
+What lists them goes over this table: `compare_estimators`, `evidence` and its plots.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.estimators.bar import bar
+from pymc_bdmc.estimators.cumulant import cumulant_combined, cumulant_forward, cumulant_reverse
+from pymc_bdmc.estimators.estimate import Estimate
+from pymc_bdmc.estimators.histogram import histogram
+from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse
+
+__all__ = ["ESTIMATORS", "Estimator"]
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An estimator of log Z, and the runs that it needs.
+
+    Attributes
+    ----------
+    function : callable
+        Returns an `Estimate` of log weights. Its arguments are named ``forward`` and ``reverse``,
+        one of them or both: arrays of shape (n,), nats.
+    judged_as : {"average", "cumulant", ""}
+        The check that the runs of both directions make of an estimate from one of them, where BAR
+        is valid: of an exponential average, of a cumulant expansion, or none beside its distance
+        from BAR.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.estimators import ESTIMATORS
+    >>> [name for name, each in ESTIMATORS.items() if each.needs == ("forward",)]
+    ['forward average', 'cumulant forward']
+    """
+
+    function: Callable[..., Estimate]
+    judged_as: Literal["average", "cumulant", ""] = ""
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """The directions whose log weights it takes, in the order in which it takes them."""
+        return tuple(signature(self.function).parameters)
+
+    def estimate(self, **log_weights: ArrayLike) -> Estimate:
+        """Return the estimate from log weights of ``forward`` and ``reverse`` runs, nats."""
+        return self.function(*(log_weights[direction] for direction in self.needs))
+
+
+ESTIMATORS = {
+    "bar": Estimator(bar),
+    "histogram": Estimator(histogram),
+    "forward average": Estimator(jarzynski_forward, "average"),
+    "reverse average": Estimator(jarzynski_reverse, "average"),
+    "cumulant forward": Estimator(cumulant_forward, "cumulant"),
+    "cumulant reverse": Estimator(cumulant_reverse, "cumulant"),
+    "cumulant combined": Estimator(cumulant_combined),
+}
+"""By the name of their `Estimate.method`."""

@@ -1,0 +1,58 @@
+"""Which variables of a model are hard to sample."""
+
+import pymc as pm
+from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
+from pymc.vartypes import discrete_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+__all__ = ["hard_variables"]
+
+SCALE_LAST = {
+    "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
+    "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
+}  # fmt: skip
+"""Families whose members are a shift and scale of one, whose last or only parameter scales it."""
+
+
+def hard_variables(model: pm.Model) -> dict[str, str]:
+    """Names of the free variables that moves find hard, by reason; as attributes of a result.
+
+    Returns
+    -------
+    dict of str to str
+        ``discrete_variables``, and ``centred_effects``: those whose scale is a free variable, as
+        that of group effects, random walks and autoregressive processes may be.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.hard_variables import hard_variables
+    >>> with pm.Model() as model:
+    ...     effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
+    ...     y = pm.Normal("y", effect + pm.Bernoulli("shifted", 0.5), observed=[0.1, 0.5, 0.3])
+    >>> hard_variables(model)
+    {'discrete_variables': 'shifted', 'centred_effects': 'effect'}
+    """
+    free = set(model.free_RVs)
+    centred = [
+        rv.name
+        for rv in model.free_RVs
+        if (scale := _scale(rv)) is not None and free.intersection(ancestors([scale]))
+    ]
+    discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
+    return {"discrete_variables": ", ".join(discrete), "centred_effects": ", ".join(centred)}
+
+
+def _scale(rv: Variable) -> Variable | None:
+    """The parameter that scales a variable, or the steps of a process; None without one."""
+    op, inputs = rv.owner.op, rv.owner.inputs
+    if isinstance(op, RandomWalkRV):
+        return _scale(inputs[1]) if inputs[1].owner else None
+    if isinstance(op, AutoRegressiveRV):
+        return inputs[1]
+    name = str(getattr(op, "name", None)).lower()
+    if name not in SCALE_LAST:
+        return None
+    # The last parameter of a variable whose sum is zero is its shape.
+    return op.dist_params(rv.owner)[0 if name == "zerosumnormal" else -1]

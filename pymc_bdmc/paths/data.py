@@ -1,0 +1,53 @@
+"""The path from the prior on which one observation comes after the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pymc_bdmc.base.types import Tuning
+from pymc_bdmc.paths.contract import Path, PathEngine
+
+__all__ = ["DataPath"]
+
+
+@dataclass(frozen=True)
+class DataPath(Path):
+    """The path on which one observation comes after the other: at β, the first βN of N have.
+
+    All densities on the way are posteriors of fewer data; a schedule may add several observations
+    in a step, or one in several. Rows, along the first dimension of every observed variable, must
+    be independent given θ. Of the observation that is only coming a part of its log density counts.
+    Pilots do not see how long this way is: temperatures are spaced evenly, ten an observation
+    within 100 and 2000, where no other schedule and no number is given.
+
+    References
+    ----------
+    Habeck (2017), Section 6.4. Chopin (2002), A sequential particle filter method for static
+    models.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 10), observed=[0.5, 1.0, 0.2])
+    >>> dt = pm.sample_bdmc(model, path="data", chains=4, temperatures=30, random_seed=1, cores=1,
+    ...                     progressbar=False)
+    >>> dt.attrs["path"]
+    'data'
+    """
+
+    name = "data"
+    starts_at_prior = True
+    in_turn = True
+    fewest_temperatures = 100
+
+    def check(self, engine: PathEngine) -> None:
+        """Refuse step methods, whose observations come together."""
+        if not engine.rows:
+            raise ValueError(
+                "path: 'data' is not possible here, since PyMC's step methods move along the path "
+                "from the prior. Use 'prior', or leave step out."
+            )
+
+    def reference(self, engine: PathEngine, dataset: int, from_prior: Callable[[], Tuning]) -> None:
+        """Return None, for the prior."""

@@ -1,0 +1,112 @@
+"""The path from a reference that is fitted to the posterior."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.base.arguments import check_positive
+from pymc_bdmc.base.types import Tuning
+from pymc_bdmc.kernels.metric import Metric, estimate_metric
+from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
+from pymc_bdmc.model.posterior import check_idata, posterior_states
+from pymc_bdmc.paths.contract import Path, PathEngine
+
+__all__ = ["FittedPath"]
+
+FEWEST_FROM_DRAWS = 10
+"""Temperatures from a fit to draws, which knows the posterior better than one to a pilot."""
+FEWEST_TO_FIT, MOST_TO_FIT = 100, 2000
+"""Draws for a fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPath(Path):
+    """The path from a reference r near the posterior, f_β(θ) = r(θ)^(1−β) (p(θ) p(y|θ))^β.
+
+    A pilot on the path from the prior fits r to the data, a multivariate t distribution on the
+    unconstrained scale, before any weighted run and without θ*. So all identities hold. With up to
+    20 elements of θ, some draws from r climb, and a narrow peak that one comes upon gets a
+    component of its own. The path is shorter by far where the posterior has one mode; a mode that
+    neither the pilot nor a climb came upon stays missed.
+
+    Whoever has draws of the posterior already, of NUTS say, saves the pilot from the prior and the
+    scouts: with ``idata`` the r of the real data is fitted to the first half of every chain, and
+    reverse runs on the real data start from states of the second half, as with ``posterior=idata``.
+    Ten temperatures then do, where the fit is good.
+
+    Parameters
+    ----------
+    idata : DataTree, optional
+        With draws of the free variables in its group ``posterior``, from the real data.
+    degrees_of_freedom : float, default 10
+        Of the t distribution: the smaller, the heavier its tails.
+
+    References
+    ----------
+    Surjanovic, Syed, Bouchard-Côté and Campbell (2022), Parallel tempering with a variational
+    reference. With T = 1 it is bridge sampling: Meng and Wong (1996).
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x", 0, 100), observed=0.5)
+    >>> dt = pm.sample_bdmc(model, path=bdmc.FittedPath(degrees_of_freedom=5), chains=4,
+    ...                     temperatures=10, random_seed=1, cores=1, progressbar=False)
+    >>> dt.attrs["path"]
+    'fitted'
+    """
+
+    idata: xr.DataTree | None = None
+    degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    name = "fitted"
+    is_fitted = True
+
+    def __post_init__(self):
+        check_idata(idata=self.idata)
+        check_positive(degrees_of_freedom=self.degrees_of_freedom)
+        if self.idata is not None:
+            object.__setattr__(self, "fewest_temperatures", FEWEST_FROM_DRAWS)
+
+    @property
+    def starts(self) -> xr.DataTree | None:
+        """The second half of the draws of every chain."""
+        return None if self.idata is None else _half(self.idata, 1)
+
+    def reference(
+        self, engine: PathEngine, dataset: int, from_prior: Callable[[], Tuning]
+    ) -> Reference:
+        """Return a t distribution with the mean and the shape of draws, or of what a pilot saw."""
+        if self.idata is not None and dataset == 0:
+            fit = _fit_to_draws(_half(self.idata, 0), engine)
+        else:
+            found = from_prior().fit
+            assert found is not None, "an engine with references has only continuous elements"
+            fit = found
+        return make_reference(*fit, self.degrees_of_freedom)
+
+
+def _fit_to_draws(idata: xr.DataTree, engine: PathEngine) -> tuple[np.ndarray, Metric]:
+    """Return mean and shape of draws on the unconstrained scale."""
+    density = engine.density
+    with engine.lock:
+        density.set_data(density.data)
+        n = max(FEWEST_TO_FIT, 2 * density.size)
+        points = posterior_states("path", idata, n, density, most=MOST_TO_FIT)
+    thetas = np.array([density.jitted.ravel(point) for point in points])
+    return thetas.mean(axis=0), estimate_metric(thetas, np.zeros_like(thetas), for_moves=False)
+
+
+def _half(idata: xr.DataTree, which: int) -> xr.DataTree:
+    """Return one half of the draws of every chain, and the data that they are fitted to."""
+    posterior = idata["posterior"].dataset
+    if "draw" in posterior.dims:
+        middle = posterior.sizes["draw"] // 2
+        posterior = posterior.isel(draw=[slice(middle), slice(middle, None)][which])
+    groups = {"posterior": posterior}
+    if "observed_data" in idata.children:
+        groups["observed_data"] = idata["observed_data"].dataset
+    return xr.DataTree.from_dict(groups)

@@ -1,0 +1,143 @@
+"""What the examples show, runs."""
+
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pymc_bdmc as bdmc
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_first_evidence(tmp_path):
+    """What its page says: rows of the table, and the exact numbers beside them."""
+    module = example("first_evidence")
+    results = module.main(folder=str(tmp_path), progressbar=False)
+    page = (ROOT / "docs" / "first_evidence.md").read_text()
+    for dt, slope in zip(results.values(), (True, False), strict=True):
+        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value - module.log_ml(slope)) < 4 * error
+    for _, row in bdmc.summary(results["with slope"]).index:
+        assert f"`{row}`" in page
+    assert f"{module.log_ml(True):.3f}".replace("-", "−") in page
+    assert (tmp_path / "first_evidence.png").stat().st_size > 10_000
+
+
+def test_eight_schools(tmp_path):
+    module = example("eight_schools")
+    results = module.main(folder=str(tmp_path))
+    assert (tmp_path / "eight_schools.png").stat().st_size > 10_000
+    for dt in results.values():
+        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value - module.LOG_ML) < 4 * error
+
+
+def test_trust(tmp_path):
+    """The sound sampler is shown to be closer than the one that hardly moves."""
+    results = example("trust").main(folder=str(tmp_path), datasets=4, progressbar=False)
+    good, bad = (bdmc.verdict(dt).table.loc["total variation", "value"] for dt in results.values())
+    assert good < 0.2 < 0.6 < bad
+    for name in ("agreement", "sandwich", "consistency"):
+        assert (tmp_path / f"trust_{name}.png").stat().st_size > 10_000
+        assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
+
+
+def test_approximations(tmp_path):
+    """A mean field is too narrow; the divergences and the slopes say so."""
+    found = example("approximations").main(folder=str(tmp_path), iterations=6000)
+    value = found["table"]["value"]
+    assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
+    assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
+    assert (tmp_path / "approximations.png").stat().st_size > 10_000
+    assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
+
+
+def test_trust_judges_draws(tmp_path):
+    found = example("trust").judge(folder=str(tmp_path), progressbar=False)
+    assert {name: each.status for name, each in found.items()} == {"NUTS": "good", "ADVI": "bad"}
+
+
+def test_evidence_gallery(tmp_path):
+    found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
+    assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
+    table = bdmc.evidence(found["result"], "bar").iloc[0]
+    assert abs(table["value"] - found["exact"]["simulated"]) < 4 * table["error"]
+    for name in ("work", "estimators", "convergence", "error_analysis"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
+
+
+def test_discrete_mixture():
+    module = example("discrete_mixture")
+    for spread, dt in module.main(chains=48, temperatures=150).items():
+        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value - module.log_ml(spread)) < 4 * error
+
+
+def test_step_method_on_trial():
+    found = example("step_method_on_trial").main(chains=400, temperatures=50)
+    passed = {name: report.passed for name, (report, _) in found.items()}
+    assert passed == {"Langevin": True, "Uncorrected": False}
+    assert abs(found["Langevin"][1]) < 4
+    assert abs(found["Uncorrected"][1]) > 4
+
+
+def test_blackjax_on_trial():
+    """In a process of its own, since JAX's threads do not bear that this one forks."""
+    if not importlib.util.find_spec("blackjax"):
+        pytest.skip("BlackJAX is not installed: pip install blackjax")
+    path = ROOT / "examples" / "blackjax_on_trial.py"
+    told = subprocess.run(
+        [sys.executable, path], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.findall(r"on (\w+): (\w+)", told.stdout) == [
+        ("log_density", "passed"),
+        ("without_jacobian", "FAILED"),
+    ]
+
+
+def test_logistic_regression():
+    dt = example("logistic_regression").main(chains=6, temperatures=40)
+    assert dt.attrs["hyperparameters"] == "spread"
+    assert dt["posterior"]["slope"].sizes["feature"] == 6
+
+
+def test_partition_function(tmp_path):
+    found = example("partition_function").main(hidden=8, epochs=10, folder=str(tmp_path))
+    assert (tmp_path / "tempering.png").stat().st_size > 10_000
+    for table in (found["annealed"], found["table"].droplevel([0, 1]).loc[["RTS", "MBAR"]]):
+        assert ((table["value"] - found["exact"]).abs() < 4 * table["error"]).all()
+
+
+def test_ising(tmp_path):
+    results = example("ising").main(temperatures=(20, 100), folder=str(tmp_path))
+    assert (tmp_path / "ising_hysteresis.png").stat().st_size > 10_000
+    gaps = [
+        bdmc.summary(dt).loc[("simulated", "jeffreys bound"), "value"] for dt in results.values()
+    ]
+    assert gaps[0] > gaps[1] > 0
+
+
+def test_tenth_estimator(tmp_path):
+    """A bridge without a path is further off than annealing."""
+    module = example("tenth_estimator")
+    model = bdmc.testbed.Clustering(8, n=30, size=10)
+    result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
+    rmse = bdmc.testbed.standings(result)["rmse"].droplevel("budget")
+    assert rmse["bridge"] > 1 > rmse["population"]
+    assert (tmp_path / "tenth_estimator.png").stat().st_size > 10_000
+    lines = inspect.getsource(module).split("def ", 1)[1].split("\n\n\nif ")[0].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 30
