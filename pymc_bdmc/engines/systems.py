@@ -27,9 +27,9 @@ class ModelSystem[E: _Owner]:
     Attributes
     ----------
     description : str
-        The kernels and their variables, in the order of application.
+        Return the kernels and their variables, in the order of application.
     trials : list of int
-        Draws from the prior until one had ℓ > −∞, each time that one was asked for.
+        Numbers of prior draws until one had ℓ > −∞, for each requested draw.
     """
 
     def __init__(self, engine: E):

@@ -59,9 +59,9 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
 
     density: TemperedDensity
     lock: Lock
-    """Whose holder alone may use the density."""
+    """Lock for the use of the density."""
     rows: int
-    """Number of observations that come in turn in its runs; 0 where they come together."""
+    """Number of observations that are added in turn; 0 if all are added together."""
 
     @property
     def no_reference(self) -> str:
@@ -126,14 +126,14 @@ class PilotTask:
 
 @dataclass(frozen=True, eq=False)
 class RefitTask[T: Tuning]:
-    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+    """Task: fit the reference of a known tuning to other data."""
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     known: T
 
     def run(self, engine: ModelEngine[T]) -> T | None:
-        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        """Return the known tuning with the new fit and its R̂; None if it was stopped."""
         return engine.refit(self)
 
 

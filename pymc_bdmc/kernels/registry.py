@@ -12,7 +12,7 @@ KERNELS = {"nuts": NUTS, "hmc": HMC, "autostep": AUTOSTEP, "metropolis": METROPO
 """By the name that ``step`` takes."""
 
 DEFAULT_KERNEL = "hmc"
-"""For compiled chains; of its step methods PyMC chooses by itself."""
+"""Default kernel of compiled chains; among step methods PyMC chooses."""
 
 
 def compiled_kernel(step: str | NamedKernel | None) -> NamedKernel:

@@ -1,4 +1,4 @@
-"""What all checks share: their arguments, seed, clock and densities, and the report in the end."""
+"""Shared parts of all checks: arguments, seed, time, densities and report."""
 
 import time
 from collections.abc import Sequence

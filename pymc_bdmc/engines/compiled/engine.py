@@ -62,9 +62,9 @@ class CompiledEngine:
     Parameters
     ----------
     density : TemperedDensity
-        The path of densities; it takes its values from the jitted function from now on.
+        The path of densities; from now on it is evaluated by the jitted function.
     step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
-        How the continuous elements move. Discrete ones move one by one by Metropolis.
+        Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
     in_turn : bool, default False
         Whether runs use a path of the data.
 

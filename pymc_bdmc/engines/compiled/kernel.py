@@ -83,7 +83,7 @@ class TunedKernel:
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; names β and the variables.
+            If a log density is NaN; the message names β and the variables.
         """
         table, theta, terms = self._table, self._engine.jitted.ravel(point), np.empty(2)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
@@ -105,7 +105,7 @@ class TunedKernel:
         return Draw(True, self._draws[place - 1])
 
     def reversal(self) -> "TunedKernel":
-        """Return the kernel with K_t† in the place of every K_t."""
+        """Return the kernel with K_t† in place of every K_t."""
         return TunedKernel(
             self._engine, self._tuning, self._betas, not self._reverse, self._draws, self._stride
         )

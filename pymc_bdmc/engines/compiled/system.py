@@ -23,7 +23,7 @@ class CompiledState(NamedTuple):
 
 
 class CompiledSystem(ModelSystem["CompiledEngine"]):
-    """All chains move in one compiled loop."""
+    """System whose chains move in one compiled loop."""
 
     def __init__(self, engine: "CompiledEngine", rng: np.random.Generator):
         super().__init__(engine)
@@ -40,7 +40,7 @@ class CompiledSystem(ModelSystem["CompiledEngine"]):
     def step(
         self, state: CompiledState, betas: np.ndarray, rng: np.random.Generator
     ) -> CompiledState:
-        """Apply the kernel of its own β to every chain; at β = 0 draw anew from the prior."""
+        """Apply the kernel of its own β to every chain; at β = 0 draw again from the prior."""
         thetas, anew = state.thetas.copy(), np.flatnonzero(betas == 0)
         if anew.size:
             thetas[anew] = self.draw_prior(anew.size, rng).thetas

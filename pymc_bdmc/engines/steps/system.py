@@ -15,7 +15,7 @@ __all__ = ["StepSystem"]
 
 
 class StepSystem(ModelSystem["StepEngine"]):
-    """Step methods, one chain after the other, tuned for the ladder of the engine."""
+    """System of step methods, which move one chain after the other."""
 
     def __init__(self, engine: "StepEngine", rng: np.random.Generator):
         super().__init__(engine)
@@ -31,7 +31,7 @@ class StepSystem(ModelSystem["StepEngine"]):
         return self._prior_points(chains, rng)
 
     def step(self, state: list[Point], betas: np.ndarray, rng: np.random.Generator) -> list[Point]:
-        """Apply K_t to every point; at β = 0 draw anew from the prior."""
+        """Apply K_t to every point; at β = 0 draw again from the prior."""
         return [
             self._kernel.step(self._places[beta], point)[0]
             if beta > 0
