@@ -35,7 +35,7 @@ StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
 
 Step = str | NamedKernel | StepFactory | Sequence[StepFactory] | None
-"""A kernel as a caller says it: by name or as an object, or PyMC's step methods."""
+"""Types of the argument ``step``: a name, a kernel object, or PyMC's step methods."""
 
 
 def build_steps(

@@ -1,4 +1,4 @@
-"""The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
+"""Contract of a compiled kernel: K_t combines prior, discrete and continuous moves.
 
 Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
 over the discrete elements. So the reversal applies the parts in opposite order, with that scan

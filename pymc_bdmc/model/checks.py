@@ -229,7 +229,7 @@ def _is_storable(values: Sequence | None) -> bool:
 
 
 def no_reference_for(model: pm.Model) -> str:
-    """Return the reason why no path can start at a reference; empty where one can.
+    """Return the reason why no path can start at a reference; empty if one can.
 
     A reference is a normalised density on the unconstrained scale, and its path ends at a
     normalised prior times the likelihood.

@@ -30,7 +30,7 @@ __all__ = ["digest", "fingerprint", "snapshot", "structure"]
 
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
-    """Operations, their order, and constants by content; to be compared or hashed.
+    """Return operations, their order, and constants by content, to compare or hash.
 
     Variables that are neither computed nor among the inputs, such as shared ones, are compared by
     identity.
@@ -163,7 +163,7 @@ def _parts(thing: Any) -> Any:
 
 
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
-    """Everything that a density is made of, to be compared with a later one in the same process.
+    """Return everything that determines a density, to compare within the same process.
 
     It is exact where `fingerprint` goes by what operations say of themselves; None for a model with
     code of the user's own, which cannot be compared.

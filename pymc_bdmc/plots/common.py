@@ -26,7 +26,7 @@ ROOM = 30
 CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
 Backend = Literal["matplotlib", "bokeh", "plotly"]
-"""Plotting libraries."""
+"""Names of the plotting libraries."""
 
 __all__ = [
     "Z95",
@@ -68,7 +68,7 @@ def checked_options(
     visuals: Mapping | None,
     pc_kwargs: dict,
 ) -> Options:
-    """Options of a plot, unknown names of visuals refused.
+    """Return the options of a plot; raise an error for unknown names of visuals.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class Canvas:
         )
 
     def named(self, data: xr.DataArray) -> xr.Dataset:
-        """The data as arviz-plots takes them."""
+        """Return the data in the form of arviz-plots."""
         return data.to_dataset(name=self._name)
 
     def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:

@@ -153,7 +153,7 @@ class Subject:
 
 
 class CompiledSubject(Subject):
-    """A compiled kernel on trial, whose weights the compiled loop finds.
+    """Frozen compiled kernel to check, with log weights from the compiled loop.
 
     Parameters
     ----------

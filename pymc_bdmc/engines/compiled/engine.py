@@ -111,7 +111,7 @@ class CompiledEngine:
 
     @cached_property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """Return the reason why paths can start at the prior only; empty if not restricted."""
         _, discrete = self.jitted.names
         if discrete:
             return f"since a reference has no density for the discrete {', '.join(discrete)}"
@@ -182,7 +182,7 @@ class CompiledEngine:
 
     @property
     def moves(self) -> CompiledKernel:
-        """The kernel as the compiled loops see it."""
+        """Return the kernel in the form of the compiled loops."""
         return self._kernel.compiled
 
     def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:

@@ -1,4 +1,4 @@
-"""The compiled kernels, one transition at a time, under the contract of all kernels."""
+"""Apply compiled kernels one transition at a time, under the contract of all kernels."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ __all__ = ["TunedKernel"]
 
 
 class TunedKernel:
-    """The kernels K_1 … K_T of a compiled engine, as `pymc_bdmc.base.types.Kernel` has them.
+    """Kernels K_1 … K_T of a compiled engine, as a `pymc_bdmc.base.types.Kernel`.
 
     The loop in Python finds with them what the compiled loop finds, bit for bit.
 
@@ -72,7 +72,7 @@ class TunedKernel:
         self._table = tuning.at(betas)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Draw from ``rng`` from now on, on the data that the density holds."""
+        """Use ``rng`` and the current data of the density from now on."""
         self._rng = rng
         data = self._engine.density.present_data
         self._target = self._engine.target(data, self._tuning.reference)
@@ -113,7 +113,7 @@ class TunedKernel:
 
 @njit(nogil=True, cache=True, title="a single transition")
 def move_once(target, kernel, parameters, beta, draw, theta, reverse, rng, terms):
-    """Move θ, in place, from a state that knows nothing of the one before; write its terms."""
+    """Move θ, in place, from a newly evaluated state; write its terms."""
     states = make_states(1, theta.size, parameters.metric.scale.size)
     state, work = state_at(states, 0), make_workspace(theta.size, parameters.metric.scale.size)
     copy_vector(theta, state.theta)
