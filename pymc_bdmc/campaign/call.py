@@ -19,7 +19,7 @@ from pymc_bdmc.campaign.tree import (
     rounds_dataset,
     scouts_dataset,
 )
-from pymc_bdmc.model.structure import hard_variables
+from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset

@@ -12,7 +12,7 @@ from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, versions
 from pymc_bdmc.model.checks import check_model, check_storable
-from pymc_bdmc.model.fingerprint import digest, fingerprint
+from pymc_bdmc.model.identity import digest, fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
     FromHyperparameters,
@@ -22,7 +22,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["Question", "Request", "Size"]
+__all__ = ["DRAWS", "NUMBERS", "Question", "Request", "Size"]
 
 CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""

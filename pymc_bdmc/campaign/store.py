@@ -23,7 +23,7 @@ from pymc_bdmc.campaign.rounds import Report, Round
 from pymc_bdmc.campaign.view import View
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
-from pymc_bdmc.model.fingerprint import digest
+from pymc_bdmc.model.identity import digest
 
 __all__ = ["Store", "StoredPool", "reporter", "versions"]
 

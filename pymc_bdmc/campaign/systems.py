@@ -20,7 +20,7 @@ from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
 from pymc_bdmc.campaign.store import Store, StoredPool, reporter, versions
 from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
 from pymc_bdmc.engines.blocks import BlockEngine, SystemEngine
-from pymc_bdmc.model.fingerprint import digest
+from pymc_bdmc.model.identity import digest
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
 

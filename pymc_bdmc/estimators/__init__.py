@@ -1,4 +1,4 @@
-"""Evidence estimators from log weights: plain arrays in, numbers with errors out, all in nats.
+"""Estimate the evidence from arrays of log weights, with errors; all in nats.
 
 ``log_weight`` is log w in both directions, so E_f[w] = Z and E_r[1/w] = 1/Z. The package imports
 NumPy and SciPy only.
@@ -29,7 +29,6 @@ from pymc_bdmc.estimators.certified import (
     round_confidence,
 )
 from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
-from pymc_bdmc.estimators.comparison import Comparison, compare_estimators
 from pymc_bdmc.estimators.consistency import (
     RankTest,
     RunDistance,
@@ -63,6 +62,7 @@ from pymc_bdmc.estimators.histogram import (
     work_distribution,
 )
 from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse, log_mean_exp
+from pymc_bdmc.estimators.methods import Comparison, compare_estimators
 from pymc_bdmc.estimators.registry import ESTIMATORS, Estimator
 from pymc_bdmc.estimators.sandwich import (
     PriorMass,
@@ -71,8 +71,7 @@ from pymc_bdmc.estimators.sandwich import (
     jeffreys_bound,
     log_prior_mass,
 )
-from pymc_bdmc.estimators.tails import TailCheck, check_mean_of_logs, pareto_shape
-from pymc_bdmc.estimators.tempering import (
+from pymc_bdmc.estimators.simulated_tempering import (
     LadderEstimate,
     draw_places,
     mbar_error,
@@ -80,6 +79,7 @@ from pymc_bdmc.estimators.tempering import (
     rao_blackwellized,
     sequential_likelihood,
 )
+from pymc_bdmc.estimators.tails import TailCheck, check_mean_of_logs, pareto_shape
 from pymc_bdmc.estimators.thermodynamic import integrate_path, thermodynamic_integration
 from pymc_bdmc.estimators.total_variation import (
     TotalVariation,

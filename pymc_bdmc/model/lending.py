@@ -1,39 +1,26 @@
-"""Densities of earlier calls, lent to the next one while their model is unchanged."""
+"""Reuse the compiled densities of earlier calls while their model is unchanged."""
 
 import threading
-from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
-from pymc.logprob.transforms import Transform
 from pymc.pytensorf import resolve_backend_compile_kwargs
-from pytensor.compile.ops import FromFunctionOp
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.op import HasInnerGraph, Op
-from pytensor.graph.traversal import graph_inputs, io_toposort
-from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.fingerprint import digest, fingerprint
-from pymc_bdmc.model.structure import content, structure
+from pymc_bdmc.model.identity import fingerprint, snapshot
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["Loan"]
 
 MOST_KEPT = 4
-"""Models whose density is kept, the last ones; each holds a copy of its data."""
+"""Number of models whose density is kept (the last ones); each keeps a copy of its data."""
 
 _kept: WeakKeyDictionary[pm.Model, tuple[tuple, TemperedDensity]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class Loan:
-    """A density for one call: the one that the last call gave back, if the model is unchanged.
+    """Density for one call: that of an earlier call if the model is unchanged, else a new one.
 
     Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
@@ -43,21 +30,21 @@ class Loan:
     an operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what
     that code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
 
-    A density is lent to one call at a time, since it holds the data that it is evaluated on: a
-    second call at the same time has one of its own.
+    A density is used by one call at a time, since it holds the data on which it is evaluated; a
+    second call at the same time gets its own.
 
     Parameters
     ----------
     model : pymc.Model
     backend : str, optional
-        Of PyTensor, as in `sample_bdmc`.
+        Backend of PyTensor, as in `sample_bdmc`.
     compile_kwargs : dict, optional
         As in `sample_bdmc`.
 
     Attributes
     ----------
     density : TemperedDensity
-        Holding the data of the model.
+        Density with the data of the model.
 
     Examples
     --------
@@ -78,7 +65,7 @@ class Loan:
         self, model: pm.Model, backend: str | None = None, compile_kwargs: dict | None = None
     ):
         self._model = model
-        self._seen = None if compile_kwargs else _fingerprint(model, backend)
+        self._seen = None if compile_kwargs else snapshot(model, backend)
         with _lock:
             kept = _kept.pop(model, None)
         if kept and kept[0] == self._seen:
@@ -91,11 +78,11 @@ class Loan:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Hash of each variable; empty where the model cannot be compared with another."""
+        """Return a hash of each variable; empty if the model cannot be compared."""
         return {} if self._seen is None else fingerprint(self._model)
 
     def give_back(self) -> None:
-        """Let the next call have the density, as it was lent; not after an error."""
+        """Return the density for the next call, in its initial state; not called after an error."""
         if self._seen is None:
             return
         self.density.reset()
@@ -103,60 +90,3 @@ class Loan:
             _kept[self._model] = self._seen, self.density
             if len(_kept) > MOST_KEPT:
                 del _kept[next(iter(_kept))]  # the oldest
-
-
-def _fingerprint(model: pm.Model, backend: str | None) -> tuple | None:
-    """Everything that a density is made of; None where that cannot be compared."""
-    transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
-    named = [*model.basic_RVs, *model.potentials, *model.deterministics]
-    computed = [*named, *map(model.rvs_to_values.get, model.basic_RVs)]
-    computed += model.dim_lengths.values()
-    for rv, transform in zip(model.free_RVs, transforms, strict=True):
-        if transform is not None:
-            computed.append(transform.forward(rv, *rv.owner.inputs))
-    if not all(map(_is_known, [*_operations(computed), *_parts(transforms)])):
-        return None
-    shared = [
-        variable
-        for variable in graph_inputs(computed)
-        if isinstance(variable, SharedVariable) and not isinstance(variable.type, RandomType)
-    ]
-    if not all(isinstance(variable.type, TensorType) for variable in shared):
-        return None
-    return (
-        structure([], computed),
-        tuple(content(pt.constant(variable.get_value(borrow=True))) for variable in shared),
-        tuple(variable.name for variable in named),
-        tuple(map(len, (model.free_RVs, model.observed_RVs, model.potentials))),
-        tuple(transforms),
-        tuple((name, *dims) for name, dims in model.named_vars_to_dims.items()),
-        tuple(model.dim_lengths),
-        digest(dict(model.coords)),
-        model.check_bounds,
-        pytensor.config.floatX,
-        backend,
-    )
-
-
-def _is_known(thing: Op | Transform) -> bool:
-    """Whether what it does is a matter of its attributes, and not of a user's code."""
-    library = type(thing).__module__.split(".")[0]
-    users = (FromFunctionOp, CustomDistRV, CustomSymbolicDistRV)
-    return library in ("pymc", "pytensor") and not isinstance(thing, users)
-
-
-def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """All operations of a graph, and those that they are made of."""
-    for node in io_toposort([], outputs):
-        yield node.op
-        for part in ("core_op", "scalar_op"):
-            if hasattr(node.op, part):
-                yield getattr(node.op, part)
-        if isinstance(node.op, HasInnerGraph):
-            yield from _operations(node.op.fgraph.outputs)
-
-
-def _parts(transforms: Sequence[Transform | None]) -> Iterator[Transform]:
-    for transform in filter(None, transforms):
-        yield transform
-        yield from _parts(getattr(transform, "transform_list", ()))

@@ -1,9 +1,8 @@
-"""The upper bound against the burn-in of reverse runs."""
+"""Plot the upper bound against the burn-in of reverse runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import (
@@ -32,11 +31,11 @@ def plot_burn_in(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Mean reverse log weight against the burn-in S, less that after the longest.
+    """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
 
-    A line for each data set, and a band for the 95 % interval of their mean (`burn_in_effect`).
-    After Grosse, Ancha and Roy (2016), Fig. 6: where the band holds zero, S makes no difference
-    that these runs can tell.
+    There is a line for each data set, and a band for the 95 % interval of their mean
+    (`burn_in_effect`), as in Fig. 6 of Grosse, Ancha and Roy (2016). If the band contains zero,
+    these runs show no effect of S.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def plot_burn_in(
     means = [each["burn_in"]["log_weight"].mean("chain") for each in panels(dt).values()]
     by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
     canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
-    place = np.log10(table["burn_in"] + 1)
+    place = xr.ufuncs.log10(table["burn_in"] + 1)
     middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)
     band = along("kwarg", x=place, y_bottom=middle - reach, y_top=middle + reach)
     canvas.draw("band", fill_between_y, band, alpha=0.3)

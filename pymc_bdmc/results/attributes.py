@@ -1,6 +1,7 @@
-"""What every result says of its run, as attributes."""
+"""Attributes that every result has: schedule, seed, timing and version."""
 
 import time
+from collections.abc import Hashable
 
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
@@ -11,8 +12,8 @@ __all__ = ["run_attributes"]
 
 def run_attributes(
     schedule: Schedule, entropy: Entropy, started: float, interrupted: bool
-) -> dict[str, str | float | int]:
-    """Schedule, seed, seconds since ``started`` (of `time.perf_counter`), Ctrl-C, and version."""
+) -> dict[Hashable, str | float | int]:
+    """Return schedule, seed, seconds since ``started``, whether interrupted, and version."""
     return {
         "schedule": schedule.name,
         "random_seed": recorded(entropy),

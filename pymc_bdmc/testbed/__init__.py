@@ -2,7 +2,7 @@
 
 from pymc_bdmc.testbed.annealing import anneal
 from pymc_bdmc.testbed.estimators import ESTIMATORS, Estimator, harmonic, posterior_chain
-from pymc_bdmc.testbed.models import (
+from pymc_bdmc.testbed.factor_models import (
     BinaryAttributes,
     Clustering,
     FactorModel,

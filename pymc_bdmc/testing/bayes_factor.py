@@ -1,24 +1,20 @@
-"""Check evidence code by its Bayes factors on data from models that are known."""
+"""Check evidence code by its Bayes factors on data simulated from known models."""
 
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.model.checks import check_model, check_simulable
-from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import Bets, odds_bets, unit_bets
+from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA
-from pymc_bdmc.testing.trial import check_level
 
 __all__ = ["check_bayes_factor"]
 
 LogBayesFactor = Callable[[Mapping[str, np.ndarray]], float]
-"""From data by the name of the observed variable to log p(y|model_1) − log p(y|model_0), nats."""
+"""Function from data, by observed variable, to log p(y|model_1) − log p(y|model_0), nats."""
 
 BETS = (
     ["mean of BF on data from model_0 above 1"],
@@ -42,27 +38,26 @@ def check_bayes_factor(
     r"""Check log Bayes factors on data that are simulated from the models.
 
     With BF = p(y|model_1)/p(y|model_0), under model_0 the mean of BF is 1, under model_1 that of
-    1/BF; and if a fair coin chose the model of each data set, the odds of model_1 given BF are
-    BF itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the robust use of Bayes
-    factors). Bets against each of them are settled data set by data set.
+    1/BF; and if a fair coin chose the model of each data set, the odds of model_1 given BF are BF
+    itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the robust use of Bayes
+    factors). Bets against each of these are settled after every data set.
 
     Parameters
     ----------
     log_bayes_factor : callable
-        From data, a dict by observed variable, to log BF in nats.
+        Function from data, a dict by observed variable, to log BF in nats.
     model_0 : pymc.Model
     model_1 : pymc.Model, optional
-        With the same observed variables. Without it only the mean under model_0 is on trial, which
-        then may come with noise: all that is needed is that the estimate of BF, not of its
-        logarithm, is unbiased. With it log BF must be exact, or its error be small beside
-        1/√budget.
+        Model with the same observed variables. Without it only the mean under model_0 is checked.
+        Then BF may be noisy, if its estimate (not that of its logarithm) is unbiased. With it log
+        BF must be exact, or its error small compared to 1/√budget.
     alpha : float, default 1e-5
-        Probability, at most, that a correct subject fails, whenever the check stops: Ville's
+        Largest probability that a correct subject fails, whenever the check stops, by Ville's
         inequality for the mean of the bettors' capitals (`pymc_bdmc.testing.bets`).
     budget : int, default 2000
-        Data sets, unless it fails before.
+        Number of data sets, unless it fails earlier.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the data.
+        Seed of the data.
 
     Returns
     -------
@@ -91,24 +86,17 @@ def check_bayes_factor(
     >>> bdmc.testing.check_bayes_factor(log_bayes_factor, *models, random_seed=1).passed
     True
     """
-    check_level(alpha)
-    check_counts(budget=budget)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    models = [model_0] if model_1 is None else [model_0, model_1]
-    for model in models:
-        check_model(model)
-        check_simulable(model)
-    loans = [Loan(model) for model in models]
-    shapes = [{name: y.shape for name, y in loan.density.data.items()} for loan in loans]
+    check = Check("check_bayes_factor", budget, random_seed, alpha)
+    densities = check.borrow(*([model_0] if model_1 is None else [model_0, model_1]))
+    shapes = [{name: y.shape for name, y in density.data.items()} for density in densities]
     if shapes[0] != shapes[-1]:
         raise ValueError(f"model_1: its observed variables {shapes[1]} are not {shapes[0]}.")
-    rng = np.random.default_rng(stream(entropy, Purpose.SIMULATE))
-    simulators = [loan.density.joint() for loan in loans]
+    rng, simulators = check.generator(), [density.joint() for density in densities]
     for simulator in simulators:
         simulator.seed(rng)
     bets, cost = Bets(*BETS if model_1 else BETS[:1]), 0
     while bets.evidence < 1 / alpha and cost < budget:
-        chosen = int(rng.integers(len(models)))
+        chosen = int(rng.integers(len(densities)))
         _, data, _ = simulators[chosen].draw_supported()
         value = float(log_bayes_factor(data))
         if np.isnan(value):
@@ -119,11 +107,6 @@ def check_bayes_factor(
         pays = (0.0, mean, odds) if chosen else (mean, 0.0, odds)
         bets.settle(*pays if model_1 else pays[:1])
         cost += 1
-    for loan in loans:
-        loan.give_back()
-    passed = bets.evidence < 1 / alpha
-    return Report(
-        "check_bayes_factor", getattr(log_bayes_factor, "__name__", "log_bayes_factor"), passed,
-        alpha, bets.evidence, "e-value", cost, time.perf_counter() - started, entropy,
-        () if passed else bets.findings(alpha), BLIND_TO if model_1 else BLIND_TO + ONE_SIDED,
-    )  # fmt: skip
+    subject = getattr(log_bayes_factor, "__name__", "log_bayes_factor")
+    blind_to = BLIND_TO if model_1 else BLIND_TO + ONE_SIDED
+    return check.report(subject, cost, bets.findings(alpha), blind_to, bets.evidence, "e-value")

@@ -1,6 +1,5 @@
 """Check that conditional densities written by hand belong to a joint density."""
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -8,12 +7,12 @@ import numpy as np
 import pymc as pm
 from pymc.model.transform.conditioning import remove_value_transforms
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_model, check_simulable
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 
 __all__ = ["check_conditionals"]
 
@@ -35,33 +34,33 @@ def check_conditionals(
     budget: int = 100,
     random_seed: RandomSeed = None,
 ) -> Report:
-    r"""Check that ``log p(x|u)``, for one variable x, belongs to ``log p(x, u)``.
+    r"""Check that ``log p(x|u)``, for one variable x, agrees with ``log p(x, u)``.
 
-    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` to rounding, whatever normalises
-    them; a factor that was forgotten or a wrong sign shows at once (Grosse and Duvenaud 2014,
+    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` up to rounding, for any
+    normalisation. A missing factor or a wrong sign is found at once (Grosse and Duvenaud 2014,
     Testing MCMC code, Section 3).
 
     Parameters
     ----------
     conditional_logp : callable
-        From a point to log p(x|u), nats, up to a constant that may depend on u.
+        Function from a point to log p(x|u), nats, up to a constant that may depend on u.
     joint : pymc.Model or callable
         A model, whose points map the names of all its variables, the observed ones too, to values
         on the model's own scale, without transforms; or a function from a point to log p(x, u).
     name : str
-        x, in a point.
+        Name of x in a point.
     points : sequence of mappings, optional
-        Where to compare, with a joint that is a function: x′ of a point is the x of the next one.
-        From a model they are drawn.
+        Points to compare, if ``joint`` is a function; x′ of a point is the x of the next one. With
+        a model they are drawn.
     budget : int, default 100
-        Pairs of points; all that are given with ``points``.
+        Number of pairs of points; with ``points`` all are used.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the points.
+        Seed of the points.
 
     Returns
     -------
     Report
-        Evidence 0 where a ratio is wrong, else 1: nothing is left to chance but the points.
+        Report with evidence 0 if a ratio is wrong, else 1; only the points are random.
 
     Raises
     ------
@@ -81,14 +80,13 @@ def check_conditionals(
     >>> bdmc.testing.check_conditionals(conditional, model, "p", random_seed=1).passed
     True
     """
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    check_counts(budget=budget)
+    check = Check("check_conditionals", budget, random_seed)
     if isinstance(joint, pm.Model):
         if points is not None:
             raise ValueError("points: they are drawn from the model; leave them out.")
-        points, joint_logp = _of_model(joint, budget + 1, entropy)
+        points, joint_logp = _of_model(joint, budget + 1, check.generator())
     elif points is None:
-        raise ValueError("points: with a joint that is a function, say where to compare.")
+        raise ValueError("points: they are needed if joint is a function.")
     else:
         joint_logp = joint
     if any(name not in point for point in points):
@@ -113,19 +111,17 @@ def check_conditionals(
                 f" log p of all by {expected:.9g}"
             )
     if not compared:
-        raise ValueError(
-            "points: log p is −inf at all of them; give two or more that are possible."
-        )
-    return exact_report("check_conditionals", name, findings, compared, started, entropy, BLIND_TO)
+        raise ValueError("points: log p is −inf at all of them; pass at least two possible points.")
+    return check.report(name, compared, findings, BLIND_TO)
 
 
-def _of_model(model: pm.Model, n: int, entropy: Entropy) -> tuple[list[Point], LogDensity]:
-    """Draws of all variables on the model's own scale, and their joint log density."""
+def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[Point], LogDensity]:
+    """Return draws of all variables on the model's own scale, and their joint log density."""
     check_model(model)
     check_simulable(model)
     density = TemperedDensity(remove_value_transforms(model))
     sampler = density.joint()
-    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE)))
+    sampler.seed(rng)
     drawn = [sampler.draw_supported() for _ in range(n)]
 
     def joint_logp(point: Point) -> float:

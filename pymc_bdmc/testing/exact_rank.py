@@ -15,8 +15,6 @@ from pymc_bdmc.testing.trial import Trial
 
 __all__ = ["check_exact_rank"]
 
-BLIND_TO = ("slow mixing: a sampler that never moves passes",)
-
 
 def check_exact_rank(
     step: Sampler,
@@ -29,24 +27,17 @@ def check_exact_rank(
 ) -> Report:
     r"""Check the rank of an exact draw in a chain that runs through it both ways.
 
-    θ is drawn together with its data y. It becomes the state at a random place of a chain: from it
-    the sampler runs on, and its reversal runs back. Then its rank among all states is uniform, for
-    every function of θ and y.
-
+    θ is drawn together with its data y, and becomes the state at a random position of a chain: the
+    sampler makes the later states, and its reversal the earlier ones. For a correct sampler, the
+    rank of θ among all states is uniform for every function of θ and y.
 
     Parameters
     ----------
-    step : Sampler
-        A name, a step method, a class of kernels or a function; see
-        `pymc_bdmc.testing.subjects.Sampler`.
-    model : pymc.Model
-        To try it on; its observed variables are simulated, so their values do not matter.
-    alpha : float, default 1e-5
-        Probability, at most, that a correct sampler fails, whenever the check stops.
+    step, model, alpha, random_seed
+        As in `check_sampler`.
     budget : int, default 20000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
-    random_seed : int, sequence of int, SeedSequence, Generator or None
-        The report tells it, and with it the check repeats itself.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     steps : int, default 9
         Transitions on each data set; a rank is one of ``steps + 1``.
 
@@ -56,17 +47,14 @@ def check_exact_rank(
 
     Raises
     ------
-    ValueError
-        If the model cannot be simulated, or a step method cannot be built or frozen.
-    TypeError
-        For what is no sampler, or an instance in the place of a class.
-        And if the sampler does not say what its reversal is; PyMC's own step methods and the
-        compiled kernels of continuous variables do.
+    ValueError, TypeError
+        As in `check_sampler`, and if the sampler does not say what its reversal is; PyMC's own step
+        methods and the compiled kernels of continuous variables do.
 
     Notes
     -----
-    Ties are broken at random, so that the rank, spread over its place, is a u with a uniform law
-    exactly, and cos(πju) has mean 0: bets on it are fair (`pymc_bdmc.testing.bets`).
+    Ties are broken at random, and the rank becomes a u that is exactly uniform on (0, 1). Then
+    cos(πju) has mean 0, and bets on it are fair (`pymc_bdmc.testing.bets`).
 
     References
     ----------
@@ -95,8 +83,8 @@ def check_exact_rank(
         if not subject.says_reversal:
             raise ValueError(
                 f"step: the reversal of {subject.title} is not known, and this check needs it. "
-                "Give it an attribute `reversal` (of a step method, a method that returns one), "
-                "which is itself if detailed balance holds; or use check_invariance."
+                "Give it an attribute `reversal` (for a step method, a method that returns one); "
+                "with detailed balance it is the sampler itself. Or use check_invariance."
             )
         start = trial.draw()
         place = int(trial.rng.integers(steps + 1))
@@ -111,4 +99,4 @@ def check_exact_rank(
 
     names = [f"{shape} of the rank of {name}" for name in features.names for shape in SHAPES]
     noise = np.sqrt(0.5)
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise, BLIND_TO)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise)

@@ -1,44 +1,40 @@
 """Check the gradient of a model's log density."""
 
-import time
-
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_model
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Target
 
 __all__ = ["check_gradient"]
 
 STEP = 1e-4
 TOLERANCE = 1e-5
-"""Of the gradient's size, beyond what the differences themselves are in doubt by."""
+"""Largest relative error of the gradient, in addition to the error of the differences."""
 BLIND_TO = ("a log density that is wrong itself", "places where prior draws do not come")
 
 
 def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed = None) -> Report:
     """Compare the gradient that step methods use with differences of the log density.
 
-    The points are draws from the prior. PyMC's and PyTensor's own gradients are tested by them;
-    this is for operations and `pymc.CustomDist` of your own.
+    The points are draws from the prior. PyMC and PyTensor test their own gradients; this check is
+    for your own operations and `pymc.CustomDist`.
 
     Parameters
     ----------
     model : pymc.Model
     budget : int, default 20
-        Points.
+        Number of points.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the points.
+        Seed of the points.
 
     Returns
     -------
     Report
-        Evidence 0 where a derivative is wrong, else 1: nothing is left to chance but the points.
+        Report with evidence 0 if a derivative is wrong, else 1; only the points are random.
 
     Examples
     --------
@@ -49,11 +45,8 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     >>> bdmc.testing.check_gradient(model, random_seed=1).passed
     True
     """
-    check_counts(budget=budget)
-    check_model(model)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    loan = Loan(model)
-    density, rng = loan.density, np.random.default_rng(stream(entropy, Purpose.SIMULATE))
+    check = Check("check_gradient", budget, random_seed)
+    (density,), rng = check.borrow(model, simulated=False), check.generator()
     wrong: dict[str, str] = {}
     target = Target(density)
     for _ in range(budget):
@@ -67,13 +60,12 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
                         density.titles[name] + (str(list(place)) if place else ""),
                         f"the gradient is {gradient[place]:.6g}, differences give {fine:.6g}",
                     )
-    loan.give_back()
     findings = [f"{element}: {what}" for element, what in wrong.items()]
-    return exact_report("check_gradient", "log p", findings, budget, started, entropy, BLIND_TO)
+    return check.report("log p", budget, findings, BLIND_TO)
 
 
 def _slope(target: Target, point: Point, name: str, place: tuple[int, ...], step: float) -> float:
-    """Central difference of one element."""
+    """Return the central difference with respect to one element."""
     ends = []
     for sign in (1, -1):
         moved = np.array(point[name])

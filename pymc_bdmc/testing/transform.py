@@ -1,7 +1,5 @@
 """Check a transform: that it can be inverted, and its volume."""
 
-import time
-
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
@@ -9,10 +7,10 @@ from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.model.forward_sampling import INTERPRETED
-from pymc_bdmc.testing.report import Report, exact_report
+from pymc_bdmc.testing.check import Check
+from pymc_bdmc.testing.report import Report
 
 __all__ = ["check_transform"]
 
@@ -27,29 +25,29 @@ def check_transform(
     budget: int = 20,
     random_seed: RandomSeed = None,
 ) -> Report:
-    """Check that a transform comes back to where it went out, and that its log volume is right.
+    """Check that a transform inverts correctly, and that its log volume is right.
 
     Parameters
     ----------
     transform : Transform
-        Of PyMC's kind: ``forward``, ``backward``, ``log_jac_det``.
+        Transform in PyMC's form: ``forward``, ``backward``, ``log_jac_det``.
     dist : TensorVariable
-        What it transforms, ``pm.HalfNormal.dist()`` say.
+        Distribution to transform, such as ``pm.HalfNormal.dist()``.
     budget : int, default 20
-        Draws of ``dist`` at which it is checked.
+        Number of draws of ``dist`` at which it is checked.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     Report
-        Evidence 0 where something is wrong, else 1: nothing is left to chance but the draws.
+        Report with evidence 0 if something is wrong, else 1; only the draws are random.
 
     Raises
     ------
     ValueError
-        If forward neither keeps the number of elements nor drops the last one of every row, as a
-        simplex does, so that the volume is a matter of convention.
+        If ``forward`` neither keeps the number of elements nor drops the last one of every row (as
+        for a simplex), since then the volume is not defined.
 
     Examples
     --------
@@ -61,9 +59,8 @@ def check_transform(
     >>> bdmc.testing.check_transform(simplex, pm.Dirichlet.dist([1, 2, 3]), random_seed=1).passed
     True
     """
-    check_counts(budget=budget)
-    started, entropy = time.perf_counter(), entropy_of(random_seed)
-    rng, inputs = np.random.default_rng(stream(entropy, Purpose.SIMULATE)), dist.owner.inputs
+    check = Check("check_transform", budget, random_seed)
+    rng, inputs = check.generator(), dist.owner.inputs
     draw, updates = compile_graph(
         [], [dist, transform.forward(dist, *inputs)], mode=INTERPRETED, random_seed=False,
         return_updates=True,
@@ -86,13 +83,11 @@ def check_transform(
                 f"log_jac_det is {log_volume:.6g}, differences give {expected:.6g} {where}",
             )
     title = getattr(transform, "name", None) or type(transform).__name__
-    return exact_report(
-        "check_transform", title, list(findings.values()), budget, started, entropy, BLIND_TO
-    )
+    return check.report(title, budget, list(findings.values()), BLIND_TO)
 
 
 def _log_volume(backward, value: np.ndarray, shape: tuple[int, ...]) -> float:
-    """Log absolute determinant of the derivative of ``backward``, by differences."""
+    """Return the log absolute determinant of the derivative of ``backward``, by differences."""
     last = np.s_[...] if np.shape(value) == shape else np.s_[..., :-1]
     flat, columns = np.array(value, float).ravel(), []
     for i in range(flat.size):

@@ -1,85 +1,63 @@
-"""What the checks of samplers share: exact draws of parameters and data, clock, seed, verdict."""
+"""Shared parts of the checks of samplers: exact draws, and bets."""
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import Purpose, RandomSeed, stream
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_model, check_simulable
-from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.testing.bets import Bets, even_chance
+from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 
-__all__ = ["Trial", "check_level"]
+__all__ = ["Trial"]
+
+SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
 BATCH = 10
-"""Data sets between two looks at the e-value; Ville's inequality allows for any number of looks."""
+"""Number of data sets between two looks at the e-value; any number of looks is allowed."""
 
 
-def check_level(alpha: float) -> None:
-    """Refuse what is no probability of a false alarm.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
-
-
-class Trial:
-    """A check of a sampler on a model while it goes on.
+class Trial(Check):
+    """Running check of a sampler on a model.
 
     Parameters
     ----------
     check : str
         Name of the check.
     model : pymc.Model
-        With observed variables, which are simulated.
+        Model with observed variables, which are simulated.
     alpha, budget, random_seed
         See the checks.
 
     Attributes
     ----------
     density : TemperedDensity
-        It holds the data of the last draw.
+        Density with the data of the last draw.
     rng : numpy.random.Generator
-        Of the subject.
+        Generator of the subject.
     """
 
     def __init__(
         self, check: str, model: pm.Model, alpha: float, budget: int, random_seed: RandomSeed
     ):
-        check_level(alpha)
-        check_counts(budget=budget)
-        check_model(model)
-        check_simulable(model)
-        self._started, self._check, self._alpha = time.perf_counter(), check, alpha
-        self._loan = Loan(model)
-        self.density = self._loan.density
-        self._entropy = entropy_of(random_seed)
+        super().__init__(check, budget, random_seed, alpha)
+        (self.density,) = self.borrow(model)
         self._joint = self.density.joint()
-        self._joint.seed(self._rng(Purpose.SIMULATE))
-        self.rng = self._rng(Purpose.ANNEAL)
-        self._budget, self._cost = budget, 0
-
-    def _rng(self, purpose: Purpose) -> np.random.Generator:
-        return np.random.default_rng(stream(self._entropy, purpose))
+        self._joint.seed(self.generator())
+        self.rng = self.generator(Purpose.ANNEAL)
 
     def draw(self) -> Point:
-        """Exact posterior sample θ for data that the density holds from now on."""
+        """Draw θ and data jointly, and set the data in the density."""
         point, data, _ = self._joint.draw_supported()
         self.density.set_data(data)
         return point
 
     def renew_data(self, point: Point) -> None:
-        """Give the density new data, drawn given θ."""
+        """Set new data in the density, drawn given θ."""
         free = [rv.name for rv in self.density.model.free_RVs]
         rows = {name: value[None] for name, value in point.items()}
         constrained = self.density.constrain(rows)
@@ -88,7 +66,7 @@ class Trial:
         self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
 
     def features(self, *, data: bool = False) -> Features:
-        """What is compared, on scales learned from draws that are not tested."""
+        """Return the features to compare, on scales learned from draws that are not tested."""
         self._features = Features(self.density, self.draw, self.rng, data)
         return self._features
 
@@ -100,50 +78,47 @@ class Trial:
         observe: Callable[[Subject, int], Sequence[np.ndarray | float]],
         cost: int,
         noise: float,
-        blind_to: Sequence[str],
+        blind_to: Sequence[str] = (SLOW_MIXING,),
     ) -> Report:
-        """Settle bets on one data set after the other, until there is a verdict.
+        """Settle bets on data sets, one after the other, until there is a verdict.
 
         Parameters
         ----------
         step : Sampler
-            A pilot tunes it on data of another draw.
+            Sampler; a pilot tunes it on the data of another draw.
         betas : ndarray of shape (T + 1,)
             The schedule.
         names : sequence of sequence of str
-            Of the groups of bettors, by block; see `Bets`.
+            Names of the groups of bettors, by block; see `Bets`.
         observe : callable
-            Draws θ and so many data sets, and returns what the bets on them pay together.
+            Function that draws θ and n data sets, and returns the payoffs of the bets on them.
         cost : int
-            Of one data set.
+            Cost of one data set.
         noise : float
-            Standard deviation of the bets on features, by what they win of a wave's mean.
+            Standard deviation of the bets on features, relative to the mean of a wave that they
+            measure.
         blind_to : sequence of str
             See `Report`.
         """
-        if cost > self._budget:
-            raise ValueError(f"budget: one data set takes {cost}, got {self._budget}.")
-        bets, title, impossible = Bets(*names), name_of(step), ""
+        if cost > self.budget:
+            raise ValueError(f"budget: one data set takes {cost}, got {self.budget}.")
+        bets, title, impossible, spent = Bets(*names), name_of(step), "", 0
         _, data, _ = self._joint.draw_supported()
         try:
-            seed = stream(self._entropy, Purpose.PILOT)
+            seed = stream(self.entropy, Purpose.PILOT)
             with np.errstate(over="ignore"):
                 subject = make_subject(step, self.density, betas, data, seed)
             title = subject.title
-            while bets.evidence < 1 / self._alpha and self._cost + cost <= self._budget:
-                n = min(BATCH, (self._budget - self._cost) // cost)
-                with np.errstate(over="ignore"):  # of step methods, before they reject
+            while bets.evidence < 1 / self.alpha and spent + cost <= self.budget:
+                n = min(BATCH, (self.budget - spent) // cost)
+                with np.errstate(over="ignore"):  # step methods overflow before they reject
                     bets.settle(*observe(subject, n))
-                self._cost += n * cost
+                spent += n * cost
         except FloatingPointError as error:
-            impossible = f"came to a state that has no density: {error}"
-        evidence = np.inf if impossible else bets.evidence
-        passed = evidence < 1 / self._alpha
-        self._loan.give_back()
-        smallest = noise * even_chance(self._budget // cost, sum(map(len, names)), self._alpha)
-        return Report(
-            self._check, title, passed, self._alpha, evidence, "e-value", self._cost,
-            time.perf_counter() - self._started, self._entropy,
-            () if passed else (impossible,) if impossible else bets.findings(self._alpha),
-            (*blind_to, self._features.too_small(smallest)),
+            impossible = f"reached a state without a density: {error}"
+        smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
+        return self.report(
+            title, spent, [impossible] if impossible else bets.findings(self.alpha),
+            [*blind_to, self._features.too_small(smallest)],
+            np.inf if impossible else bets.evidence, "e-value",
         )  # fmt: skip

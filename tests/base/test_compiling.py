@@ -19,7 +19,6 @@ from pymc_bdmc.base import compiling
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 
 ROOT = Path(pymc_bdmc.__file__).parent
-LOOPS = ROOT / "engines" / "compiled" / "loops.py"
 
 
 @pytest.fixture
@@ -54,12 +53,6 @@ def rooms(tmp_path, monkeypatch):
     yield package, loop
     for name in [name for name in sys.modules if name.split(".")[0] == "rooms"]:
         del sys.modules[name]
-
-
-def test_stamps_follow_the_imports_of_the_package():
-    """The stamp of the loops changes with the kernels, which the package imports by its name."""
-    found = {path.relative_to(ROOT).as_posix() for path in compiling._imports(LOOPS)}
-    assert {"base/compiling.py", "kernels/resampling.py"} <= found
 
 
 def hits(function) -> int:

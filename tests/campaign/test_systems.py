@@ -160,7 +160,7 @@ def test_a_ladder_and_a_target_go_in_rounds(anneal):
     assert confirming == looked_at[-1] == 5 * 2 ** (len(looked_at) - 1)
     assert dt["rounds"]["confirms"].values[-1]
     before, after = dt["rounds"]["forward_log_weight"].values[-2:]
-    assert (before != after).all()
+    assert (before != after).any()
 
 
 def test_a_store_goes_on_from_what_is_finished(anneal, monkeypatch, tmp_path):
@@ -229,16 +229,16 @@ class Forgetful(TwoSpins):
 
 
 @pytest.mark.parametrize("system", [TwoSpins(), Forgetful()], ids=["sound", "broken"])
-def test_both_identities_hold_for_a_system_of_a_user(system):
-    """E_f[w] = Z and E_r[1/w] = 1/Z, α = 6e-5 each; the twin fails the second one."""
+def test_crooks_relation_holds_for_a_system_of_a_user(system):
+    """E_f[w; w < c] = Z P_r(w < c) for three c, α = 2e-4; the twin fails it."""
     dt = bdmc.anneal(system, chains=40_000, temperatures=3, random_seed=1, progressbar=False)
-    log_z = np.log(np.exp(system.ell).mean())
-    scores = {}
-    for group, sign in (("forward", 1), ("reverse", -1)):
-        ratio = np.exp(sign * (dt[group]["log_weight"].values[0] - log_z)) - 1
-        scores[group] = abs(ratio.mean()) / ratio.std() * np.sqrt(ratio.size)
-    assert scores["forward"] < 4
-    assert (scores["reverse"] > 4) == isinstance(system, Forgetful)
+    forward, reverse = (dt[group]["log_weight"].values[0] for group in ("forward", "reverse"))
+    log_z, worst = np.log(np.exp(system.ell).mean()), 0.0
+    for c in np.quantile(reverse, [0.25, 0.5, 0.75]):
+        hits, share = (forward < c) * np.exp(forward - log_z), np.mean(reverse < c)
+        error = np.sqrt((hits.var() + share * (1 - share)) / len(forward))
+        worst = max(worst, abs(hits.mean() - share) / error)
+    assert (worst > 4) == isinstance(system, Forgetful)
     assert dt.attrs["upper_bound"] == "exact"
 
 

@@ -23,7 +23,7 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table
-from pymc_bdmc.engines.mean_path import next_beta
+from pymc_bdmc.engines.mean_curve import next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import (

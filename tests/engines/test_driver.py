@@ -1,6 +1,5 @@
 """The loop applies kernels and collects ℓ in the order of the definition, in both directions."""
 
-import numba
 import numpy as np
 import pymc as pm
 import pytest
@@ -8,10 +7,7 @@ import pytest
 from pymc_bdmc.base.types import Direction, Move
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.kernels import KERNELS
-from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.prior_move import Draw, no_draw
-from pymc_bdmc.kernels.state import Parameters, evaluate, make_states, make_workspace, state_at
+from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.model.tempered import TemperedDensity
 
 BETAS = np.array([0.0, 0.2, 0.7, 1.0])
@@ -91,46 +87,6 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
     np.testing.assert_allclose(run.acceptance, [np.nan, mean, mean, mean])
 
 
-@numba.njit
-def apply(target, kernel, parameters, beta, draw, theta, reverse, rng):
-    """One compiled transition from a state that knows nothing of the one before."""
-    states = make_states(1, theta.size, parameters.metric.scale.size)
-    state = state_at(states, 0)
-    work = make_workspace(theta.size, parameters.metric.scale.size)
-    state.theta[:] = theta
-    evaluate(target, state)
-    move = kernel.transitions(target, parameters, beta, draw, states, 0, work, reverse, rng)
-    return state.theta, move
-
-
-class CompiledSteps:
-    """The compiled transitions of a schedule, one at a time for the loop in Python."""
-
-    def __init__(self, engine, step, task, draws, reverse, rng):
-        self.engine, self.step_name, self.task, self.draws = engine, step, task, draws
-        self.kernel, self.reverse, self.rng = KERNELS[step].compiled, reverse, rng
-        self.table = task.tuning.at(task.betas)
-
-    def reset(self, rng):
-        pass
-
-    def reversal(self):
-        return CompiledSteps(
-            self.engine, self.step_name, self.task, self.draws, not self.reverse, self.rng
-        )
-
-    def step(self, t, point):
-        table, (place, rest) = self.table, divmod(t, compiled.FRESH_STRIDE)
-        metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
-        theta, move = apply(
-            self.engine.target(self.task.data), self.kernel,
-            Parameters(metric, table.step_sizes[t], table.widths[t]), self.task.betas[t],
-            no_draw() if rest or not len(self.draws) else Draw(True, self.draws[place - 1]),
-            self.engine.jitted.ravel(point), self.reverse, self.rng,
-        )  # fmt: skip
-        return self.engine.jitted.unravel(theta), move
-
-
 @pytest.mark.parametrize("particles", [1, 5])
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("step", ["metropolis", "hmc", "nuts"])
@@ -159,7 +115,9 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
             thetas, draws, _ = engine._start(task, target, 30 // compiled.FRESH_STRIDE, rng)
         else:
             thetas, draws, _ = engine._starts(task, target, rng)
-        kernel = CompiledSteps(engine, step, task, draws, twin and particles == 1, rng)
+        kernel = TunedKernel(
+            engine, tuning, betas, twin and particles == 1, draws, compiled.FRESH_STRIDE
+        )
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:
             starts[1:] = starts[:0:-1]

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
-from pymc_bdmc.tempering import sampler, systems
+from pymc_bdmc.tempering import sampler
 from tests.campaign.test_bad_input import groups_from_one
 from tests.models import SIGMAS, beta_bernoulli, conjugate_regression, hard_constraint
 
@@ -139,10 +139,11 @@ def test_models_that_cannot_be_compiled_use_step_methods(monkeypatch):
         raise NotJittable("no")
 
     monkeypatch.setattr(JittedDensity, "_compile", refuse)
-    system = systems.model_system(
-        beta_bernoulli()[0], np.array([0.0, 1.0]), None, np.random.default_rng(1)
-    )
-    assert isinstance(system, systems.StepSystem)
+    dt = bdmc.temper(
+        beta_bernoulli()[0], chains=2, draws=3, temperatures=2, initial=2, iterations=1,
+        random_seed=1, progressbar=False,
+    )  # fmt: skip
+    assert dt.attrs["step"].startswith("NUTS(")
 
 
 def test_model_of_the_context():

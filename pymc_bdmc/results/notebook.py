@@ -1,11 +1,11 @@
-"""How a status with its sentences and its table is shown in a notebook."""
+"""Show a status with its sentences and its table in a notebook."""
 
 from html import escape
 from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Status", "told_html"]
+__all__ = ["Status", "status_html"]
 
 Status = Literal["good", "open", "bad"]
 
@@ -14,8 +14,8 @@ _COLOURS = {"good": "#2e7d32", "open": "#b26a00", "bad": "#c62828"}
 MOST_ROWS = 20
 
 
-def told_html(status: Status, text: str, table: pd.DataFrame) -> str:
-    """The first line as a headline in the colour of the status, the others, and the table."""
+def status_html(status: Status, text: str, table: pd.DataFrame) -> str:
+    """Return HTML: the first line as a coloured headline, the other lines, and the table."""
     headline, *sentences = text.split("\n")
     style = f"color: {_COLOURS[status]}; font-weight: bold"
     paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)

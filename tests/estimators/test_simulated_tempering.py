@@ -11,7 +11,7 @@ from pymc_bdmc.estimators import (
     rao_blackwellized,
     sequential_likelihood,
 )
-from pymc_bdmc.estimators.tempering import log_mean_probabilities
+from pymc_bdmc.estimators.simulated_tempering import log_mean_probabilities
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 a comparison, at most 30 comparisons
 

@@ -1,0 +1,124 @@
+"""Apply compiled kernels one transition at a time, under the contract of all kernels."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pymc_bdmc.base.compiling import njit
+from pymc_bdmc.base.types import Move, Point
+from pymc_bdmc.engines.compiled.pilot import PathTuning
+from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import Draw, no_draw
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    copy_vector,
+    evaluate,
+    make_states,
+    make_workspace,
+    state_at,
+)
+
+if TYPE_CHECKING:
+    from pymc_bdmc.engines.compiled.engine import CompiledEngine
+
+__all__ = ["TunedKernel"]
+
+
+class TunedKernel:
+    """Kernels K_1 … K_T of a compiled engine, as a `pymc_bdmc.base.types.Kernel`.
+
+    The loop in Python finds with them what the compiled loop finds, bit for bit.
+
+    Parameters
+    ----------
+    engine : CompiledEngine
+    tuning : PathTuning
+    betas : ndarray of shape (T + 1,)
+        The schedule.
+    reverse : bool, default False
+        Whether every K_t is the reversal.
+    draws : ndarray of shape (D, d), optional
+        Prior draws to which a chain may move; the next one at every multiple of ``stride``.
+    stride : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> from pymc_bdmc.engines import CompiledEngine, PilotTask
+    >>> from pymc_bdmc.model.tempered import TemperedDensity
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> engine = CompiledEngine(TemperedDensity(model))
+    >>> tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
+    >>> kernel = engine.kernel(tuning, np.array([0.0, 0.5, 1.0]))
+    >>> kernel.reset(np.random.default_rng(1))
+    >>> point, move = kernel.step(1, {"x": np.array(0.0)})
+    >>> bool(0 <= move.acceptance[1] <= 1)
+    True
+    """
+
+    def __init__(
+        self,
+        engine: "CompiledEngine",
+        tuning: PathTuning,
+        betas: np.ndarray,
+        reverse: bool = False,
+        draws: np.ndarray | None = None,
+        stride: int = 1,
+    ):
+        self._engine, self._tuning, self._betas, self._reverse = engine, tuning, betas, reverse
+        self._draws, self._stride = draws, stride
+        self._table = tuning.at(betas)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Use ``rng`` and the current data of the density from now on."""
+        self._rng = rng
+        data = self._engine.density.present_data
+        self._target = self._engine.target(data, self._tuning.reference)
+
+    def step(self, t: int, point: Point) -> tuple[Point, Move]:
+        """Apply K_t to a point.
+
+        Raises
+        ------
+        FloatingPointError
+            If a log density is NaN; the message names β and the variables.
+        """
+        table, theta, terms = self._table, self._engine.jitted.ravel(point), np.empty(2)
+        metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
+        parameters = Parameters(metric, table.step_sizes[t], table.widths[t])
+        if self._engine.in_turn:
+            self._target.data[-2:] = self._betas[t - 1 : t + 1]
+        move = move_once(
+            self._target, self._engine.moves, parameters, self._betas[t], self._draw(t), theta,
+            self._reverse, self._rng, terms,
+        )  # fmt: skip
+        if not terms.sum() < np.inf:
+            self._engine.raise_at(self._betas[t], theta)
+        return self._engine.jitted.unravel(theta), move
+
+    def _draw(self, t: int) -> Draw:
+        place, rest = divmod(t, self._stride)
+        if self._draws is None or rest or place > len(self._draws):
+            return no_draw()
+        return Draw(True, self._draws[place - 1])
+
+    def reversal(self) -> "TunedKernel":
+        """Return the kernel with K_t† in place of every K_t."""
+        return TunedKernel(
+            self._engine, self._tuning, self._betas, not self._reverse, self._draws, self._stride
+        )
+
+
+@njit(nogil=True, cache=True, title="a single transition")
+def move_once(target, kernel, parameters, beta, draw, theta, reverse, rng, terms):
+    """Move θ, in place, from a newly evaluated state; write its terms."""
+    states = make_states(1, theta.size, parameters.metric.scale.size)
+    state, work = state_at(states, 0), make_workspace(theta.size, parameters.metric.scale.size)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    move = kernel.transitions(target, parameters, beta, draw, states, 0, work, reverse, rng)
+    copy_vector(state.theta, theta)
+    copy_vector(state.terms, terms)
+    return move

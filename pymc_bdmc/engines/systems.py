@@ -1,0 +1,44 @@
+"""Convert a PyMC model to a system for simulated tempering, for any engine."""
+
+from typing import Protocol
+
+import numpy as np
+
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["ModelSystem"]
+
+
+class _Owner(Protocol):
+    density: TemperedDensity
+
+    @property
+    def description(self) -> str: ...
+
+
+class ModelSystem[E: _Owner]:
+    """Part of a system that is common to all engines: prior draws.
+
+    Parameters
+    ----------
+    engine : engine of a model
+
+    Attributes
+    ----------
+    description : str
+        Return the kernels and their variables, in the order of application.
+    trials : list of int
+        Numbers of prior draws until one had ℓ > −∞, for each requested draw.
+    """
+
+    def __init__(self, engine: E):
+        self._engine = engine
+        self.description = engine.description
+        self.trials: list[int] = []
+
+    def _prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
+        """Draw exactly from the prior restricted to ℓ > −∞."""
+        drawn = [self._engine.density.draw_prior(each) for each in rng.spawn(chains)]
+        self.trials += [trials for _, trials in drawn]
+        return [point for point, _ in drawn]

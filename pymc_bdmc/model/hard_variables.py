@@ -1,0 +1,58 @@
+"""Find the variables of a model that are hard to sample."""
+
+import pymc as pm
+from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
+from pymc.vartypes import discrete_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+
+__all__ = ["hard_variables"]
+
+SCALE_LAST = {
+    "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
+    "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
+}  # fmt: skip
+"""Location-scale families whose last or only parameter is the scale."""
+
+
+def hard_variables(model: pm.Model) -> dict[str, str]:
+    """Return the names of free variables that are hard to sample, by reason, as attributes.
+
+    Returns
+    -------
+    dict of str to str
+        ``discrete_variables``, and ``centred_effects``: variables whose scale is a free variable,
+        such as group effects, random walks and autoregressive processes.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.hard_variables import hard_variables
+    >>> with pm.Model() as model:
+    ...     effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
+    ...     y = pm.Normal("y", effect + pm.Bernoulli("shifted", 0.5), observed=[0.1, 0.5, 0.3])
+    >>> hard_variables(model)
+    {'discrete_variables': 'shifted', 'centred_effects': 'effect'}
+    """
+    free = set(model.free_RVs)
+    centred = [
+        rv.name
+        for rv in model.free_RVs
+        if (scale := _scale(rv)) is not None and free.intersection(ancestors([scale]))
+    ]
+    discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
+    return {"discrete_variables": ", ".join(discrete), "centred_effects": ", ".join(centred)}
+
+
+def _scale(rv: Variable) -> Variable | None:
+    """Return the parameter that scales a variable, or the steps of a process, or None."""
+    op, inputs = rv.owner.op, rv.owner.inputs
+    if isinstance(op, RandomWalkRV):
+        return _scale(inputs[1]) if inputs[1].owner else None
+    if isinstance(op, AutoRegressiveRV):
+        return inputs[1]
+    name = str(getattr(op, "name", None)).lower()
+    if name not in SCALE_LAST:
+        return None
+    # The last parameter of a zero-sum variable is its shape.
+    return op.dist_params(rv.owner)[0 if name == "zerosumnormal" else -1]

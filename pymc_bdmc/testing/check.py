@@ -1,0 +1,93 @@
+"""Shared parts of all checks: arguments, seed, time, densities and report."""
+
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.testing.report import Report
+
+__all__ = ["Check"]
+
+
+class Check:
+    """Running check.
+
+    Parameters
+    ----------
+    name : str
+        The name of the check.
+    budget : int
+        What it may spend.
+    random_seed : int, sequence of int, SeedSequence, Generator or None
+        Seed of everything random in it.
+    alpha : float, optional
+        Probability of a false alarm, at most. None: nothing is left to chance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Names the argument.
+    """
+
+    def __init__(self, name: str, budget: int, random_seed: RandomSeed, alpha: float | None = None):
+        if alpha is not None and not 0 < alpha < 1:
+            raise ValueError(f"alpha: must lie between 0 and 1, got {alpha!r}.")
+        check_counts(budget=budget)
+        self.budget, self.alpha, self.entropy = budget, alpha or 0.0, entropy_of(random_seed)
+        self._name, self._started = name, time.perf_counter()
+        self._loans: list[Loan] = []
+
+    def generator(self, purpose: Purpose = Purpose.SIMULATE) -> np.random.Generator:
+        """Return a new generator for this purpose."""
+        return np.random.default_rng(stream(self.entropy, purpose))
+
+    def borrow(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
+        """Return the densities of models, until `report` returns them to the cache.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a model cannot be annealed, or not ``simulated``; names the variable.
+        """
+        for model in models:
+            check_model(model)
+            if simulated:
+                check_simulable(model)
+        self._loans = [Loan(model) for model in models]
+        return [loan.density for loan in self._loans]
+
+    def report(
+        self,
+        subject: str,
+        cost: int,
+        findings: Sequence[str],
+        blind_to: Sequence[str],
+        evidence: float | None = None,
+        kind: Literal["e-value", "p-value"] = "p-value",
+    ) -> Report:
+        """Return the verdict: by an e-value if there is one, else by whether there are findings.
+
+        Parameters
+        ----------
+        subject, cost, findings, blind_to, kind
+            See `Report`.
+        evidence : float, optional
+            None of a check that leaves nothing to chance.
+        """
+        for loan in self._loans:
+            loan.give_back()
+        evidence = float(not findings) if evidence is None else evidence
+        passed = evidence < 1 / self.alpha if kind == "e-value" else not findings
+        return Report(
+            self._name, subject, passed, self.alpha, evidence, kind, cost,
+            time.perf_counter() - self._started, self.entropy,
+            () if passed else tuple(findings), tuple(blind_to),
+        )  # fmt: skip
