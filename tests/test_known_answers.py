@@ -48,7 +48,7 @@ def test_unidentified_binomial(step):
 @pytest.mark.parametrize(
     ("step", "temperatures"),
     [
-        (pm.NUTS, 1000),
+        pytest.param(pm.NUTS, 1000, marks=pytest.mark.slow),
         pytest.param(pm.HamiltonianMC, 3000, marks=pytest.mark.slow),
         ("hmc", 8000),
         ("nuts", 2000),
@@ -60,6 +60,13 @@ def test_conjugate_regression(step, temperatures):
     model, log_ml = models.conjugate_regression()
     betas = bdmc.schedules.power(temperatures).betas
     check(model, log_ml, max_error=0.3, step=step, temperatures=betas, cores=2)
+
+
+def test_small_conjugate_regression():
+    """A quarter of the dimensions at a quarter of the temperatures, for PyMC's own NUTS."""
+    model, log_ml = models.conjugate_regression(d=5, n=40)
+    betas = bdmc.schedules.power(250).betas
+    check(model, log_ml, max_error=0.3, step=pm.NUTS, temperatures=betas)
 
 
 @pytest.mark.parametrize("step", [None, pm.CategoricalGibbsMetropolis, pm.Metropolis])

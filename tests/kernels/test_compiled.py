@@ -27,7 +27,7 @@ from pymc_bdmc.kernels import (
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import no_reference
 from pymc_bdmc.kernels.state import Parameters, Target
-from tests.mutants import compile_kernels, slow_but
+from tests.mutants import MOVES, compile_kernels, slow_but
 
 ALPHA = 1e-3
 BETAS = (0.05, 0.4, 1.0)
@@ -200,14 +200,21 @@ TWINS = {
 }
 
 
-SLOW = {"far end not asked", "preferred direction", "subtree without a weight"}
-"""Their kernels have another twin, and take ten seconds to compile."""
+SLOW = {
+    "far end not asked",
+    "preferred direction",
+    "subtree without a weight",
+    "energy without the metric",
+    "adaptation leaking",
+}
+"""Their kernels have another twin, and take ten seconds to compile. Of the last two the faults are
+exposed by "metric not inverted" too, and by adaptation among the identities of step methods."""
 
 
 @pytest.mark.parametrize("twin", slow_but(*TWINS.keys() - SLOW, of=TWINS))
 def test_broken_continuous_kernels_are_exposed(twin):
     name, mutation = TWINS[twin]
-    p_values, _ = continuous_p_values(compile_kernels(mutation), name)
+    p_values, _ = continuous_p_values(compile_kernels(mutation, modules=MOVES), name)
     assert p_values.min() < ALPHA / len(BETAS)
 
 
@@ -273,7 +280,8 @@ def test_discrete_moves_leave_the_tempered_density_invariant(backwards):
     ],
 )
 def test_broken_discrete_moves_are_exposed(mutation):
-    assert discrete_p_values(compile_kernels(mutation), False).min() < ALPHA / len(BETAS)
+    twin = compile_kernels(mutation, modules=MOVES)
+    assert discrete_p_values(twin, False).min() < ALPHA / len(BETAS)
 
 
 def test_a_kernel_compiles_its_own_moves_only():
