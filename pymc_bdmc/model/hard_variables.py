@@ -1,4 +1,4 @@
-"""Which variables of a model are hard to sample."""
+"""The free variables of a model that are hard to sample."""
 
 import pymc as pm
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV

@@ -1,4 +1,4 @@
-"""What tells models, graphs and arguments apart, by content."""
+"""Identity of models, graphs and arguments: equal for equal content."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -64,7 +64,7 @@ def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
 
 
 def _content(constant: Constant) -> tuple:
-    """What tells constants apart; an array that its owner changes later is another one then."""
+    """Return the identity of a constant; an array whose owner writes to it gets another one."""
     if not isinstance(constant.data, np.ndarray):
         return (constant.signature(),)
     digest = sha256(np.ascontiguousarray(constant.data)).digest()
@@ -136,7 +136,7 @@ def _bytes(thing: Any) -> bytes:
 
 
 def _parts(thing: Any) -> Any:
-    """What the thing is made of, if that can be seen."""
+    """Return the parts of a thing, if they are known; else the thing itself."""
     match thing:
         case np.random.SeedSequence():
             return thing.entropy, thing.spawn_key

@@ -125,7 +125,7 @@ def plot_agreement(
     )
 
     def draw(name, visual, data, **defaults):
-        """What a panel lacks is NaN there."""
+        """Draw a visual; a panel that lacks the data has NaN."""
         canvas.draw(name, visual, data.reindex(model=order), **defaults)
 
     margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")

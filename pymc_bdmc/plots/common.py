@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Options(NamedTuple):
-    """What callers say of any plot: see `pymc_bdmc.plots`."""
+    """The five options that every plot takes: see `pymc_bdmc.plots`."""
 
     plot_collection: PlotCollection | None
     backend: Backend | None

@@ -250,7 +250,7 @@ def burn_in_dataset(
 
 
 def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Dataset:
-    """Where the reverse run of each chain on the real data started, as the model's variables."""
+    """Return the start of each reverse run on the real data, as the model's variables."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     return dict_to_dataset(

@@ -1,4 +1,4 @@
-"""What all checks share: their arguments, seed, clock and densities, and the report in the end."""
+"""The part that all checks share: arguments, seed, clock, densities, and the report."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the checks of samplers share: exact draws of parameters and data, and settled bets."""
+"""The part that checks of samplers share: exact draws of parameters and data, settled bets."""
 
 from collections.abc import Callable, Sequence
 
