@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pymc_bdmc.base.schedules import Schedule
     from pymc_bdmc.base.streams import RandomSeed
-    from pymc_bdmc.kernels import StepFactory
+    from pymc_bdmc.kernels import NamedKernel, StepFactory
     from pymc_bdmc.model.simulation import Simulation
     from pymc_bdmc.paths import Path
 
@@ -31,7 +31,7 @@ def sample_bdmc(
     temperatures: int | ArrayLike | None = None,
     path: Literal["prior", "fitted", "data"] | Path | None = None,
     schedule: str | Schedule = "adaptive",
-    step: str | StepFactory | Sequence[StepFactory] | None = None,
+    step: str | NamedKernel | StepFactory | Sequence[StepFactory] | None = None,
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
     posterior: xr.DataTree | None = None,
@@ -83,16 +83,18 @@ def sample_bdmc(
         mode that this misses stays missed. `ReferencePath`: at one of your own. ``"data"``,
         `DataPath`: at the prior, and one observation comes after the other. Default: the fitted
         one where it is shorter and misses nothing that pilots and a few runs from the prior saw,
-        else from the prior; the attribute ``path_reason`` says why. To judge PyMC's samplers as
-        BREAD does, pass ``"prior"``; their step methods have no other.
+        else from the prior; the attribute ``path_reason`` says why. A `Path` of your own starts
+        where you say. To judge PyMC's samplers as BREAD does, pass ``"prior"``; their step methods
+        have no other.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
         length, from the pilot, which knows none on the path of the data: there they are even. A
         `Schedule` brings its own temperatures.
-    step : {"hmc", "autostep", "nuts", "metropolis"}, step method class, sequence of them, or None
-        The kernel. A name: compiled moves of the continuous variables, with Metropolis moves of
-        the discrete ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC
-        that halves its step size where the density asks for it, as in a funnel. None: ``"hmc"``.
+    step : str, NamedKernel, step method class, sequence of them, or None
+        The kernel. ``"hmc"``, ``"autostep"``, ``"nuts"``, ``"metropolis"`` or a `NamedKernel` of
+        your own: compiled moves of the continuous variables, with Metropolis moves of the discrete
+        ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC that halves
+        its step size where the density asks for it, as in a funnel. None: ``"hmc"``.
         Or PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
         say; several are assigned by competence. They also run where a model cannot be compiled,
         or ``backend`` is not numba; then ``pm.HamiltonianMC``, without local step sizes, stands in

@@ -3,6 +3,7 @@
 from functools import cache
 from inspect import signature
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
@@ -16,6 +17,7 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.reference import draw_reference, log_reference
+from pymc_bdmc.model.identity import digest
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import PATHS, Path, make_path
 from pymc_bdmc.testsystems import GaussianWork
@@ -121,6 +123,15 @@ def test_kernels(name):
             assert move.gradient_evaluations >= 0
         assert ends[0] == ends[1]
     assert point == {"x": np.array(0.3)}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiled_kernels_travel(name):
+    """A copy that was sent is known by a store as the same; the kernel of another name is not."""
+    sent = cloudpickle.loads(cloudpickle.dumps(KERNELS[name]))
+    assert sent.title == KERNELS[name].title
+    assert digest(sent) == digest(KERNELS[name])
+    assert len({digest(kernel) for kernel in KERNELS.values()}) == len(KERNELS)
 
 
 @pytest.mark.parametrize("name", KERNELS)

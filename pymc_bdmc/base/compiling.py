@@ -22,7 +22,7 @@ __all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", 
 _log = logging.getLogger("pymc.bdmc")
 
 _ROOT = Path(__file__).parent.parent
-"""Of the package, whose files may change."""
+"""Directory of the package."""
 
 _VECTOR = types.float64[::1]
 DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)

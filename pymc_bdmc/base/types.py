@@ -117,11 +117,11 @@ class Tuning(Protocol):
 
     @property
     def fit(self) -> tuple[np.ndarray, Any] | None:
-        """Mean and shape, a `Metric`, of what the pilot saw of the posterior; None without one."""
+        """Return mean and `Metric` of the pilot's samples of the posterior, or None."""
 
     @property
     def peaks(self) -> int:
-        """Number of narrow peaks that the start of the path has beside its fit."""
+        """Return the number of narrow peaks added to the fit at the start of the path."""
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return the step size of the kernel at each β; NaN at β = 0 or if it has none."""

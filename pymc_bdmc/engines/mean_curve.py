@@ -44,7 +44,7 @@ def collect_starts[S](
 
 
 class MeanCurve:
-    """Stages of a pilot, near enough that the samples of one tell of β on the way to the next.
+    """Stages of a pilot, close enough to estimate E_β[ℓ] between them.
 
     Parameters
     ----------

@@ -52,20 +52,20 @@ class Engine[T: Tuning](Protocol):
 
 
 class ModelEngine[T: Tuning](Engine[T], Protocol):
-    """An engine of a PyMC model, which may know paths from a reference.
+    """Engine of a PyMC model, which may support paths from a reference.
 
     Where `no_reference` is not empty, the methods of its own are never called.
     """
 
     density: TemperedDensity
     lock: Lock
-    """Whose holder alone may use the density."""
+    """Lock for the use of the density."""
     rows: int
-    """Number of observations that come in turn in its runs; 0 where they come together."""
+    """Number of observations that are added in turn; 0 if all are added together."""
 
     @property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """Return the reason why paths can start at the prior only; empty if not restricted."""
 
     def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
         """Return the kernels of a schedule, to be applied one at a time."""
@@ -74,7 +74,7 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
         """Return the model as a system for simulated tempering, tuned by pilots."""
 
     def refit(self, task: "RefitTask[T]") -> T | None:
-        """Find the fit and the R̂ of other data than those of a known tuning; None if stopped."""
+        """Fit other data, starting from a known tuning; return fit and R̂, or None if stopped."""
 
     def adapted(self, known: T, reference: Reference, rhat: float) -> T:
         """Return the known tuning for a reference that is fitted to other, similar data."""
@@ -99,7 +99,7 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
 
 
 class PriorOnly:
-    """The share of an engine whose paths start at the prior only."""
+    """Part of an engine whose paths start at the prior only."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
 
@@ -126,14 +126,14 @@ class PilotTask:
 
 @dataclass(frozen=True, eq=False)
 class RefitTask[T: Tuning]:
-    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+    """Task: fit the reference of a known tuning to other data."""
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     known: T
 
     def run(self, engine: ModelEngine[T]) -> T | None:
-        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        """Return the known tuning with the new fit and its R̂; None if it was stopped."""
         return engine.refit(self)
 
 

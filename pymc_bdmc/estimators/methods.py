@@ -104,7 +104,7 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
 
 
 def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimate:
-    """An estimate of one direction with the verdict of both."""
+    """Check an estimate of one direction by the chains of both."""
     kind, direction = ESTIMATORS[estimate.method].judged_as, ESTIMATORS[estimate.method].needs[0]
     if not kind or not np.isfinite(estimate.error) or np.ptp(pooled.log_weights) <= ROUNDING:
         return estimate

@@ -125,11 +125,11 @@ def step_twice(target, beta, metric, step_size, start, start_momentum, end, mome
 
 @njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
 def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `autostep`."""
+    """Apply `transitions` with `autostep`."""
     return transitions(
         autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )
 
 
 AUTOSTEP = NamedKernel("AutoStep HMC", autostep_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
-"""PyMC's HamiltonianMC, which stands in for it, has no local step size."""
+"""Named kernel; its substitute, PyMC's HamiltonianMC, has no local step size."""

@@ -63,9 +63,9 @@ def hmc(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False, title="HMC")
 def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `hmc`."""
+    """Apply `transitions` with `hmc`."""
     return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
 
 
 HMC = NamedKernel("HMC", hmc_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
-"""A step longer than the trajectory is cut to it."""
+"""Named kernel; steps are no longer than the trajectory."""

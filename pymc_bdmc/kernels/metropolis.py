@@ -29,7 +29,7 @@ def metropolis(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False, title="Metropolis")
 def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `metropolis`."""
+    """Apply `transitions` with `metropolis`."""
     return transitions(
         metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
     )

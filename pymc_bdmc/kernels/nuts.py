@@ -104,7 +104,7 @@ def _ones(n):
 
 @njit(nogil=True, cache=True, allocates=False, title="NUTS")
 def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `nuts`."""
+    """Apply `transitions` with `nuts`."""
     return transitions(
         nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )

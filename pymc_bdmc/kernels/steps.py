@@ -35,7 +35,7 @@ StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
 
 Step = str | NamedKernel | StepFactory | Sequence[StepFactory] | None
-"""A kernel as a caller says it: by name or as an object, or PyMC's step methods."""
+"""Types of the argument ``step``: a name, a kernel object, or PyMC's step methods."""
 
 
 def build_steps(
@@ -48,7 +48,7 @@ def build_steps(
     Parameters
     ----------
     density : TemperedDensity
-        Its tempered model is what the step methods target.
+        Density whose tempered model is the target of the step methods.
     step : name, NamedKernel, step method class, sequence of them, or None
         One class for all variables, or the compiled kernel for which it stands in; several, among
         which PyMC assigns by competence; or None, PyMC's own assignment among all of its own.
@@ -91,7 +91,7 @@ def build_steps(
 
 
 def _factories(step: Step) -> Sequence[StepFactory]:
-    """What is asked for, by name or not; nothing for PyMC's own choice."""
+    """Return the requested step method classes; an empty sequence for PyMC's own choice."""
     if step is None:
         return ()
     if isinstance(step, NamedKernel):

@@ -1,4 +1,4 @@
-"""The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
+"""Contract of a compiled kernel: K_t combines prior, discrete and continuous moves.
 
 Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
 over the discrete elements. So the reversal applies the parts in opposite order, with that scan
@@ -156,7 +156,7 @@ class NamedKernel:
         ``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``: calls
         `transitions` with its move, and is compiled once for all models.
     step_method : step method class
-        PyMC's, for where no compiled chains can run.
+        PyMC's step method, used if chains cannot be compiled.
     needs_gradient : bool
         Whether the move reads the gradients of a state.
     target_acceptance : float
@@ -191,5 +191,5 @@ class NamedKernel:
         )
 
     def __getstate__(self) -> dict:
-        """Without what is compiled, which another process compiles for itself."""
+        """Return the state without compiled functions; another process compiles its own."""
         return {name: each for name, each in vars(self).items() if name != "compiled"}

@@ -40,7 +40,7 @@ def check_model(model: pm.Model) -> None:
     Raises
     ------
     ValueError
-        Names the variable and the remedy.
+        If it cannot be annealed; the message names the variable and the remedy.
     """
     if not isinstance(model, pm.Model):
         raise TypeError(f"model: a pymc.Model is needed, got {model!r}.")
@@ -179,18 +179,18 @@ def check_simulable(model: pm.Model) -> None:
 
 
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
-    """Refuse names and coordinates that the groups of a result cannot hold.
+    """Raise an error for names and coordinates that the groups of a result cannot hold.
 
     Parameters
     ----------
     model : pymc.Model
     real, simulated : bool
-        Whether there will be real data's ``posterior``, and ``simulated``.
+        Whether the result will have the groups ``posterior`` and ``simulated``.
 
     Raises
     ------
     ValueError
-        Names the variable, the dimension or the coordinate.
+        If a name or coordinate cannot be stored; the message names it.
     """
     if real:
         taken = {"chain", "draw", "particle", "bdmc_weight"}
@@ -219,7 +219,7 @@ def _check_group(group, model, variables, taken: set[str]) -> None:
 
 
 def _is_storable(values: Sequence | None) -> bool:
-    """Whether netCDF can hold the values of a coordinate."""
+    """Return whether netCDF can hold the values of a coordinate."""
     if values is None:  # numbered
         return True
     array = np.asarray(values)
@@ -229,7 +229,7 @@ def _is_storable(values: Sequence | None) -> bool:
 
 
 def no_reference_for(model: pm.Model) -> str:
-    """Return the reason why no path can start at a reference; empty where one can.
+    """Return the reason why no path can start at a reference; empty if one can.
 
     A reference is a normalised density on the unconstrained scale, and its path ends at a
     normalised prior times the likelihood.

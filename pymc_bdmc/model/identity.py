@@ -1,4 +1,4 @@
-"""Identity of models, graphs and arguments: equal for equal content."""
+"""Compare models, graphs and arguments by their content."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -30,9 +30,10 @@ __all__ = ["digest", "fingerprint", "snapshot", "structure"]
 
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
-    """Operations, their order, and constants by content; to be compared or hashed.
+    """Return operations, their order, and constants by content, to compare or hash.
 
-    Variables that are neither computed nor among the inputs, as shared ones, stand for themselves.
+    Variables that are neither computed nor among the inputs, such as shared ones, are compared by
+    identity.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
 
 
 def _content(constant: Constant) -> tuple:
-    """Return the identity of a constant; an array whose owner writes to it gets another one."""
+    """Return a comparable value of a constant, unaffected by later changes of its array."""
     if not isinstance(constant.data, np.ndarray):
         return (constant.signature(),)
     digest = sha256(np.ascontiguousarray(constant.data)).digest()
@@ -72,7 +73,7 @@ def _content(constant: Constant) -> tuple:
 
 
 def digest(thing: Any) -> str:
-    """Hash of anything by its content; of a user's code by how it would be sent to a process.
+    """Return a hash of any object by its content; a user's code is hashed by its pickle.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def digest(thing: Any) -> str:
 
 @alone
 def fingerprint(model: pm.Model) -> dict[str, str]:
-    """Hash of what makes each variable of a model: its distribution, its transform, its data.
+    """Return a hash of each variable of a model: its distribution, its transform, its data.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def fingerprint(model: pm.Model) -> dict[str, str]:
 
 
 def _bytes(thing: Any) -> bytes:
-    """Equal for equal content; the parts of a whole are hashed, so that none runs into the next."""
+    """Return bytes that are equal for equal content; each part is hashed to separate the parts."""
     if isinstance(thing, type):
         return f"{thing.__module__}.{thing.__qualname__}".encode()
     kind = _bytes(type(thing))
@@ -136,7 +137,7 @@ def _bytes(thing: Any) -> bytes:
 
 
 def _parts(thing: Any) -> Any:
-    """Return the parts of a thing, if they are known; else the thing itself."""
+    """Return the parts of an object, if they are known."""
     match thing:
         case np.random.SeedSequence():
             return thing.entropy, thing.spawn_key
@@ -144,8 +145,8 @@ def _parts(thing: Any) -> Any:
             return [(node.path, node.to_dataset()) for node in thing.subtree]
         case xr.Dataset():
             return {name: (each.dims, each.values) for name, each in thing.variables.items()}
-        case Dispatcher():  # numba's; what it has compiled, and when, does not matter
-            return thing.py_func
+        case Dispatcher():
+            return _source(thing)
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):
@@ -154,15 +155,28 @@ def _parts(thing: Any) -> Any:
             return [str(thing)]
         case SharedVariable() if isinstance(thing.type, TensorType):
             return thing.get_value(borrow=True), thing.type
-        case Variable():  # of a random stream, or of another variable's state
+        case Variable():  # a random stream, or the state of another variable
             return [thing.type]
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}
     return thing
 
 
+def _source(function: Dispatcher) -> list:
+    """Return what makes a function of numba, which is pickled differently in every process."""
+    code, known = function.py_func.__code__, function.py_func.__globals__
+    used = [known[name] for name in code.co_names if name in known]
+    plain = int | float | str | Dispatcher
+    return [
+        function.py_func.__module__,
+        function.py_func.__qualname__,
+        code.co_code,
+        [each for each in (*code.co_consts, *used) if isinstance(each, plain)],
+    ]
+
+
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
-    """Everything that a density is made of, to be compared with a later one in the same process.
+    """Return everything that determines a density, to compare within the same process.
 
     It is exact where `fingerprint` goes by what operations say of themselves; None for a model with
     code of the user's own, which cannot be compared.
@@ -213,14 +227,14 @@ def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
 
 
 def _is_known(thing: Op | Transform) -> bool:
-    """Whether what it does is a matter of its attributes, and not of a user's code."""
+    """Return whether an operation or transform is determined by its attributes (no user code)."""
     library = type(thing).__module__.split(".")[0]
     users = (FromFunctionOp, CustomDistRV, CustomSymbolicDistRV)
     return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
 def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """All operations of a graph, and those that they are made of."""
+    """Yield all operations of a graph, including inner ones."""
     for node in io_toposort([], outputs):
         yield node.op
         for part in ("core_op", "scalar_op"):

@@ -125,7 +125,7 @@ def plot_agreement(
     )
 
     def draw(name, visual, data, **defaults):
-        """Draw a visual; a panel that lacks the data has NaN."""
+        """Draw a visual; panels without it get NaN."""
         canvas.draw(name, visual, data.reindex(model=order), **defaults)
 
     margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")

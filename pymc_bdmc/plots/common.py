@@ -26,7 +26,7 @@ ROOM = 30
 CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
 Backend = Literal["matplotlib", "bokeh", "plotly"]
-"""Plotting libraries."""
+"""Names of the plotting libraries."""
 
 __all__ = [
     "Z95",
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Options(NamedTuple):
-    """The five options that every plot takes: see `pymc_bdmc.plots`."""
+    """Common options of all plots; see `pymc_bdmc.plots`."""
 
     plot_collection: PlotCollection | None
     backend: Backend | None
@@ -68,7 +68,7 @@ def checked_options(
     visuals: Mapping | None,
     pc_kwargs: dict,
 ) -> Options:
-    """Options of a plot, unknown names of visuals refused.
+    """Return the options of a plot; raise an error for unknown names of visuals.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class Canvas:
     name : str
         Of the data in the plot's store of artists.
     data : DataArray
-        Has the dimensions ``model`` and ``by``.
+        Data with the dimensions ``model`` and ``by``.
     options : Options
     colored, dashed : sequence of str
         Visuals that are told by colour, and those that are told by the style of lines too.
@@ -257,7 +257,7 @@ class Canvas:
         aes |= {each: ["color", "linestyle"] for each in dashed}
         self.aes_by_visuals = aes | options.aes_by_visuals
         self._name = name
-        # One element of each panel, for the visuals that depend on the panel alone.
+        # One element per panel, for visuals that depend on the panel only.
         others = [dim for dim in data.dims if dim != "model"]
         self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
         told = {"color": [by], "linestyle": [by]} if dashed else {"color": [by]}
@@ -266,11 +266,11 @@ class Canvas:
         )
 
     def named(self, data: xr.DataArray) -> xr.Dataset:
-        """The data as arviz-plots takes them."""
+        """Return the data in the form of arviz-plots."""
         return data.to_dataset(name=self._name)
 
     def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:
-        """Draw one visual wherever the data and the aesthetics say."""
+        """Draw one visual for every combination of panel and aesthetics."""
         kwargs = get_visual_kwargs(self.visuals, name)
         if kwargs is not False:
             dims = [dim for dim in data.dims if dim not in ("model", self.by)]

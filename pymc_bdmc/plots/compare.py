@@ -50,8 +50,8 @@ def plot_compare(
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results of one model and data, by sampler or parametrisation, as `compare` takes them. A
-        ladder of ``temperatures``, or a ``target_gap``, gives a line each.
+        Results of one model and data, by sampler or parametrisation, as for `compare`. Several
+        ``temperatures``, or a ``target_gap``, give a line.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

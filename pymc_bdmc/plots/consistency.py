@@ -39,8 +39,8 @@ def plot_consistency(
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with a ladder of ``temperatures``, or with one number of them; a
-        dict gives a panel for each. Simulated data sets are drawn together.
+        Results of `sample_bdmc` with one or several numbers of ``temperatures``; a dict gives a
+        panel for each. Simulated data sets are drawn together.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

@@ -151,7 +151,7 @@ def plot_distance(
 
 
 def _log(array: xr.DataArray) -> xr.DataArray:
-    """Decimal logarithm, NaN where there is none."""
+    """Return the decimal logarithm, NaN for values ≤ 0."""
     return xr.ufuncs.log10(array.where(array > 0))
 
 

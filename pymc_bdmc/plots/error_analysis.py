@@ -54,7 +54,7 @@ def plot_error_analysis(
     dataset : int
         Index of the simulated data set.
     exact : float, optional
-        The true log ML: then the right panel shows the actual error for growing N.
+        The true log ML. If given, the right panel shows the actual error for growing N.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -149,7 +149,7 @@ def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarra
 
 
 def _filled(like: xr.DataArray, curves: Mapping, dim: str, parts: list) -> xr.DataArray:
-    """Coordinates of each curve along a dimension of arviz-plots, by panel and curve."""
+    """Return the coordinates of curves along a dimension of arviz-plots, by panel and curve."""
     length = max(len(values[0]) for values in curves.values())
     found = like.expand_dims({dim: parts, "place": range(length)}, axis=(2, 3)) * np.nan
     for (panel, curve), values in curves.items():

@@ -52,7 +52,7 @@ def plot_race(
     Parameters
     ----------
     results : Dataset or mapping of {str : Dataset}
-        From `testbed.race`; of several problems each has a panel.
+        Result of `testbed.race`; with several problems each has a panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

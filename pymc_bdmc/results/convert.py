@@ -210,7 +210,7 @@ def posterior_dataset(
 
 
 def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) -> xr.Dataset:
-    """y* and θ* (constrained) of every simulated data set."""
+    """Return y* and θ* (constrained) of every simulated data set."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
@@ -250,7 +250,7 @@ def burn_in_dataset(
 
 
 def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Dataset:
-    """Return the start of each reverse run on the real data, as the model's variables."""
+    """Return the start of every reverse run on the real data, as the model's variables."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     return dict_to_dataset(
@@ -263,7 +263,7 @@ def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Data
 
 
 def observed_dataset(density: TemperedDensity) -> xr.Dataset:
-    """The real data, as ArviZ keeps them."""
+    """Return the real data in the form that ArviZ uses."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     data = {name: value.copy() for name, value in density.data.items()}
     return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)

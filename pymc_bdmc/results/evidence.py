@@ -41,12 +41,11 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     method : str, default "all"
         ``"all"``, or a name in `pymc_bdmc.estimators.ESTIMATORS`: ``"bar"``, ``"histogram"``,
         ``"forward average"``, ``"reverse average"``, ``"cumulant forward"``, ``"cumulant reverse"``
-        or ``"cumulant combined"``.
-        On the real data only the forward methods, unless reverse chains started from ``posterior``
-        draws; what rests on these is heuristic. Of `temper`:
+        or ``"cumulant combined"``. The real data have the forward methods only, unless reverse
+        chains started from ``posterior`` draws; methods that use these are heuristic. For `temper`:
         ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
         riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
-        ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
+        ``"MBAR"``; without pymbar, ``"all"`` leaves the last one out.
 
     Returns
     -------
@@ -109,7 +108,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
 
 
 def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
-    """Rows of the methods asked for, and the names of all."""
+    """Return the rows of the requested methods of `temper`, and the names of all methods."""
     found, names = simulated_tempering_estimates(dt, method)
     rows = {
         ("tempering", 0, name): {
@@ -133,7 +132,7 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
         other = refuting_path(dt) if data == "real" else ""
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
-            doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
+            doubt = f"runs on path {other!r} give a higher log ML, beyond chance" if other else ""
             needs = ESTIMATORS[name].needs
             missed = short if data == "real" and "reverse" not in needs else 0.0
             if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
@@ -223,7 +222,7 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:
-    """Estimates that need no reverse chains; the average unless only the cumulants are valid."""
+    """Compare estimates without reverse chains; recommend the average if it is valid."""
     estimates = {
         name: each.estimate(forward=forward)
         for name, each in ESTIMATORS.items()

@@ -36,7 +36,7 @@ _LOST = "which sample_bdmc and lattice.anneal write. Was the result cut, or save
 
 
 def is_simulated_tempering(dt: xr.DataTree) -> bool:
-    """Whether this is a result of `temper`."""
+    """Return whether this is a result of `temper`."""
     return "tempering" in getattr(dt, "children", ())
 
 
@@ -55,7 +55,7 @@ def check_result(dt: xr.DataTree) -> None:
 
 
 def check_annealed(dt: xr.DataTree, reader: str) -> None:
-    """Refuse what does not hold annealed chains, and results of `temper` by name."""
+    """Raise an error unless the result has annealed runs; say so of a result of `temper`."""
     if is_simulated_tempering(dt):
         raise ValueError(
             f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."

@@ -26,7 +26,7 @@ MAX_MBAR_DRAWS = 20_000
 
 
 def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
-    """Log Z by one method or by all, from the same draws, and the names of all methods.
+    """Estimate log Z by one method or by all; return estimates and the names of all methods.
 
     See `evidence`.
     """
@@ -64,7 +64,7 @@ def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple
 
 
 def tempering_group(dt: xr.DataTree) -> xr.Dataset:
-    """The draws of `temper`; refuses other results."""
+    """Return the draws of `temper`; raise an error for other results."""
     if not is_simulated_tempering(dt):
         raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
     return dt["tempering"].dataset
@@ -78,7 +78,7 @@ def _rao_blackwellized(ell, betas, guess) -> Estimate:
 
 
 def _sequential(dt: xr.DataTree) -> Estimate:
-    """All runs at their different guesses, the initial iterations first."""
+    """Estimate log Z by the sequential likelihood of all iterations, the initial ones first."""
     initial, run = dt["initial"].dataset, dt["tempering"].dataset
 
     def joined(name):

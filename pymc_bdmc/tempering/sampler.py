@@ -23,7 +23,7 @@ from pymc_bdmc.estimators.simulated_tempering import (
     log_mean_probabilities,
     place_probabilities,
 )
-from pymc_bdmc.kernels import StepFactory
+from pymc_bdmc.kernels import Step
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
@@ -150,7 +150,7 @@ def temper(
     schedule: str | Schedule = "linear",
     initial: int = 50,
     iterations: int = 8,
-    step: str | StepFactory | Sequence[StepFactory] | None = None,
+    step: Step = None,
     random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> xr.DataTree:

@@ -111,14 +111,12 @@ def check_conditionals(
                 f" log p of all by {expected:.9g}"
             )
     if not compared:
-        raise ValueError(
-            "points: log p is −inf at all of them; give two or more that are possible."
-        )
+        raise ValueError("points: log p is −inf at all of them; pass at least two possible points.")
     return check.report(name, compared, findings, BLIND_TO)
 
 
 def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[Point], LogDensity]:
-    """Draws of all variables on the model's own scale, and their joint log density."""
+    """Return draws of all variables on the model's own scale, and their joint log density."""
     check_model(model)
     check_simulable(model)
     density = TemperedDensity(remove_value_transforms(model))

@@ -36,7 +36,8 @@ def check_exact_rank(
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     steps : int, default 9
         Transitions on each data set; a rank is one of ``steps + 1``.
 

@@ -34,7 +34,8 @@ def check_geweke(
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     rounds : int, default 10
         Number of transitions before a new joint draw.
 

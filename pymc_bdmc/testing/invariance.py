@@ -36,7 +36,8 @@ def check_invariance(
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 100000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     steps : int, default 5
         Number of transitions on each data set.
 

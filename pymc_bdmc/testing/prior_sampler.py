@@ -70,7 +70,7 @@ def check_prior_sampler(
     """
     check = Check("check_prior_sampler", budget, random_seed, alpha)
     if budget < 2 * LEARNING:
-        raise ValueError(f"budget: below {2 * LEARNING} draws nothing is found, got {budget}.")
+        raise ValueError(f"budget: at least {2 * LEARNING} draws are needed, got {budget}.")
     (density,), rng = check.borrow(model), check.generator()
     sampler = density.joint()
     sampler.seed(rng)

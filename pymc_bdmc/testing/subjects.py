@@ -92,7 +92,7 @@ reversal, often the transition itself.
 """
 
 Sampler = Step | Callable[..., Kernel] | Transition
-"""What a check of samplers takes.
+"""Sampler to check, in one of these forms.
 
 - The name of a compiled kernel, "hmc", "nuts", "autostep" or "metropolis", or a `NamedKernel`.
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
@@ -153,7 +153,7 @@ class Subject:
 
 
 class CompiledSubject(Subject):
-    """A compiled kernel on trial, whose weights the compiled loop finds.
+    """Frozen compiled kernel to check, with log weights from the compiled loop.
 
     Parameters
     ----------

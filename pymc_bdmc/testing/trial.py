@@ -1,4 +1,4 @@
-"""The part that checks of samplers share: exact draws of parameters and data, settled bets."""
+"""Shared parts of the checks of samplers: exact draws, and bets."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ BATCH = 10
 
 
 class Trial(Check):
-    """A check of a sampler on a model while it goes on.
+    """Running check of a sampler on a model.
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ class Trial(Check):
             title = subject.title
             while bets.evidence < 1 / self.alpha and spent + cost <= self.budget:
                 n = min(BATCH, (self.budget - spent) // cost)
-                with np.errstate(over="ignore"):  # of step methods, before they reject
+                with np.errstate(over="ignore"):  # step methods overflow before they reject
                     bets.settle(*observe(subject, n))
                 spent += n * cost
         except FloatingPointError as error:
-            impossible = f"came to a state that has no density: {error}"
+            impossible = f"reached a state without a density: {error}"
         smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
         return self.report(
             title, spent, [impossible] if impossible else bets.findings(self.alpha),

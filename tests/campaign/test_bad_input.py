@@ -405,7 +405,7 @@ WITHOUT_EFFECT = [
         ({name: 5, "temperatures": [10, 20]}, f"{name}: every rung of the ladder in temperatures")
         for name in ("target_gap", "max_temperatures", "max_time")
     ),
-    ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' says nothing"),
+    ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' has no effect"),
     ({"schedule": bdmc.schedules.linear(7)}, "temperatures: the Schedule has 7 already"),
     ({"compile_kwargs": {"profile": False}}, "compile_kwargs: the compiled chains have no use"),
 ]

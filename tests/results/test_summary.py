@@ -355,7 +355,7 @@ def test_equal_weights_tell_nothing_of_what_was_missed(noise):
     assert not row["valid"]
     assert np.isnan(row["error"])
     assert "says nothing about what no chain found" in row["kind"]
-    assert "tells nothing" in doubts(real=weights)
+    assert "says nothing" in doubts(real=weights)
 
 
 @pytest.fixture(scope="module")

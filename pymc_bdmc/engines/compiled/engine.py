@@ -62,9 +62,9 @@ class CompiledEngine:
     Parameters
     ----------
     density : TemperedDensity
-        The path of densities; it takes its values from the jitted function from now on.
+        The path of densities; from now on it is evaluated by the jitted function.
     step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
-        How the continuous elements move. Discrete ones move one by one by Metropolis.
+        Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
     in_turn : bool, default False
         Whether runs use a path of the data.
 
@@ -111,7 +111,7 @@ class CompiledEngine:
 
     @cached_property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """Return the reason why paths can start at the prior only; empty if not restricted."""
         _, discrete = self.jitted.names
         if discrete:
             return f"since a reference has no density for the discrete {', '.join(discrete)}"
@@ -182,7 +182,7 @@ class CompiledEngine:
 
     @property
     def moves(self) -> CompiledKernel:
-        """The kernel as the compiled loops see it."""
+        """Return the kernel in the form of the compiled loops."""
         return self._kernel.compiled
 
     def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:

@@ -77,7 +77,7 @@ class PathTuning:
 
     @property
     def peaks(self) -> int:
-        """Number of narrow peaks that the reference has beside its fit."""
+        """Return the number of narrow peaks added to the fit in the reference."""
         return 0 if self.reference is None else len(self.reference.locations) - 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

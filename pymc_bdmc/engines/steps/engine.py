@@ -25,7 +25,7 @@ __all__ = ["StepEngine"]
 
 
 class StepEngine(PriorOnly):
-    """Compiled density and step methods, shared by every chain that a process runs.
+    """Compiled density and step methods, shared by all chains of a process.
 
     Parameters
     ----------
