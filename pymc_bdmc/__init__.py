@@ -51,7 +51,7 @@ _HOMES = {
     "temper": "tempering.sampler",
     "verdict": "results.verdict",
 }
-"""Where the public names are, imported when they are first asked for."""
+"""Modules of the public names, which are imported at the first use."""
 
 _MODULES = ["estimators", "lattice", "rbm", "testbed", "testing", "testsystems"]
 

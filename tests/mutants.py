@@ -28,7 +28,8 @@ MODULES = (
     metropolis, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)
-"""The others are then those of the package."""
+MOVES = tuple(each for each in MODULES if each not in (reference, state, *LOOPS))
+"""The others are then those of the package, and compiled already."""
 
 _numbers = count()
 
@@ -47,8 +48,9 @@ def compile_kernels(*mutations: tuple[str, str], modules=MODULES) -> SimpleNames
     for old, new in mutations:
         assert source.count(old) == 1, old
         source = source.replace(old, new)
-    # Numba tells types of functions apart by what they print.
-    source = source.replace("SIGNATURE =", f"Target.__name__ += '{next(_numbers)}'\nSIGNATURE =")
+    if state in modules:  # Numba tells types of functions apart by what they print.
+        renamed = f"Target.__name__ += '{next(_numbers)}'\nSIGNATURE ="
+        source = source.replace("SIGNATURE =", renamed)
     namespace = {"__name__": "twin"}
     exec(compile(source.replace("cache=True", "cache=False"), "<twin>", "exec"), namespace)
     return SimpleNamespace(**namespace)

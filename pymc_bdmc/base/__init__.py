@@ -1,1 +1,1 @@
-"""What every room may use: schedules, random streams, types, argument checks, compilation."""
+"""Shared basis of all rooms: schedules, random streams, types, argument checks, compilation."""

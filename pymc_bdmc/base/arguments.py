@@ -1,4 +1,4 @@
-"""Refuse arguments that mean nothing or ask for too much, by name and with what would do."""
+"""Reject invalid or excessive arguments; messages name the argument and the remedy."""
 
 import os
 from bisect import bisect_right
@@ -19,11 +19,11 @@ __all__ = [
 ]
 
 _MOST_CORES = 64
-"""Threads or processes that may be asked for on a machine with fewer cores."""
+"""Most threads or processes that may be requested on a machine with fewer cores."""
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse counts that are not whole numbers of at least the minimum.
+    """Raise an error unless counts are integers of at least the minimum.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_counts(**counts: int) -> None:
 
 
 def check_positive(**values: float | None) -> None:
-    """Refuse what is neither None nor a positive, finite number.
+    """Raise an error unless values are None or positive, finite numbers.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def check_positive(**values: float | None) -> None:
 
 
 def check_flags(**flags: bool) -> None:
-    """Refuse what is neither True nor False: any other value would count as one of them.
+    """Raise an error unless flags are True or False, since other values would count as one of them.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def check_flags(**flags: bool) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
-    """Refuse what is not one of the choices; the message names ``others`` that are none of text.
+    """Raise an error unless the value is one of the choices; ``others`` are named in the message.
 
     Raises
     ------
     ValueError
-        Names the argument and the choices.
+        If it is not; the message names the argument and the choices.
     """
     if not isinstance(value, str) or value not in choices:
         *most, last = [*map(repr, choices), *others]
@@ -80,19 +80,20 @@ def check_choice(name: str, value: object, choices: Iterable[str], *others: str)
 
 
 def check_memory(needed: Callable[..., float], **arguments: int) -> None:
-    """Refuse what this machine cannot hold.
+    """Raise an error if the arguments need more memory than this machine has.
 
     Parameters
     ----------
     needed : callable
-        Bytes, at least, that arguments take; more for larger ones.
+        Function that returns the least number of bytes needed, increasing in all arguments.
     **arguments : int
-        Those that make it so much.
+        Arguments of ``needed``.
 
     Raises
     ------
     ValueError
-        Names the arguments, says how much they need, how much there is, and what would fit.
+        If they do; the message names the arguments, the memory needed and available, and what would
+        fit.
 
     Examples
     --------
@@ -116,14 +117,14 @@ def check_memory(needed: Callable[..., float], **arguments: int) -> None:
 
 
 def _memory() -> float:
-    """Bytes of memory of the machine; where it does not tell, as much as may be hoped for."""
+    """Return the bytes of memory of the machine; a large number if not known."""
     if not hasattr(os, "sysconf"):  # Windows
         return 64 * 2.0**30
     return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
 
 
 def available_cores() -> int:
-    """CPUs that this process may use, hardware threads included: they pay here.
+    """Return the number of CPUs that this process may use, with hardware threads.
 
     Examples
     --------
@@ -137,15 +138,15 @@ def available_cores() -> int:
 
 
 def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
-    """Threads or processes to use: as many as are asked for, or as there are, at most 4.
+    """Return the number of threads or processes: ``cores``, or the available ones, at most 4.
 
     Raises
     ------
     TypeError
-        If the executor, which has workers of its own, is none.
+        If ``executor`` is no executor.
     ValueError
-        If they are no count, or far more than there are, or there is an executor; or if that takes
-        no tasks.
+        If ``cores`` is no count, far more than the machine has, or given with an executor; or if
+        the executor takes no tasks.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
             f"returns, got {executor!r}."
         )
     if executor and cores is not None:
-        raise ValueError("cores: the executor has workers of its own; leave cores out.")
+        raise ValueError("cores: the executor has its own workers; leave cores out.")
     if executor:
         _check_takes_tasks(executor)
     available = available_cores()
@@ -175,7 +176,7 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
 
 
 def _check_takes_tasks(executor: Executor) -> None:
-    """Refuse an executor that is shut down or broken."""
+    """Raise an error for an executor that is shut down or broken."""
     try:
         executor.submit(int).cancel()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`njit` with a cache on disk that belongs to the sources, and functions called by address."""
+"""Compile by numba, with a disk cache that follows the sources, and call by address."""
 
 import ast
 import functools
@@ -22,32 +22,32 @@ __all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", 
 _log = logging.getLogger("pymc.bdmc")
 
 _ROOT = Path(__file__).parent.parent
-"""Of the package, whose files may change."""
+"""Directory of the package."""
 
 _VECTOR = types.float64[::1]
 DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
-"""Signature of every compiled density: what calls one is compiled once for all models."""
+"""Signature of every compiled density, so that its callers are compiled once for all models."""
 
 
 def njit(
     *, cache: bool = False, allocates: bool = True, title: str | None = None, **options
 ) -> Callable:
-    """`numba.njit`, whose cache on disk is never stale and never an obstacle.
+    """Compile by `numba.njit`, with a disk cache that is never stale and may be unwritable.
 
-    Numba itself looks at the file of the function only, and keeps what was compiled into it from
-    other files.
+    Numba itself checks only the file of the function, and misses changes of functions from other
+    files that were compiled into it.
 
     Parameters
     ----------
     cache : bool, default False
         Whether to keep compiled code on disk, where numba would (see ``NUMBA_CACHE_DIR``), until
-        one of its sources changes. If no such place is writable, that is logged, and every process
-        compiles anew.
+        one of its sources changes. If that place is not writable, this is logged, and every process
+        compiles again.
     allocates : bool, default True
-        Whether it makes arrays or returns any. If not, numba need not count the references to those
-        that it is given: that takes as long as the arithmetic of a small model.
+        Whether it makes or returns arrays. If not, numba need not count references to its
+        arguments, which takes as long as the arithmetic of a small model.
     title : str, optional
-        Of a function that takes seconds to compile: what is then logged, so that nobody wonders.
+        Name to log if the function takes seconds to compile.
     **options
         Passed to `numba.njit`.
 
@@ -65,7 +65,7 @@ def njit(
         dispatcher = numba.njit(_nrt=allocates, **options)(function)
         if cache:
             try:
-                dispatcher._cache = _Cache(function, title)  # what `enable_caching` of numba's does
+                dispatcher._cache = _Cache(function, title)  # as numba's `enable_caching` does
             except (RuntimeError, OSError) as error:
                 _say_that_nothing_is_kept(str(_ROOT))
                 _log.debug(f"{function.__name__}: {error}")
@@ -75,17 +75,17 @@ def njit(
 
 
 class CalledByAddress(types.WrapperAddressProtocol):
-    """A compiled function that others take as an argument and call by its address.
+    """Compiled function that others take as an argument and call by its address.
 
-    What numba calls by name it compiles anew into every caller, and again into those of the caller.
-    In this way a large function is compiled once.
+    Numba compiles a function that is called by name again into every caller. A function called by
+    address is compiled once.
 
     Parameters
     ----------
     function : dispatcher
-        By `njit`. It must not raise: no exception passes through the call.
+        Function compiled by `njit`. It must not raise, since no exception passes through the call.
     signature : numba signature
-        The only one it is called with.
+        Its only signature.
 
     Examples
     --------
@@ -105,11 +105,11 @@ class CalledByAddress(types.WrapperAddressProtocol):
         self._function, self._signature = function, signature
 
     def signature(self):
-        """What numba takes for its type."""
+        """Return its type for numba."""
         return self._signature
 
     def __wrapper_address__(self) -> int:
-        """Where numba finds it; compiled when first asked for."""
+        """Return its address for numba, compiled at the first use."""
         return self._address
 
     @functools.cached_property
@@ -124,15 +124,16 @@ class CalledByAddress(types.WrapperAddressProtocol):
 def declare(cls: Any, kind: Any) -> None:
     """Tell numba the type of all objects of a class.
 
-    Otherwise it infers that from every field at every call, and takes longer than many a call.
+    Otherwise numba infers the type from every field at every call, which may take longer than the
+    call.
     """
     cls._numba_type_ = kind
 
 
 def is_missing(dispatcher: Any, argument_types: tuple) -> bool:
-    """Whether a function of `njit` that keeps its code has none for these types, here or on disk.
+    """Return whether a cached function of `njit` is not compiled for these types yet.
 
-    Says so in the log if it has a title, as its compilation would.
+    This is logged if it has a title, as its compilation is.
     """
     return (
         isinstance(dispatcher._cache, _Cache)
@@ -143,9 +144,10 @@ def is_missing(dispatcher: Any, argument_types: tuple) -> bool:
 
 @functools.cache
 def load_numba() -> None:
-    """Have numba load all that it knows of types, whole: it loads every part once only.
+    """Load all of numba's type definitions, without interruption.
 
-    Ctrl-C in the middle, at the first compilation of a process, would leave it unable to compile.
+    Numba loads each part only once, so Ctrl-C during the first compilation of a process would leave
+    it unable to compile.
 
     Examples
     --------
@@ -153,14 +155,14 @@ def load_numba() -> None:
     >>> load_numba()
     """
     with unbroken():
-        import pytensor.link.numba.dispatch  # noqa: F401  registers the types of its own
+        import pytensor.link.numba.dispatch  # noqa: F401  registers its own types
 
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
 
 class _Cache(FunctionCache):
-    """Compiled code that is good while its sources stay the same."""
+    """Cache of compiled code that is valid while its sources are unchanged."""
 
     def __init__(self, function: Callable, title: str | None = None):
         super().__init__(function)
@@ -170,19 +172,19 @@ class _Cache(FunctionCache):
         )
 
     def load_overload(self, sig, target_context):
-        """As numba's; a file that cannot be read counts as missing. What is missing is logged."""
+        """Load like numba, but treat an unreadable file as missing; log what is missing."""
         found = None
         try:
             found = super().load_overload(sig, target_context)
-        except Exception as error:  # unpickling half a file can raise anything
-            _log.info(f"A compiled function in {self.cache_path} is made anew: {error!r}")
+        except Exception as error:  # unpickling a damaged file can raise anything
+            _log.info(f"A compiled function in {self.cache_path} is compiled again: {error!r}")
             self._attempt(self.flush)
         if found is None and self._title:
             _log.info(f"Compiling {self._title}; kept for later calls and processes")
         return found
 
     def save_overload(self, sig, data):
-        """As numba's; what cannot be written is compiled again by the next process."""
+        """Save like numba, but ignore errors of writing; the next process compiles again."""
         self._attempt(super().save_overload, sig, data)
 
     def _attempt(self, write: Callable, *args) -> None:
@@ -194,16 +196,16 @@ class _Cache(FunctionCache):
 
 @functools.cache
 def _say_that_nothing_is_kept(place: str) -> None:
-    """Once."""
+    """Log once that compiled code cannot be kept."""
     _log.warning(
-        f"Compiled code cannot be kept in {place}: every process compiles anew, for a minute or "
-        "so. Set the environment variable NUMBA_CACHE_DIR to a directory that can be written to."
+        f"Compiled code cannot be kept in {place}: every process compiles again, for about a "
+        "minute. Set the environment variable NUMBA_CACHE_DIR to a writable directory."
     )
 
 
 @functools.cache
 def _stamp(path: Path) -> str:
-    """Hash of a source file of the package and of those that it imports, directly or not."""
+    """Return a hash of a source file of the package and of all files that it imports."""
     digest, seen, ahead = hashlib.sha256(), set(), [path]
     while ahead:
         if (path := ahead.pop()) not in seen:
@@ -216,7 +218,7 @@ def _stamp(path: Path) -> str:
 
 @functools.cache
 def _imports(path: Path) -> list[Path]:
-    """Files of the package that a file imports from."""
+    """Return the files of the package that a file imports."""
     found = []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if not isinstance(node, ast.ImportFrom):

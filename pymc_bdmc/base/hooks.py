@@ -1,4 +1,4 @@
-"""Acts that wait for another package: done when it is imported, which may be never."""
+"""Run functions when another package is imported."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ __all__ = ["when_imported"]
 
 
 def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
-    """Call ``act`` on a module: at once if it is imported already, else right after its import.
+    """Call ``act`` on a module: now if it is imported already, else right after its import.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
 
 
 class _Hook:
-    """A finder of one module that leaves the finding to those behind it in `sys.meta_path`."""
+    """Finder of one module that uses the later finders in `sys.meta_path`."""
 
     def __init__(self, name: str, act: Callable[[ModuleType], object]):
         self._name, self._act = name, act
@@ -32,7 +32,7 @@ class _Hook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that the others find, whose loader calls ``act`` in the end."""
+        """Return the spec of the other finders, with a loader that calls ``act`` at the end."""
         if name != self._name or self not in sys.meta_path:
             return None
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]

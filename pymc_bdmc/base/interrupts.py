@@ -1,4 +1,4 @@
-"""Ctrl-C as a flag that compiled loops, threads and Python loops all see: signals' only place."""
+"""Turn Ctrl-C into a flag for compiled loops, threads and Python loops."""
 
 import signal
 import threading
@@ -10,16 +10,16 @@ import numpy as np
 __all__ = ["NOTHING_FINISHED", "interruptible", "nothing_to_keep", "unbroken"]
 
 NOTHING_FINISHED = (
-    "Ctrl-C came before anything of the result was finished, so there is nothing to keep."
+    "Ctrl-C came before any part of the result was finished, so there is nothing to keep."
 )
 
 
 class _Interrupted(BaseException):
-    """No KeyboardInterrupt, which `pymc.sample` takes for a wish to keep what it has."""
+    """Interruption that is no KeyboardInterrupt, at which `pymc.sample` would return its draws."""
 
 
 class _Handler:
-    """What Ctrl-C does while something is interruptible."""
+    """Handler of Ctrl-C while something is interruptible."""
 
     def __init__(self):
         self.stop = np.zeros(1, dtype=np.uint8)
@@ -37,19 +37,19 @@ class _Handler:
 
 @contextmanager
 def interruptible() -> Iterator[np.ndarray]:
-    """Turn the first Ctrl-C into a flag, so that what is finished is kept; the second one raises.
+    """Turn the first Ctrl-C into a flag, to keep finished work; the second one raises.
 
     Yields
     ------
     ndarray of shape (1,), uint8
-        0 until Ctrl-C, then 1. Loops end early where it is set, compiled ones too. Inside another
-        `interruptible` it is the flag of the outer one.
+        Flag that is 0 until Ctrl-C, then 1. Loops, also compiled ones, end early if it is set.
+        Inside another `interruptible` it is the flag of the outer one.
 
     Notes
     -----
-    Signals come to the main thread alone; in any other the flag stays 0. So it does where the
-    caller has Ctrl-C ignored. Calls that block in C code go on after Ctrl-C: give them a time
-    limit, in a loop that looks at the flag.
+    Only the main thread receives signals; in any other the flag stays 0, as it does if the caller
+    ignores Ctrl-C. Calls that block in C code continue after Ctrl-C: give them a time limit, in a
+    loop that checks the flag.
 
     Examples
     --------
@@ -65,13 +65,13 @@ def interruptible() -> Iterator[np.ndarray]:
 
 
 class nothing_to_keep:
-    """Leave by KeyboardInterrupt at the first Ctrl-C, whatever the code within makes of it.
+    """Raise KeyboardInterrupt at the first Ctrl-C, even if the code within suppresses it.
 
     Raises
     ------
     KeyboardInterrupt
-        At once, also where Ctrl-C came before; or at the end of the block, where the code swallowed
-        it or made another error of it.
+        At once, also if Ctrl-C came before; or at the end of the block, if the code suppressed it
+        or converted it to another error.
 
     Examples
     --------
@@ -100,17 +100,17 @@ class nothing_to_keep:
             raise KeyboardInterrupt(NOTHING_FINISHED) from error
 
     AT_THE_EDGE = (__enter__.__code__, __exit__.__code__)
-    """Where the flag is enough: they look at it, and nobody there would convert `_Interrupted`."""
+    """Code that checks the flag itself, where nothing would convert `_Interrupted`."""
 
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block, for what must not be left half done.
+    """Delay Ctrl-C to the end of the block, for code that must not be interrupted.
 
     Raises
     ------
     KeyboardInterrupt
-        At the end of the block, where it is not `interruptible`.
+        At the end of the block, unless inside `interruptible`.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def unbroken() -> Iterator[None]:
 
 @contextmanager
 def _handler() -> Iterator[_Handler]:
-    """The handler at work, or a new one; no signal reaches it where Ctrl-C is not ours to take."""
+    """Yield the active handler, or a new one, which gets no signals if Ctrl-C belongs to others."""
     before = signal.getsignal(signal.SIGINT)
     if isinstance(before, _Handler):
         yield before

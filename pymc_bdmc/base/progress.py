@@ -1,4 +1,4 @@
-"""A progress table in PyMC's style: what is done of every run, and what it says so far."""
+"""Show a progress table in PyMC's style."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -12,7 +12,7 @@ __all__ = ["ChainProgress"]
 
 
 class ChainProgress:
-    """One row a run, with the mean log weight so far; shows nothing if ``visible`` is false.
+    """Progress table with one row per kind of run, and its mean log weight so far.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class ChainProgress:
     visible : bool
         Whether to show anything.
     counted, found : str
-        Titles of what is counted and of what is found.
+        Titles of the counts and of the values.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ChainProgress:
             for name, total in runs.items()
         }
         self._log_weights = {name: [0, 0.0] for name in runs}
-        """Their number and sum."""
+        """Number and sum of log weights, by kind of run."""
 
     def __enter__(self) -> "ChainProgress":
         self._progress.start()
@@ -72,10 +72,10 @@ class ChainProgress:
         self.advance(run, len(log_weights), totals[1] / totals[0])
 
     def advance(self, run: str, count: int, found: float) -> None:
-        """Count more of a run and show what was found."""
+        """Add to the count of a row and show a value."""
         self._progress.update(self._rows[run], advance=count, found=f"{found:.2f}")
 
     def complete(self, run: str) -> None:
-        """Take a run that needed less than was foreseen as done."""
+        """Complete a row that needed less than expected."""
         task = self._rows[run]
         self._progress.update(task, total=self._progress.tasks[task].completed)

@@ -1,4 +1,4 @@
-"""Frozen, validated sequences of inverse temperatures 0 = β_0 < … < β_T = 1."""
+"""Schedules: frozen, validated sequences of inverse temperatures 0 = β_0 < … < β_T = 1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _BYTES_A_TEMPERATURE = 40
-"""Of the arrays from which a schedule is made."""
+"""Memory per temperature of the arrays from which a schedule is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Schedule:
     betas : array_like of shape (T + 1,)
         Strictly increasing, from exactly 0 to exactly 1.
     name : str
-        What the schedule is called in a result.
+        Name of the schedule in a result.
 
     Raises
     ------
@@ -78,22 +78,22 @@ class Schedule:
 
     @property
     def n_temperatures(self) -> int:
-        """T, the number of kernels and of weight increments."""
+        """Return T, the number of kernels and of weight increments."""
         return len(self.betas) - 1
 
     def refined(self) -> "Schedule":
-        """Twice as many temperatures: one in the middle of every increment."""
+        """Return a schedule with twice as many temperatures, by halving every increment."""
         places = np.arange(2 * self.n_temperatures + 1) / 2
         return Schedule(np.interp(places, np.arange(len(self.betas)), self.betas), self.name)
 
     @property
     def increments(self) -> np.ndarray:
-        """β_t − β_{t−1} for t = 1 … T, shape (T,)."""
+        """Return β_t − β_{t−1} for t = 1 … T, shape (T,)."""
         return np.diff(self.betas)
 
 
 def _numbers(betas: ArrayLike) -> np.ndarray:
-    """A copy as floats; what only looks like numbers is refused."""
+    """Return a copy as floats; raise an error for strings and other non-numbers."""
     values = np.array(betas)
     if values.dtype.kind not in "iuf":
         raise ValueError(f"schedule: inverse temperatures are real numbers, got {betas!r}.")
@@ -117,7 +117,7 @@ def _from_curve(
 
 
 def linear(n_temperatures: int) -> Schedule:
-    """Equal steps, β_t = t/T.
+    """Make equal steps, β_t = t/T.
 
     Examples
     --------
@@ -129,9 +129,9 @@ def linear(n_temperatures: int) -> Schedule:
 
 
 def sigmoid(n_temperatures: int, delta: float = 4.0) -> Schedule:
-    """Small steps at both ends: a logistic curve on [−δ, δ], rescaled to end at exactly 0 and 1.
+    """Make small steps at both ends, by a logistic curve on [−δ, δ] rescaled to [0, 1].
 
-    Grosse, Ghahramani and Adams (2015), Section 5.1.
+    See Grosse, Ghahramani and Adams (2015), Section 5.1.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def sigmoid(n_temperatures: int, delta: float = 4.0) -> Schedule:
 
 
 def power(n_temperatures: int, exponent: float = 4.0) -> Schedule:
-    """Small steps near the prior, β_t = (t/T)^exponent.
+    """Make small steps near the prior, β_t = (t/T)^exponent.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def power(n_temperatures: int, exponent: float = 4.0) -> Schedule:
 
 
 def cubic(n_temperatures: int) -> Schedule:
-    """β = 0.05 s + 0.95 s³ with s = t/T, the protocol of Favaro et al. (2015).
+    """Make steps by β = 0.05 s + 0.95 s³ with s = t/T, as Favaro et al. (2015).
 
     Examples
     --------
@@ -176,7 +176,7 @@ def cubic(n_temperatures: int) -> Schedule:
 
 
 def explicit(betas: ArrayLike) -> Schedule:
-    """The inverse temperatures themselves.
+    """Make a schedule from given inverse temperatures.
 
     Examples
     --------
@@ -188,18 +188,18 @@ def explicit(betas: ArrayLike) -> Schedule:
 
 
 def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: int) -> Schedule:
-    r"""Steps of equal thermodynamic length, which make the gap of well-mixed chains smallest.
+    r"""Make steps of equal thermodynamic length, which minimise the gap of well-mixed chains.
 
     That gap is :math:`\sum_t (\beta_t - \beta_{t-1})(m(\beta_t) - m(\beta_{t-1}))` with
-    :math:`m(\beta) = E_\beta[\ell]`; it is least where the increments of
-    :math:`\int \sqrt{m'}\, d\beta` are equal. Grosse, Maddison and Salakhutdinov (2013), Section 4.
+    :math:`m(\beta) = E_\beta[\ell]`; it is smallest if the increments of :math:`\int \sqrt{m'}\,
+    d\beta` are equal: Grosse, Maddison and Salakhutdinov (2013), Section 4.
 
     Parameters
     ----------
     betas : array_like of shape (F,)
         Increasing from 0 to 1.
     mean_log_likelihood : array_like of shape (F,)
-        Estimates of m, nats. Made increasing where they are not.
+        Estimates of m, nats; they are made monotone.
     n_temperatures : int
         T.
 
@@ -217,7 +217,7 @@ def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: i
 
 
 def thermodynamic_length(betas: ArrayLike, mean_log_likelihood: ArrayLike) -> float:
-    """Λ = ∫ sqrt(m′(β)) dβ; T well-mixed steps of equal length leave a gap of Λ²/T nats.
+    """Return Λ = ∫ sqrt(m′(β)) dβ; T well-mixed steps of equal length give a gap of Λ²/T nats.
 
     Examples
     --------
@@ -229,12 +229,12 @@ def thermodynamic_length(betas: ArrayLike, mean_log_likelihood: ArrayLike) -> fl
 
 
 def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.ndarray:
-    """E_β[ℓ] at ``betas`` by linear interpolation, for slopes beyond floating point too.
+    """Interpolate E_β[ℓ] linearly at ``betas``, without overflow for very large slopes.
 
     Parameters
     ----------
     betas : array_like of shape (T + 1,)
-        Between the first and the last of ``known``.
+        Inverse temperatures between the first and the last of ``known``.
     known, means : array_like of shape (F,)
         Increasing inverse temperatures and E[ℓ] there, nats; may be −∞.
 
@@ -254,7 +254,7 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
 
 
 def _lengths(betas: np.ndarray, mean_log_likelihood: ArrayLike) -> np.ndarray:
-    """Length of the path from 0 to every β."""
+    """Return the length of the path from 0 to every β."""
     means = np.asarray(mean_log_likelihood, dtype=float)
     means = np.maximum(means, means[np.isfinite(means)].min())  # E[ℓ] may be −∞ under the prior
     means = isotonic_regression(means).x
@@ -270,24 +270,24 @@ def make_schedule(
     default: int | None = None,
     default_name: str = "linear",
 ) -> Schedule:
-    """Schedule from its name and the number of temperatures, or from explicit values.
+    """Make a schedule from its name and the number of temperatures, or from explicit values.
 
     Parameters
     ----------
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule
-        A ready `Schedule` is returned as it is.
+        A `Schedule` is returned unchanged.
     temperatures : int or array_like of shape (T + 1,)
-        T, or the inverse temperatures themselves; None only beside a ready `Schedule`.
+        T, or the inverse temperatures themselves; None only with a `Schedule`.
     default : int, optional
-        Value of ``temperatures`` that may stand beside a ready `Schedule`.
+        Value of ``temperatures`` that is allowed with a `Schedule`.
     default_name : str, default "linear"
-        Value of ``schedule`` that may stand beside the inverse temperatures.
+        Value of ``schedule`` that is allowed with explicit inverse temperatures.
 
     Raises
     ------
     ValueError
-        For an unknown name, where the values do not increase from 0 to 1, and where a ready
-        `Schedule` and other temperatures contradict each other.
+        For an unknown name, for values that do not increase from 0 to 1, and for a `Schedule` with
+        other temperatures.
 
     Examples
     --------
@@ -298,8 +298,7 @@ def make_schedule(
     if isinstance(schedule, Schedule):
         if np.ndim(cast(ArrayLike, temperatures)) or temperatures != default:
             raise ValueError(
-                f"temperatures: the Schedule has {schedule.n_temperatures} of its own; leave them "
-                "out."
+                f"temperatures: the Schedule has {schedule.n_temperatures} already; leave them out."
             )
         return schedule
     if not isinstance(schedule, str) or schedule not in {*SCHEDULES, default_name}:
@@ -311,7 +310,7 @@ def make_schedule(
         return SCHEDULES[schedule](cast(int, temperatures))
     if schedule != default_name:
         raise ValueError(
-            f"schedule: {schedule!r} says nothing where the temperatures are given one by one; "
-            "leave it out, or pass how many."
+            f"schedule: {schedule!r} has no effect if all temperatures are given; leave it out, or "
+            "pass their number."
         )
     return explicit(cast(ArrayLike, temperatures))

@@ -1,4 +1,4 @@
-"""One seed, and from it a random stream for every purpose, which meets no other."""
+"""Derive independent random streams for every purpose from one seed."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -9,14 +9,14 @@ import numpy as np
 __all__ = ["Entropy", "Purpose", "RandomSeed", "beside", "entropy_of", "recorded", "stream"]
 
 RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
-"""What a call takes."""
+"""Types of the argument ``random_seed``."""
 
 Entropy = int | Sequence[int]
-"""What it makes of it: as `random_seed` it gives the same result again."""
+"""Normalised seed; passed as `random_seed` it repeats the result."""
 
 
 class Purpose(IntEnum):
-    """First entry of a random stream's key: streams of different purposes never meet."""
+    """First entry of a random stream's key; streams of different purposes are independent."""
 
     FIT = 0
     SIMULATE = 1
@@ -31,13 +31,12 @@ class Purpose(IntEnum):
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:
-    """Entropy of a seed; fresh from the system for None.
+    """Return the entropy of a seed; for None, new entropy from the system.
 
     Raises
     ------
     TypeError
-        For anything but a whole number of at least 0, a sequence of them, a SeedSequence or a
-        Generator.
+        For anything except an integer ≥ 0, a sequence of these, a SeedSequence or a Generator.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def _is_whole(seed: object) -> TypeGuard[int]:
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
-    """The random stream of (purpose, data set, direction, chain), whoever runs it."""
+    """Return the random stream of (purpose, data set, direction, chain)."""
     return np.random.SeedSequence(entropy, spawn_key=key)
 
 
@@ -82,5 +81,5 @@ def beside(seed: np.random.SeedSequence, purpose: Purpose) -> np.random.SeedSequ
 
 
 def recorded(entropy: Entropy) -> str:
-    """Entropy as the attribute ``random_seed`` of a result."""
+    """Return entropy as text for the attribute ``random_seed`` of a result."""
     return " ".join(map(str, np.atleast_1d(np.array(entropy, dtype=object))))

@@ -1,4 +1,4 @@
-"""What is annealed or tempered, where it is no PyMC model: the contract of a system."""
+"""Contract of a system for annealing or simulated tempering without a PyMC model."""
 
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["StartStatus", "System"]
 
 StartStatus = Literal["exact", "burned-in", "heuristic"]
-"""How far states from `System.draw_posterior` can be relied on."""
+"""Kind of start that `System.draw_posterior` gives."""
 
 
 @runtime_checkable

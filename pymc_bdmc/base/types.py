@@ -1,4 +1,4 @@
-"""The small types that every layer shares: points, directions, kernels, finished runs."""
+"""Shared types: points, directions, kernels, finished runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,33 +24,33 @@ __all__ = [
 ]
 
 MAX_RHAT = 1.7
-"""Up to it each member of a pilot explores what all of them cover: the posterior has one mode.
+"""Largest R̂ of pilot members at which they count as mixed.
 
-Ten seeds each, in the first stage at β = 1: 1.0 to 1.5 on the benchmarks' models with one mode, but
-for centred eight schools, which mixes slowly (1.4 to 2.1); 3.7 to 5.0 on their mixture. A mode that
-the pilot lost does not show in it, but to the scouts."""
+With ten seeds each, in the first stage at β = 1, it is 1.0 to 1.5 on the unimodal models of the
+benchmarks, 1.4 to 2.1 on centred eight schools, which mixes slowly, and 3.7 to 5.0 on their
+mixture. It does not show a mode that the pilot lost; the scouts may."""
 
 Point = Mapping[str, np.ndarray]
 """Values of the unconstrained free variables θ, by the name of the value variable."""
 
 
 def stack(points: Sequence[Point]) -> dict[str, np.ndarray]:
-    """Many points as one whose arrays have a row for each."""
+    """Stack points; the arrays of the result have a row for each."""
     return {name: np.stack([point[name] for point in points]) for name in points[0]}
 
 
 class Direction(StrEnum):
-    """Which way a run goes along β, as data for the loops."""
+    """Direction of a run along β."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
 
     def start(self, n_temperatures: int) -> int:
-        """Index of the temperature at which a chain starts."""
+        """Return the index of the temperature at which a chain starts."""
         return 0 if self is Direction.FORWARD else n_temperatures
 
     def moves(self, n_temperatures: int) -> Iterator[tuple[int, int]]:
-        """Pairs (t, arrival): apply K_t or its reversal, arrive at the temperature of that index.
+        """Yield pairs (t, arrival): apply K_t or its reversal, and arrive at β_arrival.
 
         Forward applies K_1 … K_T and θ_t arrives at β_t; in reverse K_T† … K_1† and the state
         that K_t† yields belongs to β_{t−1}.
@@ -61,10 +61,11 @@ class Direction(StrEnum):
 
 
 class Move(NamedTuple):
-    """What one kernel application reports besides the new point."""
+    """Report of one kernel application, besides the new point."""
 
     acceptance: float | tuple[float, ...]
-    """Acceptance statistic in [0, 1], or one of every part of a composition; NaN without any."""
+    """Acceptance statistic in [0, 1], or one for every part of a composition; NaN if there is
+    none."""
     diverging: int
     """Whether a Hamiltonian trajectory diverged; of several states, how many did."""
     gradient_evaluations: int
@@ -72,58 +73,58 @@ class Move(NamedTuple):
 
 
 class Kernel(Protocol):
-    """A family of transitions K_1 … K_T; K_t leaves f_t(θ) = p(θ) exp(β_t ℓ(θ)) invariant."""
+    """Family of transitions K_1 … K_T; K_t leaves f_t(θ) = p(θ) exp(β_t ℓ(θ)) invariant."""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget every earlier chain and draw from ``rng`` from now on."""
+        """Remove the state of earlier chains, and draw from ``rng`` from now on."""
 
     def step(self, t: int, point: Point) -> tuple[Point, Move]:
         """Apply K_t to a point."""
 
     def reversal(self) -> "Kernel":
-        """Return the kernel with K_t† in the place of every K_t."""
+        """Return the kernel with K_t† in place of every K_t."""
 
 
 class Tuning(Protocol):
-    """What pilots find on one data set: how to tune the kernels, and what the path is like."""
+    """Result of the pilots on one data set: parameters of the kernels, and E_β[ℓ]."""
 
     @property
     def path_betas(self) -> np.ndarray:
-        """From 0 to 1, shape (F,)."""
+        """Return β from 0 to 1, shape (F,)."""
 
     @property
     def mean_log_likelihood(self) -> np.ndarray:
-        """E_β[ℓ] at ``path_betas``, nats."""
+        """Return E_β[ℓ] at ``path_betas``, nats."""
 
     @property
     def prior_log_likelihood(self) -> np.ndarray:
-        """ℓ of draws from the start of the path, restricted to ℓ > −∞, nats, shape (N,)."""
+        """Return ℓ > −∞ of draws from the start of the path, nats, shape (N,)."""
 
     @property
     def accepted_draws(self) -> int:
-        """Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle.
+        """Return the number of prior draws with ℓ > −∞ for which a forward run waits.
 
-        The first are their starts.
+        It is at least one per particle; the first are the starts.
         """
 
     @property
     def rhat(self) -> float:
-        """Largest R̂ of the pilot's members at β = 1; NaN where it has none."""
+        """Return the largest R̂ of the pilot's members at β = 1; NaN if there is none."""
 
     @property
     def seconds_a_move(self) -> float:
-        """Of a processor, for one application of the kernel of β = 1 to one state."""
+        """Return the CPU seconds of one application of the kernel at β = 1 to one state."""
 
     @property
     def fit(self) -> tuple[np.ndarray, Any] | None:
-        """Mean and shape, a `Metric`, of what the pilot saw of the posterior; None without one."""
+        """Return mean and `Metric` of the pilot's samples of the posterior, or None."""
 
     @property
     def peaks(self) -> int:
-        """Number of narrow peaks that the start of the path has beside its fit."""
+        """Return the number of narrow peaks added to the fit at the start of the path."""
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Step size of the kernel at each β; NaN at β = 0 and where it has none."""
+        """Return the step size of the kernel at each β; NaN at β = 0 or if it has none."""
 
 
 class Untuned:
@@ -146,13 +147,13 @@ UNTUNED = Untuned()
 
 
 class Population(NamedTuple):
-    """How the particles of a run fared."""
+    """Records of the particles of a run."""
 
     effective_size: np.ndarray
-    """Effective number of particles once they have the weights of each temperature, before they
-    are resampled; shape (T + 1,)."""
+    """Effective number of particles at each temperature, after weighting and before resampling;
+    shape (T + 1,)."""
     resampled: np.ndarray
-    """Whether they were; shape (T + 1,)."""
+    """Whether particles were resampled; shape (T + 1,)."""
     ancestors: int
     """Number of starts from which the last particles descend."""
 
@@ -171,18 +172,18 @@ class Run:
         Acceptance statistic of the P parts of K_t, mean over particles; NaN at t = 0 and where a
         part has none.
     divergences : ndarray of int, shape (T + 1,)
-        Particles for which K_t diverged.
+        Number of particles for which K_t diverged.
     gradient_evaluations : int
-        Gradients computed along the run.
+        Number of gradients computed along the run.
     ends : mapping of str to ndarray
-        Last states by variable, a row for each particle, and after these as many for each further
-        move at β = 1. Of a reverse run the first is θ_0.
+        Last states by variable, a row for each particle, followed by as many for each further move
+        at β = 1. In a reverse run the first is θ_0.
     weights : ndarray of shape (number of rows,)
-        Normalised, of the last states.
+        Normalised weights of the last states.
     population : Population
     prior_draws : int or ndarray of shape (A,)
-        Draws from the prior until one had ℓ > −∞, A times in a row where some have not; the first
-        draws so accepted were the starts. 0 for a reverse run.
+        Number of prior draws until one had ℓ > −∞, for each of A accepted draws if some were
+        rejected; the first accepted draws are the starts. 0 for a reverse run.
     log_likelihood_sd : float or ndarray of shape (T + 1,)
         Standard deviation of ℓ over the chains of a block, nats.
     """
@@ -224,43 +225,41 @@ class Run:
 
 
 class Populations(NamedTuple):
-    """How the particles of all runs of one direction on one data set fared."""
+    """Records of the particles of all runs of one direction on one data set."""
 
     effective_size: np.ndarray
     """Effective number of particles before they are resampled, mean over runs, shape (T + 1,)."""
     resamplings: np.ndarray
     """Number of runs that were resampled there, shape (T + 1,)."""
     least_effective_size: np.ndarray
-    """By run, over the temperatures, shape (C,)."""
+    """Smallest effective size over the temperatures, by run, shape (C,)."""
     ancestors: np.ndarray
     """Number of starts from which the last particles descend, shape (C,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Annealing:
-    """What annealing all runs of one direction on one data set found, as arrays.
+    """Results of all runs of one direction on one data set, as arrays.
 
     Attributes
     ----------
     log_weight : ndarray of shape (C,)
         log Ẑ in nats; NaN for a run that was not finished.
     prior_draws : ndarray of shape (C,) or (C, A)
-        Draws from the prior until one had ℓ > −∞, by run, A times in a row where some have not;
-        0 for a run that did not start there.
+        Number of prior draws until one had ℓ > −∞, by run, for each of A accepted draws if some
+        were rejected; 0 for a run that did not start from the prior.
     lowest_acceptance : ndarray of shape (C,)
-        Smallest mean acceptance over stretches of a run, of the part of the kernel where it is
-        the smallest.
+        Smallest mean acceptance over stretches of a run and parts of the kernel.
     log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
         Mean and standard deviation over runs of (the weighted mean of) ℓ at each temperature, nats.
     acceptance, step_size : ndarray of shape (T + 1,)
-        Acceptance statistic, mean over runs and parts, and step size of K_t; NaN where there is
-        none.
+        Acceptance statistic (mean over runs and parts) and step size of K_t; NaN if there is none.
     divergences : ndarray of int, shape (T + 1,)
         Number of particles of all runs for which K_t diverged.
     gradient_evaluations : int
-        Gradients computed by all runs.
+        Number of gradients computed by all runs.
     populations : Populations, optional
-        Of runs of several particles.
+        Records of runs with several particles.
     """
 
     log_weight: np.ndarray

@@ -1,4 +1,4 @@
-"""What PyTensor and PyMC keep to themselves, or share too widely: touched here and nowhere else."""
+"""Use private parts of PyTensor and PyMC, in this module only."""
 
 import os
 import threading
@@ -33,24 +33,24 @@ __all__ = [
 ]
 
 DIVERGENCES = "_num_divs_sample"
-"""Attribute in which HMC and NUTS count divergences, beside the public one."""
+"""Private attribute in which HMC and NUTS count divergences."""
 
 HISTORY = "_history"
 """Attribute with the past states of a DEMetropolisZ."""
 
 
 class _Alone(ContextDecorator):
-    """Lets one thread at a time build and compile PyTensor's graphs.
+    """Lock that lets one thread at a time build and compile PyTensor's graphs.
 
-    While PyTensor does that it changes settings of the whole process, such as the C compiler and
-    the number of rewrites, and puts back what it found at the end. Of two threads at once, the
-    second finds the settings of the first and puts those back, for good: both threads and every
-    later call would compile other arithmetic, so that one seed gave other numbers.
+    While PyTensor compiles it changes settings of the whole process, such as the C compiler and the
+    number of rewrites, and restores them at the end. With two threads at once, the second would
+    restore the settings of the first permanently. Both threads and every later call would then
+    compile other arithmetic, so that the same seed would give other numbers.
     """
 
     def __init__(self):
         self._lock = threading.RLock()
-        if hasattr(os, "register_at_fork"):  # no fork in the middle: the child would never be done
+        if hasattr(os, "register_at_fork"):  # a child forked in between would never release it
             release = self._lock.release
             os.register_at_fork(
                 before=self._lock.acquire, after_in_parent=release, after_in_child=release
@@ -67,21 +67,21 @@ alone = _Alone()
 
 
 def jitted_function(function) -> Callable:
-    """The one function that the numba linker made of a compiled PyTensor function.
+    """Return the function that the numba linker made of a compiled PyTensor function.
 
     Raises
     ------
     AttributeError
-        If this PyTensor keeps it elsewhere.
+        If this version of PyTensor stores it elsewhere.
     """
     return function.vm.jit_fn
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Sends functions that `pytensor.wrap_py` made into operations by value where need be.
+    """Pickler of operations made by `pytensor.wrap_py`, by value if necessary.
 
-    PyTensor sends them by the name of the function, so one that is local to another function, or to
-    a notebook, could not be sent at all.
+    PyTensor pickles them by the name of the function, which fails for functions that are local or
+    defined in a notebook.
     """
 
     def reducer_override(self, thing):
@@ -95,18 +95,17 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def dumps(thing: Any) -> bytes:
-    """Pickle anything that a user's model may hold, for another process."""
+    """Pickle anything in a user's model for another process."""
     file = BytesIO()
     _Pickler(file).dump(thing)
     return file.getvalue()
 
 
 def own_constants(function) -> None:
-    """Give an interpreted function copies of those of its constants that are views of others.
+    """Give an interpreted function its own copies of constants that are views.
 
-    PyTensor makes a constant read-only when it rewrites any graph with it. A view that was made
-    before still claims to be writeable, and SciPy's ``rvs``, which broadcasts it, believes that and
-    raises.
+    PyTensor makes a constant read-only when it rewrites a graph with it. An earlier view of it is
+    still marked as writeable, so SciPy's ``rvs``, which broadcasts it, raises an error.
     """
     for variable, storage in function.vm.storage_map.items():
         if isinstance(variable, Constant) and getattr(storage[0], "base", None) is not None:
@@ -114,49 +113,49 @@ def own_constants(function) -> None:
 
 
 def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
-    """What a step method class says of a variable, whether or not it asks for a gradient."""
+    """Return the competence of a step method class for a variable."""
     return cls._competence(rv, has_gradient)
 
 
 def has_draws(op) -> bool:
-    """Whether a CustomDist was given a `random`; PyMC puts a function that raises in its place."""
+    """Return whether a CustomDist has a `random`; PyMC uses a function that raises if not."""
     return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
 
 
 def log_step_size_of(step) -> float:
-    """Log of the averaged step size, which PyMC's HMC and NUTS use once tuning has stopped."""
+    """Return the log of the averaged step size, which HMC and NUTS use after tuning."""
     return float(step.step_adapt._log_bar)
 
 
 def set_log_step_size(step, log_step_size: float) -> None:
-    """Put another step size in its place."""
+    """Set the averaged step size."""
     step.step_adapt._log_bar = log_step_size
 
 
 def restart_step_size(step) -> None:
-    """Adapt the step size anew, starting from the averaged one."""
+    """Restart the adaptation of the step size from the averaged one."""
     step.step_adapt._initial_step = np.exp(step.step_adapt._log_bar)
     step.step_adapt.reset()
 
 
 def deviations_of(potential) -> np.ndarray:
-    """Standard deviations that make the metric of a QuadPotentialDiagAdapt."""
+    """Return the standard deviations of the metric of a QuadPotentialDiagAdapt."""
     return potential._stds.copy()
 
 
 def set_deviations(potential, stds: np.ndarray) -> None:
-    """Put another diagonal metric in its place."""
-    stds = stds.astype(potential.dtype)  # in float32 the integrator needs it
+    """Set the diagonal metric."""
+    stds = stds.astype(potential.dtype)  # needed by the integrator in float32
     potential._stds = stds
     potential._var = stds * stds
     potential._inv_stds = 1.0 / stds
 
 
 def history_of(step) -> Any:
-    """Past states from which a DEMetropolisZ proposes."""
+    """Return the past states from which a DEMetropolisZ proposes."""
     return getattr(step, HISTORY)
 
 
 def set_history(step, states) -> None:
-    """Put other states in their place: anything with a length, items and ``append``."""
+    """Set the past states: any object with a length, items and ``append``."""
     setattr(step, HISTORY, states)

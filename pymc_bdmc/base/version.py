@@ -1,4 +1,4 @@
-"""The version of the package, which a result carries."""
+"""Find the version of the package, for the attributes of a result."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -6,7 +6,7 @@ __all__ = ["VERSION"]
 
 
 def _installed() -> str:
-    """What pip installed; a copy of the sources that it knows nothing of has no version."""
+    """Return the installed version; a copy of the sources that is not installed has none."""
     try:
         return version("pymc-bdmc")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The annealing loop in its two engines, and running many chains of it in parallel."""
+"""Annealing loops of the two engines, and pools that run many chains in parallel."""
 
 from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.engines.compiled.engine import CompiledEngine

@@ -1,4 +1,4 @@
-"""Which of the two engines runs."""
+"""Choose one of the two engines."""
 
 import logging
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ def make_engine(
     compile_kwargs: Mapping | None = None,
     in_turn: bool = False,
 ) -> CompiledEngine | StepEngine:
-    """The compiled engine where it can do what is asked for, else PyMC's step methods.
+    """Return the compiled engine if it supports the model and options, else PyMC's step methods.
 
     Parameters
     ----------
     density : TemperedDensity
         The path of densities, with the options for the compilation of step methods.
     betas : ndarray of shape (T + 1,)
-        The schedule of step methods, unless a chain brings another.
+        The schedule of step methods, unless a task has its own.
     step, backend, compile_kwargs
         See `sample_bdmc`.
     in_turn : bool, default False
-        Whether compiled runs go along a path of the data.
+        Whether compiled runs use a path of the data.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or isinstance(step, str | NamedKernel)):
@@ -44,8 +44,8 @@ def make_engine(
             engine = CompiledEngine(density, step, in_turn)
         except NotJittable as reason:
             _log.warning(
-                f"No compiled chains for this model ({reason}): PyMC's step methods run, which are "
-                "slower by far."
+                f"This model cannot be compiled ({reason}): PyMC's step methods are used, which "
+                "are much slower."
             )
         else:
             if compile_kwargs:

@@ -1,4 +1,4 @@
-"""The annealing loop: one for both directions and any number of particles, whatever the kernel."""
+"""Annealing loop for both directions, any number of particles and any kernel."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,11 +37,12 @@ def anneal(
 
     so E_f[w] = Z and E_r[1/w] = 1/Z (Neal 2001; Grosse, Ghahramani and Adams 2015, Eqs 3 and 8).
 
-    Several particles go up together. Where their weights have become too uneven, log Ẑ takes the
-    logarithm of the mean weight, and they are resampled (Del Moral, Doucet and Jasra 2006). In
-    reverse one of them goes down first, from the posterior; then the others go up along the path
-    that it found, which is never replaced: a conditional run, so E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z
-    still hold (Andrieu, Doucet and Holenstein 2010; Grosse, Ghahramani and Adams 2015, Sec. 4.2).
+    Several particles are annealed together. If their weights become too uneven, the logarithm of
+    the mean weight is added to log Ẑ, and the particles are resampled (Del Moral, Doucet and Jasra
+    2006). In reverse, one particle is first annealed from the posterior to the prior. Then the
+    others run forward together with its path, which is never replaced. This is a conditional run,
+    so E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z still hold (Andrieu, Doucet and Holenstein 2010; Grosse,
+    Ghahramani and Adams 2015, Sec. 4.2).
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def anneal(
     starts : sequence of N Point
         θ_0 of every particle; in reverse the first is θ_T.
     direction : Direction
-        Which of the two.
+        Forward or reverse.
     rng : numpy.random.Generator
         The run's stream.
     burn_in : int, default 0
@@ -63,7 +64,7 @@ def anneal(
     Returns
     -------
     Run
-        Log weight and what happened along β.
+        Log weight and records along β.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def anneal(
 
 
 class _Record:
-    """What a run writes down at every β."""
+    """Records of a run at every β."""
 
     def __init__(self, n_temperatures: int, n: int):
         self.path, self.highest = np.empty((2, n_temperatures + 1))
@@ -128,7 +129,7 @@ def _lead(
     record: _Record,
     rng: np.random.Generator,
 ) -> tuple[Point, dict[int, Point]]:
-    """Take θ* down to the prior; return θ_0, and θ_{t−1} wherever particles may be resampled."""
+    """Anneal θ* to the prior; return θ_0, and θ_{t−1} wherever particles may be resampled."""
     last, trail = len(record.path) - 1, {}
     allowed = places(last)
     kernel.reset(rng)
@@ -154,10 +155,10 @@ def _follow(
     record: _Record,
     rng: np.random.Generator,
 ) -> int:
-    """Take all particles from the prior up to β = 1, in place; return the number of ancestors.
+    """Anneal all particles from the prior to β = 1, in place; return the number of ancestors.
 
-    In a reverse run the first one has been there: it goes along its ``trail``, and others may
-    join it.
+    In a reverse run the first particle follows its stored ``trail``; others may be resampled onto
+    it.
     """
     n, first = len(points), 0 if trail is None else 1
     roots, allowed = np.arange(n), places(len(betas) - 1)

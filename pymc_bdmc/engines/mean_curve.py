@@ -1,4 +1,4 @@
-"""E_β[ℓ] between the prior and the posterior, from samples at rising β: what every pilot finds."""
+"""Estimate E_β[ℓ] between the prior and the posterior, from pilot samples at increasing β."""
 
 from collections.abc import Iterable
 
@@ -9,29 +9,29 @@ from scipy.special import softmax
 __all__ = ["PRIOR_DRAWS", "MeanCurve", "collect_starts", "next_beta"]
 
 PRIOR_DRAWS = 512
-"""With finite ℓ, of all pilots on a data set together."""
+"""Number of prior draws with finite ℓ, over all pilots on a data set."""
 MAX_SPENT = 10 * PRIOR_DRAWS
-"""Draws after which a pilot makes do with fewer, where the data rule out most of them."""
+"""Number of draws after which a pilot accepts fewer, if the data rule out most of them."""
 
 OVERLAP = 0.5
-"""Effective share of the samples of one stage at the β of the next."""
+"""Effective sample size at the next β, as a share of the samples of a stage."""
 MAX_RISE = 10.0
-"""Largest ratio of β from one stage to the next."""
+"""Largest ratio of β between successive stages."""
 
 
 def collect_starts[S](
     batches: Iterable[tuple[list[S], int]], most: int, least: int = 1
 ) -> tuple[list[S], int]:
-    """What a pilot starts from: prior draws with finite ℓ, and how many draws they took.
+    """Collect prior draws with finite ℓ for a pilot, and count the draws they took.
 
     Parameters
     ----------
     batches : iterable
-        More and more of both.
+        Batches of starts and counts.
     most : int
-        Enough; the last batch may bring more.
+        Number that is enough; the last batch may exceed it.
     least : int
-        Needed however many draws they take, unless ``batches`` end.
+        Smallest number, for any number of draws, unless ``batches`` end.
     """
     starts: list[S] = []
     spent = 0
@@ -44,7 +44,7 @@ def collect_starts[S](
 
 
 class MeanCurve:
-    """Stages of a pilot, near enough that the samples of one tell of β on the way to the next.
+    """Stages of a pilot, close enough to estimate E_β[ℓ] between them.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ class MeanCurve:
         self._betas, self._means = [np.zeros(1)], [_mean(prior_log_likelihood)]
 
     def next_beta(self) -> float:
-        """How far β may rise: as the latest samples bear, but at most tenfold."""
+        """Return the next β that the latest samples allow, at most ten times the present one."""
         spread = max(np.ptp(self._ells), 1.0)
         highest = MAX_RISE * self._beta if self._beta else 1 / spread
         return min(next_beta(self._ells, self._beta), highest)
 
     def add(self, beta: float, ells: np.ndarray) -> None:
-        """Record samples of ℓ, shape (N,), at a higher β; −∞ is where only a wrong kernel leads."""
+        """Record samples of ℓ, shape (N,), at a higher β; only a wrong kernel gives −∞."""
         ells = ells[ells > -np.inf]
         if not ells.size:
             ells = self._ells
@@ -86,19 +86,19 @@ class MeanCurve:
 
     @property
     def betas(self) -> np.ndarray:
-        """Of the stages and between them, increasing from 0."""
+        """Return β of the stages and between them, increasing from 0."""
         return np.concatenate(self._betas)
 
     @property
     def mean_log_likelihood(self) -> np.ndarray:
-        """E_β[ℓ] there, nats, made to increase with β as it must."""
+        """Return E_β[ℓ] at `betas`, nats, made monotone in β."""
         return isotonic_regression(np.concatenate(self._means)).x
 
 
 def next_beta(ells: np.ndarray, beta: float) -> float:
-    """The β at which samples of ℓ at the present β are worth `OVERLAP` of their number; at most 1.
+    """Return the β ≤ 1 at which the effective share of the present samples is `OVERLAP`.
 
-    Del Moral, Doucet and Jasra (2012), Section 3.3.
+    See Del Moral, Doucet and Jasra (2012), Section 3.3.
     """
     if np.ptp(ells) == 0:
         return 1.0
@@ -115,14 +115,14 @@ def next_beta(ells: np.ndarray, beta: float) -> float:
 
 
 def _mean(ells: np.ndarray) -> np.ndarray:
-    """Mean of ℓ, shape (1,), also where their sum would overflow."""
+    """Return the mean of ℓ, shape (1,), without overflow of the sum."""
     return np.sum(ells / len(ells), keepdims=True)
 
 
 def _between(below: float, beta: float, ells_below: np.ndarray) -> np.ndarray:
-    """Temperatures at which to estimate E[ℓ] between two stages.
+    """Return temperatures at which to estimate E[ℓ] between two stages.
 
-    From the prior on they start where β first matters, however far its tail reaches.
+    After the prior they start at the smallest β that matters, even for a heavy tail.
     """
     if below > 0:
         return np.linspace(below, beta, 7)[1:-1]
@@ -130,7 +130,7 @@ def _between(below: float, beta: float, ells_below: np.ndarray) -> np.ndarray:
 
 
 def _mean_between(betas, below, ells_below, above, ells_above) -> np.ndarray:
-    """E_β[ℓ] from the samples on both sides, the nearer the more."""
+    """Estimate E_β[ℓ] from the samples on both sides, weighted by nearness."""
     means = []
     for beta in betas:
         near = (beta - below) / (above - below)

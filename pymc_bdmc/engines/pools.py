@@ -29,29 +29,30 @@ __all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
 _log = logging.getLogger("pymc.bdmc")
 
 POLL = 0.1
-"""Seconds between looks at the flag: a wait without end is deaf to Ctrl-C."""
+"""Seconds between checks of the flag; an unlimited wait would ignore Ctrl-C."""
 MOST_MESSAGES = 10_000
-"""To an executor. Its scheduler spends a millisecond or more on each, so that more tasks than that
-are sent in ranges; and ten for each of a thousand workers still share the work out evenly."""
+"""Most messages to an executor; more tasks than this are sent in ranges, since a scheduler spends a
+millisecond or more on each message. Ten for each of a thousand workers still share the work
+evenly."""
 FIRST_MESSAGES = 4
-"""Before any worker has answered."""
+"""Number of messages sent before any worker has answered."""
 UNFORKABLE = ("jax", "polars", "tensorflow", "torch")
-"""Libraries whose threads may hold a lock at the moment of a fork, for which the child then waits
-for ever."""
+"""Libraries that prevent forking: their threads may hold a lock for which the child waits
+forever."""
 MOST_KEPT = 8
-"""Engines and tasks that a worker keeps, of this call and of others."""
+"""Number of engines and tasks that a worker keeps, over all calls."""
 
 
 def _one_thread(kind: str, libraries: ThreadpoolController | None = None) -> Any:
-    """Limit the libraries of one kind; unlike `threadpool_limits` it gives back no other kind's."""
+    """Limit the threads of one kind of library; the others are not restored afterwards."""
     return (libraries or ThreadpoolController()).select(user_api=kind).limit(limits=1)
 
 
 class _OneBlasThread:
-    """Keeps BLAS to one thread until the last pool that needs it is left.
+    """Limit BLAS to one thread until the last pool that needs this is closed.
 
-    The number of threads belongs to the process, and the bits of a product of matrices depend on
-    it. So of two calls at once, the first to end may not give the number back.
+    The number of threads belongs to the process, and the rounding of matrix products depends on it.
+    So if two calls overlap, the first to end must not restore the number.
     """
 
     def __init__(self):
@@ -74,14 +75,14 @@ ONE_BLAS_THREAD = _OneBlasThread()
 
 
 class Task(Protocol):
-    """A piece of work that needs an engine; its result depends on nothing else."""
+    """Work for an engine; its result depends on nothing else."""
 
     def run(self, engine: Any) -> Any:
         """Do the work; None if it was stopped."""
 
 
 class Pool(Protocol):
-    """Where independent tasks run."""
+    """Pool that runs independent tasks."""
 
     spent: float
     """Seconds that earlier calls spent on the tasks of the last `run`."""
@@ -91,19 +92,19 @@ class Pool(Protocol):
 
 
 class ExecutorPool:
-    """Workers of any executor, such as those of a cluster.
+    """Pool of the workers of any executor, such as those of a cluster.
 
-    A message to them is a range of the tasks. A worker that lacks the engine or the tasks says so,
-    and the message is sent again with them, so that they travel once to each.
+    A message contains a range of tasks. A worker that lacks the engine or the tasks says so, and
+    the message is sent again with them, so that they are sent once to each worker.
 
     Parameters
     ----------
     engine : object
-        Handed to every task; pickled, if workers lack it.
+        Engine passed to every task; pickled for workers that lack it.
     executor : concurrent.futures.Executor
-        That of Dask's `Client.get_executor`, say.
+        Executor, such as that of Dask's `Client.get_executor`.
     stop : ndarray of shape (1,)
-        From `interruptible`.
+        Flag from `interruptible`.
 
     Examples
     --------
@@ -128,7 +129,7 @@ class ExecutorPool:
 
     def __init__(self, engine: Any, executor: Executor, stop: np.ndarray):
         self.key = uuid4().hex
-        """By which workers keep the engine."""
+        """Key under which workers keep the engine."""
         self._engine = engine
         self._executor = executor
         self._stop = stop
@@ -147,7 +148,7 @@ class ExecutorPool:
         Raises
         ------
         RuntimeError
-            If workers end in the middle, and the executor does not replace them.
+            If workers end early and the executor does not replace them.
         """
         keys = self.key, uuid4().hex
         done: queue.SimpleQueue = queue.SimpleQueue()
@@ -167,8 +168,8 @@ class ExecutorPool:
 
         try:
             while waiting or self._unfinished:
-                # A worker has one message waiting. More would all be refused by those that lack
-                # the engine, before the first that brings it.
+                # One message waits for each worker. Workers without the engine would reject all
+                # further ones before the first that contains it.
                 most = 0 if self._stop[0] else FIRST_MESSAGES + 2 * len(workers)
                 while waiting and len(self._unfinished) < most:
                     send(waiting.popleft(), {})
@@ -183,10 +184,10 @@ class ExecutorPool:
                     if result is not None:
                         yield place, result
         except BrokenExecutor as error:
-            if not self._stop[0]:  # Ctrl-C ends processes that are only starting
+            if not self._stop[0]:  # Ctrl-C also ends processes that are starting
                 raise RuntimeError(
-                    "A worker ended in the middle of a task: killed, or out of memory? Use fewer "
-                    "of them, or larger ones. What is in a store is kept."
+                    "A worker ended during a task: was it killed, or out of memory? Use fewer or "
+                    "larger workers. Runs in a store are kept."
                 ) from error
 
     @cached_property
@@ -195,12 +196,12 @@ class ExecutorPool:
 
 
 class WorkerPool:
-    """Processes of this machine that each hold a copy of an engine.
+    """Pool of processes of this machine, each with a copy of an engine.
 
-    Where the platform forks, a worker inherits the compiled engine and answers at once. Elsewhere,
-    and where JAX or another library of `UNFORKABLE` is loaded, it starts afresh, receives a pickled
-    copy and compiles again, which takes seconds. With ``cores=1`` everything runs in this process.
-    Workers end with the process that started them, however it ends.
+    If the platform can fork, a worker inherits the compiled engine and starts at once. Otherwise,
+    or if JAX or another library of `UNFORKABLE` is loaded, it starts as a new process, receives a
+    pickled copy and compiles again, which takes seconds. With ``cores=1`` everything runs in this
+    process. Workers end with the process that started them, however it ends.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ class WorkerPool:
     cores : int
         Number of worker processes.
     stop : ndarray of shape (1,)
-        From `interruptible`.
+        Flag from `interruptible`.
 
     Examples
     --------
@@ -235,18 +236,18 @@ class WorkerPool:
 
     def __enter__(self) -> "WorkerPool":
         if self._cores > 1:
-            # What a process is started with must be small. It could fill the pipe to one that
-            # Ctrl-C ends before it reads, and this one would wait for ever.
+            # The arguments of a new process must be small. Otherwise they could fill the pipe to a
+            # process that Ctrl-C ends before it reads, and this process would wait forever.
             self._executor = ProcessPoolExecutor(self._cores, _context(), initializer=_prepare)
             self._pool = ExecutorPool(self._engine, self._executor, self._stop)
-            _kept[self._pool.key] = self._engine  # for those that are forked
+            _kept[self._pool.key] = self._engine  # for forked workers
         return self
 
     def __exit__(self, *exc_info) -> None:
         if self._executor is not None:
             del _kept[self._pool.key]
             for process in (self._executor._processes or {}).values():
-                process.terminate()  # unfinished chains are not wanted: nothing waits for them
+                process.terminate()  # unfinished chains are discarded
             self._executor.shutdown(cancel_futures=True)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
@@ -255,7 +256,7 @@ class WorkerPool:
         Raises
         ------
         RuntimeError
-            If a process ends in the middle.
+            If a process ends during a task.
         """
         return self._run_here(tasks) if self._executor is None else self._pool.run(tasks)
 
@@ -271,17 +272,17 @@ class WorkerPool:
 
 
 class ThreadPool:
-    """Threads that share an engine whose work runs without the GIL.
+    """Pool of threads that share an engine, whose work runs without the GIL.
 
     Parameters
     ----------
     engine : object
         Handed to every task.
     cores : int
-        Number of threads; no more are started than there are tasks.
+        Number of threads; at most one per task is started.
     stop : ndarray of shape (1,)
-        From `interruptible`. Also set where the pool is left before its tasks are done. Tasks end
-        early where it is set, with None.
+        Flag from `interruptible`. It is also set if the pool is closed before its tasks are done.
+        If it is set, tasks end early with None.
 
     Examples
     --------
@@ -305,7 +306,7 @@ class ThreadPool:
         self._unfinished = 0
 
     def __enter__(self) -> "ThreadPool":
-        self._libraries = ThreadpoolController()  # to look for them takes milliseconds
+        self._libraries = ThreadpoolController()  # finding them takes milliseconds
         self._limits = _one_thread("openmp", self._libraries)
         ONE_BLAS_THREAD.__enter__()
         return self
@@ -313,7 +314,7 @@ class ThreadPool:
     def __exit__(self, kind: type[BaseException] | None, *_) -> None:
         if self._unfinished:
             self._stop[0] = 1
-        if kind is not KeyboardInterrupt:  # which must not wait for a thread that compiles, say
+        if kind is not KeyboardInterrupt:  # Ctrl-C must not wait, e.g. for compilation
             for thread in self._threads:
                 thread.join()
         ONE_BLAS_THREAD.__exit__()
@@ -321,7 +322,7 @@ class ThreadPool:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) as tasks finish; after Ctrl-C no more."""
-        # Queues of C code: unlike futures, they stay whole when Ctrl-C comes at any moment.
+        # Queues in C: unlike futures, they remain valid if Ctrl-C comes at any moment.
         waiting = deque(range(len(tasks)))
         done: queue.SimpleQueue = queue.SimpleQueue()
         self._threads = [
@@ -341,7 +342,7 @@ class ThreadPool:
                 yield i, result
 
     def _work(self, tasks: Sequence[Task], waiting: deque, done: queue.SimpleQueue) -> None:
-        # OpenMP counts for each thread on its own.
+        # OpenMP has a limit for each thread.
         self._libraries.limit(limits=1, user_api="openmp")
         while not self._stop[0]:
             try:
@@ -355,7 +356,7 @@ class ThreadPool:
 
 
 def _next(stop: np.ndarray, done: queue.SimpleQueue) -> Any:
-    """The next thing from a queue; once ``stop`` is set, None unless one is there."""
+    """Return the next item of a queue; once ``stop`` is set, None if it is empty."""
     while True:
         try:
             return done.get(timeout=0 if stop[0] else POLL)
@@ -365,23 +366,23 @@ def _next(stop: np.ndarray, done: queue.SimpleQueue) -> Any:
 
 
 _kept: dict[str, Any] = {}
-"""What a worker has received: engines and tasks, the last ones."""
+"""Engines and tasks that a worker received last."""
 _keeping = threading.Lock()
 
 
 def _run(
     keys: Sequence[str], places: range, parts: Mapping[str, bytes]
 ) -> tuple[tuple, list | None]:
-    """Which worker this is, and its results of some tasks; None if it lacks them or the engine."""
+    """Return this worker's id and its results; None if it lacks the tasks or the engine."""
     worker = platform.node(), os.getpid(), threading.get_ident()
     with _keeping:
         for key, part in parts.items():
             if key not in _kept:
-                threadpool_limits(1)  # bits of a product of matrices depend on their number
+                threadpool_limits(1)  # rounding of matrix products depends on it
                 _kept[key] = cloudpickle.loads(part)
         if not all(key in _kept for key in keys):
             return worker, None
-        _kept.update({key: _kept.pop(key) for key in keys})  # the latest come last
+        _kept.update({key: _kept.pop(key) for key in keys})  # most recent last
         for key in list(_kept)[:-MOST_KEPT]:
             del _kept[key]
         engine, tasks = (_kept[key] for key in keys)
@@ -389,20 +390,20 @@ def _run(
 
 
 def _context() -> BaseContext:
-    """How to start processes: as Python would, but forked only from a process that bears it."""
+    """Return Python's default way to start processes, without forking if that is not safe."""
     context = multiprocessing.get_context()
     loaded = [name for name in UNFORKABLE if name in sys.modules]
     if context.get_start_method() != "fork" or not loaded:
         return context
     _log.info(
-        f"Workers start afresh, which takes seconds, since {loaded[0]} is loaded and does not bear "
-        'forking. A script needs `if __name__ == "__main__":` around what it calls.'
+        f"Workers start as new processes, which takes seconds, since {loaded[0]} cannot be forked. "
+        'A script needs `if __name__ == "__main__":` around what it calls.'
     )
     return multiprocessing.get_context("forkserver")
 
 
 def _prepare() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
 

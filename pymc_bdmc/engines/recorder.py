@@ -1,4 +1,4 @@
-"""Runs added up as they finish: memory for one path, however many runs there are."""
+"""Add up runs as they finish, with memory for one path only."""
 
 from copy import deepcopy
 
@@ -12,24 +12,24 @@ _MIN_STRETCH = 50
 
 
 class Recorder:
-    """Collects the runs of one direction on one data set.
+    """Collector of the runs of one direction on one data set.
 
-    Moments along β are updated in the order of the runs. A run that finishes before an earlier
-    one waits, so the sums do not depend on who was first.
+    Moments along β are updated in the order of the runs. A run that finishes before an earlier one
+    is held back, so the sums do not depend on the order of finishing.
 
     Parameters
     ----------
     n_runs : int
-        Runs that are awaited; those that never come have the log weight NaN.
+        Number of expected runs; missing ones get the log weight NaN.
     betas : ndarray of shape (T + 1,)
         The schedule.
     judges_acceptance : bool, default True
-        Whether the lowest acceptance of each run is wanted.
+        Whether to record the lowest acceptance of each run.
 
     Attributes
     ----------
     ends : dict of int to tuple
-        Last states and their weights by run, of those that have kept them.
+        Last states and their weights by run, for runs that kept them.
     n_finished : int
         Number of runs recorded.
     """
@@ -47,7 +47,7 @@ class Recorder:
         self.ends: dict[int, tuple[Point, np.ndarray]] = {}
 
     def add(self, first: int, run: Run) -> None:
-        """Record a run, or a block of chains, by the number of the first of them."""
+        """Record a run, or a block of chains, at the index of its first chain."""
         n = np.size(run.log_weight)
         places = slice(first, first + n)
         self._log_weight[places] = run.log_weight
@@ -59,7 +59,7 @@ class Recorder:
         self._resamplings += run.population.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
-        self._are_populations = run.population.effective_size[0] > 1  # all particles, at β = 0
+        self._are_populations = run.population.effective_size[0] > 1  # at β = 0 all count
         self.n_finished += n
         if run.ends:
             self.ends[first] = run.ends, run.weights
@@ -70,9 +70,9 @@ class Recorder:
             self._next += np.size(added.log_weight)
 
     def collected(self, step_size: np.ndarray) -> Annealing:
-        """Everything recorded so far, with the step size of the kernel at every β."""
+        """Return everything recorded so far, with the step size of the kernel at every β."""
         moments = deepcopy(self._moments)
-        for place in sorted(self._waiting):  # some earlier run has not come, or never will
+        for place in sorted(self._waiting):  # an earlier run is missing
             moments.add(self._waiting[place])
         mean, sd, acceptance, sizes = moments.collected()
         populations = Populations(
@@ -92,7 +92,7 @@ class Recorder:
         )
 
     def _prior_draws_by_run(self) -> np.ndarray:
-        """Shape (C,), or (C, A) where a run accepted several; NaN for what never came."""
+        """Return prior draws, shape (C,), or (C, A) if a run accepted several; NaN if missing."""
         n_counted = max(map(len, self._prior_draws.values()), default=1)
         draws = np.full((len(self._log_weight), n_counted), np.nan)
         for place, counted in self._prior_draws.items():
@@ -101,17 +101,17 @@ class Recorder:
 
 
 class _Moments:
-    """Along β, of runs that are added one by one."""
+    """Moments along β of runs that are added one by one."""
 
     def __init__(self, n_betas: int):
         self._n = 0
         self._mean, self._squares, self._acceptance, self._sizes = np.zeros((4, n_betas))
 
     def add(self, run: Run) -> None:
-        """Update the means and sums of squared deviations. Chan, Golub and LeVeque (1979)."""
+        """Update the means and sums of squared deviations (Chan, Golub and LeVeque 1979)."""
         n = np.size(run.log_weight)
         self._n += n
-        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ is lost
+        with np.errstate(invalid="ignore", over="ignore"):  # the spread of extreme ℓ may overflow
             deviation = run.log_likelihood - self._mean
             self._mean += deviation * n / self._n
             self._squares += n * (deviation * (run.log_likelihood - self._mean))
@@ -121,7 +121,7 @@ class _Moments:
         self._acceptance += n * known.mean(axis=1) if known.size else np.nan
 
     def collected(self) -> np.ndarray:
-        """Mean and standard deviation of ℓ, mean acceptance and effective size; NaN of no run."""
+        """Return mean and sd of ℓ, mean acceptance and effective size; NaN without runs."""
         if not self._n:
             return np.full((4, len(self._mean)), np.nan)
         n = self._n
@@ -131,15 +131,15 @@ class _Moments:
 
 
 def _known_parts(run: Run) -> np.ndarray:
-    """Acceptance of those parts of the kernel that have one, shape (T + 1, number of them)."""
+    """Return the acceptance of the parts of the kernel that have one, shape (T + 1, parts)."""
     return run.acceptance[:, ~np.isnan(run.acceptance[1:]).all(axis=0)]
 
 
 def _lowest_acceptance(acceptance: np.ndarray) -> float:
-    """Smallest mean acceptance over stretches of a chain and parts of the kernel; NaN without any.
+    """Return the smallest mean acceptance over stretches of a chain and parts of the kernel.
 
-    A stretch is a quarter of the run but long enough that a kernel that accepts every tenth
-    proposal practically never rejects all of it.
+    A stretch is a quarter of the run, but long enough that a kernel with acceptance 0.1 practically
+    never rejects all proposals in it. NaN if no part has an acceptance.
     """
     if not acceptance.size:
         return np.nan

@@ -1,4 +1,4 @@
-"""A PyMC model as a system for simulated tempering, whatever its engine."""
+"""Convert a PyMC model to a system for simulated tempering, for any engine."""
 
 from typing import Protocol
 
@@ -18,7 +18,7 @@ class _Owner(Protocol):
 
 
 class ModelSystem[E: _Owner]:
-    """The share of a system that is the same in all engines: draws from the prior.
+    """Part of a system that is common to all engines: prior draws.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class ModelSystem[E: _Owner]:
     Attributes
     ----------
     description : str
-        The kernels and their variables, in the order of application.
+        Return the kernels and their variables, in the order of application.
     trials : list of int
-        Draws from the prior until one had ℓ > −∞, each time that one was asked for.
+        Numbers of prior draws until one had ℓ > −∞, for each requested draw.
     """
 
     def __init__(self, engine: E):
@@ -38,7 +38,7 @@ class ModelSystem[E: _Owner]:
         self.trials: list[int] = []
 
     def _prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
-        """Return exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         drawn = [self._engine.density.draw_prior(each) for each in rng.spawn(chains)]
         self.trials += [trials for _, trials in drawn]
         return [point for point, _ in drawn]

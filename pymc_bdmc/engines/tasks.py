@@ -1,4 +1,4 @@
-"""What an engine does, and the tasks that a pool hands to it: pilots and single runs."""
+"""Protocol of an engine, and the tasks that a pool gives to it: pilots and runs."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,53 +19,53 @@ __all__ = ["AnnealTask", "Engine", "ModelEngine", "PilotTask", "PriorOnly", "Ref
 
 
 class Engine[T: Tuning](Protocol):
-    """Tunes kernels and anneals, each on the data of its task; it knows its own tunings."""
+    """Engine that tunes kernels and anneals, on the data of each task."""
 
     pilots: int
-    """Independent pilots on a data set."""
+    """Number of independent pilots per data set."""
     default_particles: int
-    """Of a run, where nobody says how many."""
+    """Default number of particles of a run."""
     moves_further: bool
-    """Whether it heeds `AnnealTask.further_moves`."""
+    """Whether it supports `AnnealTask.further_moves`."""
     block_size: int
-    """Chains of a task, which move side by side."""
+    """Number of chains of a task, which move together."""
     judges_acceptance: bool
-    """Whether few accepted proposals are a sign that chains mix badly."""
+    """Whether a low acceptance shows that chains mix badly."""
 
     @property
     def description(self) -> str:
-        """The kernels and their variables, in the order of application."""
+        """Return the kernels and their variables, in the order of application."""
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
     ) -> AbstractContextManager[Pool]:
-        """Where tasks run on copies of the engine, or share it, until ``stop`` is set."""
+        """Return a pool whose tasks share the engine or use copies of it."""
 
     def pilot(self, task: "PilotTask") -> T | None:
-        """The tuning that one pilot finds; None if it was stopped."""
+        """Return the tuning of one pilot; None if it was stopped."""
 
     def combine(self, tunings: Sequence[T]) -> T:
-        """Join the findings of the pilots on one data set."""
+        """Combine the tunings of the pilots on one data set."""
 
     def run(self, task: "AnnealTask[T]") -> Run | None:
-        """One annealing run from its own starts; None if it was stopped."""
+        """Anneal one run from its own starts; None if it was stopped."""
 
 
 class ModelEngine[T: Tuning](Engine[T], Protocol):
-    """An engine of a PyMC model, which may know paths from a reference.
+    """Engine of a PyMC model, which may support paths from a reference.
 
     Where `no_reference` is not empty, the methods of its own are never called.
     """
 
     density: TemperedDensity
     lock: Lock
-    """Whose holder alone may use the density."""
+    """Lock for the use of the density."""
     rows: int
-    """Number of observations that come in turn in its runs; 0 where they come together."""
+    """Number of observations that are added in turn; 0 if all are added together."""
 
     @property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """Return the reason why paths can start at the prior only; empty if not restricted."""
 
     def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
         """Return the kernels of a schedule, to be applied one at a time."""
@@ -74,7 +74,7 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
         """Return the model as a system for simulated tempering, tuned by pilots."""
 
     def refit(self, task: "RefitTask[T]") -> T | None:
-        """Find the fit and the R̂ of other data than those of a known tuning; None if stopped."""
+        """Fit other data, starting from a known tuning; return fit and R̂, or None if stopped."""
 
     def adapted(self, known: T, reference: Reference, rhat: float) -> T:
         """Return the known tuning for a reference that is fitted to other, similar data."""
@@ -99,7 +99,7 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
 
 
 class PriorOnly:
-    """The share of an engine whose paths start at the prior only."""
+    """Part of an engine whose paths start at the prior only."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
 
@@ -111,35 +111,35 @@ class PriorOnly:
 
 @dataclass(frozen=True, eq=False)
 class PilotTask:
-    """One pilot on given observed data."""
+    """Task of one pilot on given observed data."""
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     reference: Reference | None = None
     until_mixed: bool = True
-    """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit asks for."""
+    """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit needs."""
 
     def run[T: Tuning](self, engine: Engine[T]) -> T | None:
-        """The tuning that the pilot finds; None if it was stopped."""
+        """Return the tuning of the pilot; None if it was stopped."""
         return engine.pilot(self)
 
 
 @dataclass(frozen=True, eq=False)
 class RefitTask[T: Tuning]:
-    """A fit of a reference to other data than those to which that of a known tuning was fitted."""
+    """Task: fit the reference of a known tuning to other data."""
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     known: T
 
     def run(self, engine: ModelEngine[T]) -> T | None:
-        """The known tuning with the new fit and its R̂; None if it was stopped."""
+        """Return the known tuning with the new fit and its R̂; None if it was stopped."""
         return engine.refit(self)
 
 
 @dataclass(frozen=True, eq=False)
 class AnnealTask[T: Tuning]:
-    """One annealing run on given observed data.
+    """Task of one annealing run on given observed data.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class AnnealTask[T: Tuning]:
     betas : ndarray of shape (T + 1,)
         The schedule.
     tuning : Tuning
-        Of the kernel, the same in both directions.
+        Tuning of the kernel, the same in both directions.
     seed : SeedSequence
         The run's stream.
     start : Point, optional
@@ -158,14 +158,14 @@ class AnnealTask[T: Tuning]:
     burn_in : int
         Kernel applications at β = 1 before a reverse run starts.
     particles : int
-        States that go along β together.
+        Number of particles.
     chains : int
         Number of chains that move side by side; 1 for a run of several particles.
     keeps_ends : bool
-        Whether somebody wants to know their last ones, which may be large.
+        Whether the last states are kept, which may be large.
     further_moves : int
-        Moves of all particles at β = 1 after the last weight; the states after each of them are
-        kept beside the last ones, as further particles. For the compiled engine only.
+        Moves of all particles at β = 1 after the last weight. The states after each move are kept
+        as further particles. For the compiled engine only.
     """
 
     direction: Direction
@@ -181,6 +181,6 @@ class AnnealTask[T: Tuning]:
     further_moves: int = 0
 
     def run(self, engine: Engine[T]) -> Run | None:
-        """The run; None if it was stopped."""
+        """Return the run; None if it was stopped."""
         run = engine.run(self)
         return run if run is None or self.keeps_ends else replace(run, ends={})

@@ -1,4 +1,4 @@
-"""Evidence estimators from log weights: plain arrays in, numbers with errors out, all in nats.
+"""Estimate the evidence from arrays of log weights, with errors; all in nats.
 
 ``log_weight`` is log w in both directions, so E_f[w] = Z and E_r[1/w] = 1/Z. The package imports
 NumPy and SciPy only.

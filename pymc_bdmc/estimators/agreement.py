@@ -1,4 +1,4 @@
-"""Whether two sets of draws agree: a sampler's draws and weighted particles of independent runs."""
+"""Compare a sampler's draws with the weighted particles of independent runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -28,28 +28,28 @@ GRID = np.arange(1, 20) / 20
 """Pooled quantiles at which the error of the distance is measured."""
 
 FENCE = 0.75
-"""Values are clipped so many times q95 − q05 outside of these quantiles: 4.1 normal deviations."""
+"""Values are clipped at this multiple of q95 − q05 beyond q05 and q95: 4.1 normal deviations."""
 
 BATCHES = 40
-"""Number of batches of all chains together: each is far longer than draws are correlated."""
+"""Number of batches over all chains; each should be much longer than the autocorrelation time."""
 
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
-"""What the draws must be worth to be judged, and the chance that R̂ of sound ones is held to."""
+"""Limits for judging draws: least effective sample size, largest R̂, and p-value of that R̂."""
 
 LEAST_VALUES = 0.2
-"""Distinct values of an element for each distinct draw. Moves of one element after the other have
-about their acceptance, rounded values far fewer."""
+"""Fewest distinct values of an element per distinct draw. If elements move one after the other, it
+is about their acceptance; rounded values have far fewer."""
 
 FEWEST_RUNS = 4
-"""Effective number of runs with which their differences tell an error."""
+"""Smallest effective number of runs from which an error is estimated."""
 
 BLOCK = 2**22
-"""Numbers in memory at a time, for each array."""
+"""Largest number of array elements held in memory at a time."""
 
 
 @dataclass(frozen=True)
 class DrawsComparison:
-    """How far draws and weighted particles differ, element by element, and how well that is known.
+    """Differences between draws and weighted particles by element, with their errors.
 
     Columns are the shift of the mean in standard deviations of the particles, the log ratio of the
     standard deviations (that of the draws above that of the particles), and the largest distance
@@ -62,11 +62,11 @@ class DrawsComparison:
     degrees : ndarray of shape (elements, 3)
         Degrees of freedom of the errors.
     share : ndarray of shape (elements, 3)
-        Part of the squared error that comes from the draws; the rest is that of the particles.
+        Share of the squared error that comes from the draws; the rest comes from the particles.
     ess, own_ess : ndarray of shape (elements,)
         Effective number of draws and of particles, the least over the three columns.
     rhat : ndarray of shape (elements,)
-        Split R̂ of the draws, and 1 where it is not beyond chance.
+        Split R̂ of the draws; 1 if it is not significant.
     """
 
     estimate: np.ndarray
@@ -78,19 +78,20 @@ class DrawsComparison:
     rhat: np.ndarray
 
     def joined(self, other: "DrawsComparison") -> "DrawsComparison":
-        """The rows of both."""
+        """Join the rows of two comparisons."""
         return DrawsComparison(*(
             np.concatenate([getattr(self, field.name), getattr(other, field.name)])
             for field in fields(self)
         ))  # fmt: skip
 
     def limits(self, confidence: float, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits of all columns, simultaneous over so many (Bonferroni).
+        """Return limits of all columns, simultaneous over this many hypotheses (Bonferroni).
 
-        Student's t. The distance D is that of two functions at their worst place. An upper limit
-        needs the noise at this one place: D̂ is at least the difference found there. A lower limit
-        needs the largest noise at any place. For distribution functions that is a Brownian bridge
-        B, P(sup|B| > c) = 2 exp(−2c²); its quantile is carried over to t by equal tails.
+        Limits are by Student's t. The distance D is the largest difference of two functions. Its
+        upper limit needs the noise at the point of the true maximum only, since D̂ is at least the
+        difference there. Its lower limit needs the largest noise at any point. For distribution
+        functions this noise is a Brownian bridge B, P(sup|B| > c) = 2 exp(−2c²); its quantile is
+        converted to t by equal tail probabilities.
         """
         tail = (1 - confidence) / (2 * hypotheses)
         reach = stdtrit(self.degrees, 1 - tail) * self.error
@@ -101,17 +102,17 @@ class DrawsComparison:
         return lower, upper
 
     def status(self, hypotheses: int) -> np.ndarray:
-        """``"good"``, ``"open"`` or ``"bad"`` of every element, shape (elements,).
+        """Return ``"good"``, ``"open"`` or ``"bad"`` for every element, shape (elements,).
 
         Good: all 95 % limits lie within the margins. Bad: 99.5 % limits of a column exclude *no
         difference*, and the estimate is beyond half of its margin. Without the second condition
-        many draws would be called bad for a difference that does not matter. Open: neither, or the
-        draws are worth fewer than 100, or their R̂ is above 1.01.
+        many draws would be called bad for a difference that does not matter. Open: neither, or an
+        effective sample size below 100, or an R̂ above 1.01.
 
-        All elements together are called bad by chance with a probability of at most 0.005. For
-        that, means are held against each other only where both sides are worth 100, and deviations
-        where they are worth 200: a law's tail of which nothing was seen makes its spread and the
-        error of that too small. The distance has no such limit.
+        The probability that any element is called bad by chance is at most 0.005. For this, means
+        are compared only if both sides have an effective sample size of 100, and standard
+        deviations only from 200: if no draw is in a tail, the standard deviation and its error are
+        too small. The distance needs no such limit.
         """
         lower, upper = self.limits(0.95, hypotheses)
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
@@ -132,10 +133,10 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     Parameters
     ----------
     draws : array_like of shape (chains, draws, elements)
-        In the order in which the sampler made them; one chain will do.
+        Draws in the order in which the sampler made them; one chain is enough.
     particles : array_like of shape (runs, particles, elements)
     weights : array_like of shape (runs, particles)
-        Not negative; they are normalised over all runs.
+        Weights ≥ 0; they are normalised over all runs.
 
     Returns
     -------
@@ -149,22 +150,23 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
 
     Notes
     -----
-    *Margins.* For a normal law a shift by 0.25 deviations is a total variation of 2Φ(1/8) − 1 =
-    0.10, a deviation 1.25 times as large one of 0.11, and both together one of 0.13. The margin of
-    the distance is 0.15, whatever the law: no probability P(x ≤ c) is off by more.
+    *Margins.* For a normal distribution, a shift by 0.25 standard deviations is a total variation
+    of 2Φ(1/8) − 1 = 0.10, a standard deviation 1.25 times as large one of 0.11, and both together
+    one of 0.13. The margin of the distance is 0.15 for any distribution: no probability P(x ≤ c) is
+    off by more.
 
-    *Errors.* Each functional has its own, from the influence that every draw has on it: x for
-    the mean, (x − x̄)² for the deviation, indicators at 19 pooled quantiles for the distance, of
-    which the largest error counts. The influences of the draws are averaged over 40 batches, and
-    extrapolated once where longer batches vary more (Vats and Flegal 2022). Those of the particles
-    are summed over their run, since particles of one run have common ancestors. The variance is
-    that of the jackknife over runs, of weights W_k, with (ΣW²)²/ΣW⁴ − 1 degrees of freedom; both
-    sources together have those of Welch and Satterthwaite.
+    *Errors.* Each functional has its own error, from the influence of every draw on it: x for the
+    mean, (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the
+    distance, where the largest error counts. The influences of the draws are averaged over 40
+    batches, and extrapolated once if longer batches vary more (Vats and Flegal 2022). Those of the
+    particles are summed by run, since particles of one run have common ancestors. Their variance is
+    by the jackknife over runs with weights W_k, with (ΣW²)²/ΣW⁴ − 1 degrees of freedom; the
+    difference has the degrees of freedom of Welch and Satterthwaite.
 
-    *Tails.* For means and deviations values far outside count as at the fences, 0.75(q95 − q05)
-    beyond the pooled quantiles q05 and q95. A normal law is not touched; the mean and the deviation
-    of a Cauchy law exist. What holds one value with 95 % has no such spread, and its distance alone
-    is compared.
+    *Tails.* For means and standard deviations, values are clipped at 0.75(q95 − q05) beyond the
+    pooled quantiles q05 and q95. This does not change a normal distribution, and gives a Cauchy
+    distribution a mean and a standard deviation. An element with a single value in 95 % of draws
+    has no such spread; only its distance is compared.
 
     References
     ----------
@@ -201,8 +203,8 @@ def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndar
         )
     if weights.shape != particles.shape[:2] or not (weights >= 0).all() or not weights.sum() > 0:
         raise ValueError(
-            f"weights: numbers that are not negative are needed, of the shape "
-            f"{particles.shape[:2]}, and one at least must be positive."
+            f"weights: must be ≥ 0, of the shape {particles.shape[:2]}, and at least one must be "
+            "positive."
         )
     if draws[..., 0].size < LEAST_ESS:
         raise ValueError(f"draws: {draws[..., 0].size} are too few; {LEAST_ESS} are needed.")
@@ -219,13 +221,13 @@ def _blocks(elements: int, height: int) -> Iterator[slice]:
 
 
 def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> DrawsComparison:
-    """Compare a block of elements; ``rhat`` has its p-value as a second column."""
+    """Compare a block of elements; the second column of ``rhat`` is its p-value."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = FENCE * (grid[-1] - grid[0])
     low, high = grid[0] - width, grid[-1] + width
     a_in, b_in = np.clip(a, low, high), np.clip(b, low, high)
-    center = grid[len(grid) // 2]  # keeps the digits of values far from zero
+    center = grid[len(grid) // 2]  # avoids rounding for values far from zero
     a_in, b_in = a_in - center, b_in - center
     mean_a, mean_b = a_in.mean(axis=0), w.ravel() @ b_in
     a_in, b_in = a_in - mean_a, b_in - mean_b
@@ -258,7 +260,7 @@ def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> D
 
 
 def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Largest distance of the distribution functions, and pooled quantiles, shape (grid, e)."""
+    """Return the largest distance of the distribution functions, and the pooled quantiles."""
     both = np.concatenate([a, b])
     order = np.argsort(both, axis=0)
     both = np.take_along_axis(both, order, axis=0)
@@ -288,7 +290,7 @@ def _errors(of_a, of_b, draws, w) -> np.ndarray:
 
 
 def batch_variance(values: np.ndarray) -> np.ndarray:
-    """Squared error of the mean over chains and draws of autocorrelated values.
+    """Estimate the squared error of the mean of autocorrelated values by batch means.
 
     Parameters
     ----------
@@ -306,7 +308,7 @@ def batch_variance(values: np.ndarray) -> np.ndarray:
 
 
 def number_of_batches(chains: int, draws: int) -> int:
-    """Whole batches of so many chains and draws."""
+    """Return the number of whole batches."""
     return chains * (draws // _length_of_batches(chains, draws))
 
 
@@ -322,12 +324,12 @@ def _variance_of_batches(values, length):
 
 
 def effective_runs(shares: np.ndarray) -> float:
-    """Number of runs of equal weight whose variance is known as well: (ΣW²)²/ΣW⁴."""
+    """Return (ΣW²)²/ΣW⁴, the number of equal runs that would estimate a variance as precisely."""
     return float(np.sum(shares**2) ** 2 / np.sum(shares**4))
 
 
 def _welch(of_draws, of_runs, degrees_draws, degrees_runs):
-    """Error, degrees of freedom and the draws' share of a difference of two means."""
+    """Return error, degrees of freedom, and the draws' share, of a difference of means."""
     total = of_draws + of_runs
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, of_draws / total, 0.5)
@@ -336,11 +338,11 @@ def _welch(of_draws, of_runs, degrees_draws, degrees_runs):
 
 
 def _rhat(values: np.ndarray) -> np.ndarray:
-    """Split R̂, and the p-value of halves of chains that differ so much, by batches within them."""
+    """Return split R̂, and its p-value from batches within half chains."""
     chains, n, elements = values.shape
     each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
     length = n // (2 * each)
-    if n < 8:  # halves of three draws have no variance to speak of
+    if n < 8:  # half chains of three draws are too short for a variance
         return np.tile([1.0, 1.0], (elements, 1))
     kept = values[:, n - 2 * each * length :]
     batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
@@ -354,10 +356,10 @@ def _rhat(values: np.ndarray) -> np.ndarray:
 
 
 def copies(draws: ArrayLike) -> float:
-    """How often each draw was made, on average: 1 unless draws were repeated.
+    """Return the mean number of copies of a draw: 1 unless draws were repeated.
 
-    A draw that stays where it was, as after a rejection, counts once. Values that were rounded
-    repeat in each element far more often than in all elements together, and are no copies.
+    Consecutive equal draws, as after a rejection, count once. Rounded values are not counted as
+    copies: they repeat far more often in one element than in all elements together.
 
     Parameters
     ----------
@@ -382,13 +384,14 @@ def copies(draws: ArrayLike) -> float:
 def differing_directions(
     draws: ArrayLike, particles: ArrayLike, weights: ArrayLike
 ) -> tuple[np.ndarray, DrawsComparison] | None:
-    """Directions in which draws and particles differ most, found on half of both.
+    """Find the directions in which draws and particles differ most, on half of both.
 
     The first two are those of the largest and the smallest ratio of variances, generalised
-    eigenvectors of the covariance matrices; along the third the means differ most, in deviations.
-    They show a wrong correlation, or a shift along a narrow ridge, that no element shows. Each is
-    compared on the other halves of chains and runs, so that its choice costs nothing. Where there
-    are many elements, the covariances get a ridge, and those elements take part that differ most.
+    eigenvectors of the covariance matrices; along the third the means differ most, in standard
+    deviations. They show a wrong correlation, or a shift along a narrow ridge, that no single
+    element shows. Each is compared on the other half of chains and runs, so that its choice causes
+    no bias. With many elements, the covariance matrices are regularised, and only the elements that
+    differ most are used.
 
     Parameters
     ----------
@@ -400,8 +403,8 @@ def differing_directions(
     directions : ndarray of shape (elements, 3)
         Coefficients of the elements.
     comparison : DrawsComparison
-        Of three rows, on the halves in which nothing was looked for. None in place of both where
-        these are too small.
+        Three rows, from the halves that were not used to find the directions. None instead of both
+        if these halves are too small.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How far an approximation with a density is from the posterior, by log p(θ, y) − log q(θ)."""
+"""Estimate divergences of an approximation q from the posterior, by log p(θ, y) − log q(θ)."""
 
 from typing import NamedTuple
 
@@ -24,31 +24,31 @@ __all__ = [
 ]
 
 FEWEST = 100
-"""Values whose tail can be judged: fewer leave less than 20 of them for it."""
+"""Fewest values for judging a tail, which then has at least 20 of them."""
 
 HEAVY = 0.7
-"""Pareto k from which on a mean of hundreds of values is not trusted: as in PSIS, Vehtari et al.
-(2024). From 1/2 on there is no variance, from 1 on no mean."""
+"""Pareto k from which a mean of hundreds of values is not trusted, as in PSIS (Vehtari et al.
+2024). A distribution with k ≥ 1/2 has no variance, with k ≥ 1 no mean."""
 
 LITTLE = 0.05
-"""Nats that a tail may add without harm, however heavy."""
+"""Contribution of a heavy tail to the mean that is still accepted, in nats."""
 
 
 def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
-    """Mean of log p(θ, y) − log q(θ) over draws of q, the evidence lower bound (ELBO).
+    """Estimate the evidence lower bound (ELBO), the mean of log p(θ, y) − log q(θ) over q.
 
-    It is log p(y) − KL(q‖p). Its standard error is that of a mean, widened for skewness as that of
-    `jarzynski_forward`, and, in quadrature, what a tail of Pareto shape k has still to add:
-    m/(n(1 − k)), where m is the largest deviation downwards of n values. Where k ≥ 0.7 and that is
-    more than 0.05 nats, the mean is not valid. The first half of the draws gives k and the other
-    half the mean, since draws that happen to miss a tail have a wrong mean and look harmless. The
-    upper tail needs no check: the mean of p(θ, y)/q(θ) is p(y), so few terms are much larger than
-    log p(y).
+    It is log p(y) − KL(q‖p). Its standard error is that of a mean, widened for skewness as in
+    `jarzynski_forward`. The contribution of an unseen tail of Pareto shape k is added in
+    quadrature: m/(n(1 − k)), where m is the largest downward deviation of n values. If k ≥ 0.7 and
+    this contribution is more than 0.05 nats, the mean is not valid. The first half of the draws
+    gives k and the second half the mean: draws that happen to miss a tail have a wrong mean and
+    also a small k. The upper tail needs no check: the mean of p(θ, y)/q(θ) is p(y), so few terms
+    are much larger than log p(y).
 
     Parameters
     ----------
     log_ratios : array_like of shape (n,)
-        Of independent draws, nats. −∞ where the posterior has no mass: then the mean is −∞.
+        Values at independent draws, nats. A value of −∞ (no posterior mass) makes the mean −∞.
 
     Returns
     -------
@@ -81,22 +81,22 @@ def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
 
 
 def _widened(deviations: np.ndarray) -> float:
-    """Factor of the error of a mean, from what each value contributes to it."""
+    """Return the factor that widens the error of a mean for skewness."""
     n, variance = deviations.size, np.sum(deviations**2)
     skewness = float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
     return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
 
 
 class PosteriorMean(NamedTuple):
-    """Posterior mean of log p(θ, y) − log q(θ), by weighted runs.
+    """Posterior mean of log p(θ, y) − log q(θ), estimated from weighted runs.
 
     Attributes
     ----------
     estimate : Estimate
-        Of the mean, nats.
+        Estimate of the mean, nats.
     difference_error : float
-        Standard error of the mean less the log of the average weight, nats: both are of the same
-        runs, so their errors are not independent.
+        Standard error of (mean − log of the average weight), nats. Both use the same runs, so their
+        errors are not independent.
     """
 
     estimate: Estimate
@@ -106,30 +106,29 @@ class PosteriorMean(NamedTuple):
 def posterior_log_ratio(
     log_ratios: ArrayLike, shares: ArrayLike, log_weights: ArrayLike
 ) -> PosteriorMean:
-    """Mean of log p(θ, y) − log q(θ) over the posterior, by the weighted particles of runs.
+    """Estimate the posterior mean of log p(θ, y) − log q(θ) from weighted particles of runs.
 
-    A ratio estimator whose clusters are the runs: ȳ = Σ v_ki y_ki over particles i of runs k, with
-    normalised weights v. By the delta method its error is √(K/(K−1) Σ_k s_k²) with
-    s_k = Σ_i v_ki (y_ki − ȳ), and that of ȳ − log((1/K) Σ w_k) is
-    √(K/(K−1) Σ_k (s_k − (u_k − 1/K))²), where u are the normalised weights of the runs; derived
-    here. Every other particle judges the upper tail and the others make the mean, for the reason
-    given in `evidence_lower_bound`. Errors are widened for skewness, as those of
-    `jarzynski_forward`.
+    The ratio estimator ȳ = Σ v_ki y_ki sums over particles i of runs k, with normalised weights v;
+    runs are the clusters. By the delta method its error is √(K/(K−1) Σ_k s_k²) with s_k = Σ_i v_ki
+    (y_ki − ȳ), and that of ȳ − log((1/K) Σ w_k) is √(K/(K−1) Σ_k (s_k − (u_k − 1/K))²), where u are
+    the normalised weights of the runs; derived here. Every second particle judges the upper tail
+    and the others give the mean, for the reason given in `evidence_lower_bound`. Errors are widened
+    for skewness, as in `jarzynski_forward`.
 
     Parameters
     ----------
     log_ratios : array_like of shape (K, N)
-        Of the particles, nats. +∞ where q has no mass: then the mean is +∞.
+        Values at the particles, nats. A value of +∞ (q has no mass there) makes the mean +∞.
     shares : array_like of shape (K, N)
         Weights within each run; they add up to 1.
     log_weights : array_like of shape (K,)
-        Of the runs, nats, all up to the same constant; may contain −∞.
+        Log weights of the runs, nats, up to a common constant; may contain −∞.
 
     Returns
     -------
     PosteriorMean
-        Not valid where the weights fail `check_average`, the particles are worth fewer than 200
-        draws, or the upper tail is so heavy that the mean has no standard error.
+        Not valid if the weights fail `check_average`, the effective number of particles is below
+        200, or the upper tail is so heavy that the mean has no standard error.
 
     Examples
     --------
@@ -151,7 +150,7 @@ def posterior_log_ratio(
     weights = runs[:, None] * np.asarray(shares, float)
     seen = weights > 0
     if np.isnan(values[seen]).any():
-        reason = "particles lie at the edge of the support, as far as floating point can tell"
+        reason = "particles lie at the edge of the support, up to floating-point rounding"
         return _no_mean(np.nan, False, reason)
     if (values[seen] == np.inf).any():
         share = float(weights[seen & (values == np.inf)].sum())
@@ -182,7 +181,7 @@ def _no_mean(value: float, valid: bool, reason: str) -> PosteriorMean:
 
 
 def _equal_weights(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """As many equally spaced quantiles as the weighted values are worth."""
+    """Return equally spaced quantiles of weighted values, one per effective value."""
     if not values.size:
         return values
     order = np.argsort(values)
@@ -202,14 +201,14 @@ def _checked(log_ratios: ArrayLike) -> np.ndarray:
 
 
 def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
-    """Whether a mean can be trusted, why, and what its tail has still to add.
+    """Return whether a mean can be trusted, why, and the contribution of its unseen tail.
 
-    ``values`` tell the shape of the upper tail; ``parts`` are what each value of the mean, others
-    than these, contributes to its deviation.
+    ``values`` give the shape of the upper tail; ``parts`` are the deviations of the other values,
+    which give the mean.
     """
     if values.size < FEWEST:
-        needed = f"too few to judge a tail; it takes {FEWEST}"
-        return False, f"values worth {values.size} draws, {needed}", 0.0
+        needed = f"too few to judge a tail: {FEWEST} are needed"
+        return False, f"an effective sample of {values.size} draws, {needed}", 0.0
     if np.ptp(values) <= ROUNDING:
         return True, "all values are equal", ROUNDING
     shape = pareto_shape(values)
@@ -221,27 +220,27 @@ def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
 
 
 def certified_divergence(log_ratios: ArrayLike, lower: float, confidence: float = 0.95) -> float:
-    r"""Lower bound on KL(q‖p) from draws of q and any lower bound on log p(y); finite sample.
+    r"""Bound KL(q‖p) from below, from draws of q and any lower bound on log p(y); finite sample.
 
     With g = log p(θ, y) − log q(θ), A = {g ≤ b}, ε = q(A's complement) and L the lower bound on
     log p(y), the log sum inequality on A and on its complement gives, for every b,
 
     .. math:: KL(q‖p) ≥ L − E_q[h] − ε \log(1/ε),
 
-    where h = g on A and L elsewhere; max(h, c) in place of h lowers the
-    right side only. Derived here. The first fifth of the draws chooses b and c. The others give ε
-    its upper limit by Clopper and Pearson, and the mean of max(h, c), which is bounded, its own by
-    Maurer and Pontil (2009), Theorem 4. Each spends half of 1 − ``confidence``. Heavy tails
-    neither break nor need anything.
+    where h = g on A and L elsewhere; replacing h by max(h, c) can only lower the right side. The
+    inequality is derived here. The first fifth of the draws chooses b and c. The other draws give
+    upper limits on ε (Clopper and Pearson) and on the mean of max(h, c), which is bounded (Maurer
+    and Pontil 2009, Theorem 4). Each limit spends half of 1 − ``confidence``. The bound holds for
+    heavy tails as well.
 
     Parameters
     ----------
     log_ratios : array_like of shape (n,)
         g of independent draws of q, nats; may contain −∞.
     lower : float
-        Lower bound on log p(y), got without these draws, nats. Its own failure probability adds.
+        Lower bound on log p(y), found without these draws, nats. Its failure probability adds.
     confidence : float
-        1 − δ of what the draws contribute.
+        1 − δ, for the part that comes from the draws.
 
     Returns
     -------
@@ -278,10 +277,10 @@ def certified_divergence(log_ratios: ArrayLike, lower: float, confidence: float 
 
 
 def total_variation_of_divergence(divergence: float) -> float:
-    """Largest total variation distance of two distributions of a given KL divergence.
+    """Bound the total variation distance of two distributions by their KL divergence.
 
-    The smaller of √(KL/2), Pinsker's inequality, and √(1 − e^−KL), that of Bretagnolle and Huber
-    (1979): by so much the probability of any event may differ. Either direction will do.
+    It is the smaller of √(KL/2) (Pinsker) and √(1 − e^−KL) (Bretagnolle and Huber 1979). The
+    probability of any event differs by at most this. Either direction of KL can be used.
 
     Parameters
     ----------

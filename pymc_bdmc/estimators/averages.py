@@ -1,4 +1,4 @@
-"""Posterior averages from weighted chains, and the bootstrap for any estimator."""
+"""Average over the posterior by weighted chains, and bootstrap any estimator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["WeightedAverage", "bootstrap", "weighted_average"]
 
 @dataclass(frozen=True)
 class WeightedAverage:
-    """A posterior average of one or many variables.
+    """Posterior average of one or many variables.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class WeightedAverage:
     valid : bool
         Whether the weights pass `check_average`.
     reason : str
-        What it found.
+        What the check found.
     """
 
     value: np.ndarray
@@ -35,11 +35,11 @@ class WeightedAverage:
 
 
 def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAverage:
-    """Average a variable over the posterior, by the last states of forward chains.
+    """Average a variable over the posterior, by the weighted last states of forward chains.
 
-    Crooks' relation for the variable x, ⟨x⟩_posterior = ⟨w x⟩_f / ⟨w⟩_f; Favaro et al. (2015),
-    Eq. 11. The standard error is the delta method's for the ratio, and is derived here:
-    √(n/(n−1) Σ u²(x − x̄)²) with u the normalised weights.
+    By Crooks' relation ⟨x⟩_posterior = ⟨w x⟩_f / ⟨w⟩_f for a variable x (Favaro et al. 2015, Eq.
+    11). The standard error of the ratio is by the delta method, derived here: √(n/(n−1) Σ u²(x −
+    x̄)²) with u the normalised weights.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
         return WeightedAverage(missing, missing, 0.0, False, check.reason)
     weights = np.exp(log_weights - log_weights.max())
     weights = (weights / weights.sum()).reshape(n, *[1] * (values.ndim - 1))
-    # States of zero weight may hold anything, infinities included.
+    # States of zero weight may be infinite.
     values = np.where(weights > 0, values, 0.0)
     average = np.sum(weights * values, axis=0)
     error = np.full_like(average, np.nan)
@@ -90,24 +90,25 @@ def bootstrap(
     replicates: int = 1000,
     random_seed: int | np.random.Generator | None = None,
 ) -> EvidenceDraws:
-    """Find an estimator's error by resampling its chains.
+    """Estimate an estimator's error by resampling its chains.
 
-    Each direction is resampled by itself. What no chain has seen cannot be resampled: where an
-    estimator's check fails, its bootstrap interval is too short as well.
+    Each direction is resampled separately. Regions that no chain has seen are not resampled either:
+    if an estimator's check fails, its bootstrap interval is too short as well.
 
     Parameters
     ----------
     estimator : function
-        Such as `bar`; from one or two arrays of log weights to an `Estimate`.
+        Function of one or two arrays of log weights that returns an `Estimate`, such as `bar`.
     *log_weights : array_like
-        Its arguments, nats.
+        Arguments of the estimator, nats.
     replicates : int
     random_seed : int or Generator, optional
 
     Returns
     -------
     EvidenceDraws
-        With the estimator's own value and check, and the standard deviation of the replicates.
+        The value and check are the estimator's own; the error is the standard deviation of the
+        replicates.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Bennett's acceptance ratio: the best use of forward and reverse log weights together."""
+"""Estimate log Z by Bennett's acceptance ratio, from forward and reverse log weights."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,26 +11,26 @@ from pymc_bdmc.estimators.estimate import Estimate
 __all__ = ["bar", "crooks_misfit", "overlap", "overlap_variance", "solve_bar"]
 
 MIN_CROSSING_CHAINS = 5.0
-"""Effective chains a direction that reach into the other; with fewer, 95 % intervals cover less."""
+"""Fewest effective chains per direction that overlap the other, for coverage of 95 %."""
 
 MAX_ERROR = 1.0
-"""Nats. Five effective chains a direction have 0.63, unless the works do not overlap."""
+"""Largest valid error, nats. Five effective chains per direction give 0.63 if works overlap."""
 
 MAX_MISFIT = 3.0
-"""Standard errors by which the weights may depart from Crooks' relation; correct ones do so in
-0.3 % of samples."""
+"""Largest departure from Crooks' relation, in standard errors; correct weights exceed it in 0.3 %
+of samples."""
 
 
 def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by Bennett's acceptance ratio.
 
-    Solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w) with σ the logistic function and
-    M = log(n_f/n_r): Bennett (1976); Habeck (2017), Eq. 14. Without M the solution is
-    wrong whenever n_f ≠ n_r. By Crooks' relation its variance is the sum of the two sides' relative
-    variances of σ (Bennett), and also 1/I − 1/n_f − 1/n_r with I the sum of σ(1 − σ) over all
-    chains (Shirts, Bair, Hooker and Pande 2003). The first is far too small where tight weights lie
-    apart, for then all chains of a side cross alike, with however small a probability σ. The larger
-    one is reported.
+    Solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w) with σ the logistic function and M =
+    log(n_f/n_r): Bennett (1976); Habeck (2017), Eq. 14. Without M the solution is wrong whenever
+    n_f ≠ n_r. By Crooks' relation its variance is the sum of the two sides' relative variances of σ
+    (Bennett), and also 1/I − 1/n_f − 1/n_r with I the sum of σ(1 − σ) over all chains (Shirts,
+    Bair, Hooker and Pande 2003). The first is far too small if both directions have narrow,
+    separated weights, since then all chains of a direction have the same small σ. The larger of the
+    two is reported.
 
     Parameters
     ----------
@@ -42,11 +42,10 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if at least 5 effective chains of each direction reach into the other's work
-        distribution, counted by Kish's formula on σ; if the error is at most 1 nat, or the works do
-        not overlap; and if the weights keep to Crooks' relation, by `crooks_misfit`. The
-        chains are taken to be independent: reverse chains that share their start are so only if
-        they forget it.
+        Valid if at least 5 effective chains of each direction overlap the other's work
+        distribution, counted by Kish's formula on σ; if the error is at most 1 nat; and if the
+        weights satisfy Crooks' relation, by `crooks_misfit`. Chains are assumed to be independent;
+        reverse chains that share their start are so only if they forget it.
 
     Raises
     ------
@@ -80,27 +79,27 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     elif valid and abs(misfit := crooks_misfit(forward, reverse, log_z)) > MAX_MISFIT:
         valid = False
         reason += (
-            f", {misfit:+.1f} standard errors from Crooks' relation: is the sign that of log w in "
-            "both, and do the reverse chains forget a start that they share?"
+            f", {misfit:+.1f} standard errors from Crooks' relation: is log w given with the same "
+            "sign in both directions, and do reverse chains forget a shared start?"
         )
     return Estimate(log_z, error, "bar", bool(valid), reason)
 
 
 def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
-    """How far the weights depart from Crooks' relation, in standard errors.
+    """Measure the departure of the weights from Crooks' relation, in standard errors.
 
     By p_r/p_f = w/Z the direction of a chain, given its weight, is a logistic regression on log w
     with slope one, of which BAR is the intercept: Shirts, Bair, Hooker and Pande (2003). This is
-    the score test of that slope, standard normal in large samples. It is above zero where log w
-    tells the directions apart better than it may (tight weights that lie apart), below where it
-    tells them apart worse (a wrong sign).
+    the score test of that slope, standard normal in large samples. It is positive if log w
+    separates the directions better than it may (narrow weights that lie apart), and negative if it
+    separates them worse (a wrong sign).
 
     Parameters
     ----------
     forward, reverse : ndarray of shape (n_f,), (n_r,)
         Log weights, nats.
     log_z : float
-        BAR's, nats; some chains of each direction must cross.
+        BAR estimate, nats; the directions must overlap.
 
     Examples
     --------
@@ -114,7 +113,7 @@ def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> flo
     True
     """
     log_weights = np.concatenate([forward, reverse])
-    finite = np.isfinite(log_weights)  # an infinite one leaves no doubt of its direction
+    finite = np.isfinite(log_weights)  # the direction of an infinite one is certain
     crossing = [np.exp(each) for each in log_acceptances(forward, reverse, log_z)]
     residuals = np.concatenate([-crossing[0], crossing[1]])[finite]
     information = np.abs(residuals) * (1 - np.abs(residuals))
@@ -126,12 +125,12 @@ def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> flo
 
 
 def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
-    """Overlap of the forward and reverse work distributions, from 0 (none) to 1 (identical).
+    """Measure the overlap of forward and reverse work, from 0 (none) to 1 (identical).
 
-    The integral (n_f + n_r) ∫ p_f p_r / (n_f p_f + n_r p_r) dW, which is one minus the second
+    It is the integral (n_f + n_r) ∫ p_f p_r / (n_f p_f + n_r p_r) dW, one minus the second
     eigenvalue of the overlap matrix of Klimovich, Shirts and Mobley (2015). By Crooks' relation
-    p_r/p_f = w/Z, so each direction gives it as a mean of a logistic function; at BAR's log Z
-    the two agree.
+    p_r/p_f = w/Z, so each direction gives it as a mean of a logistic function; at BAR's log Z the
+    two agree.
 
     Parameters
     ----------
@@ -155,10 +154,10 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
 
 
 def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
-    """Variance of BAR by the overlap of the works, nats²; infinite where there is none.
+    """Return the variance of BAR from the overlap of the works, nats²; infinite without overlap.
 
-    1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, the Fisher information on log Z that
-    the directions of the chains have: Shirts, Bair, Hooker and Pande (2003).
+    It is 1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, the Fisher information on log Z in
+    the directions of the chains (Shirts, Bair, Hooker and Pande 2003).
     """
     odds = np.concatenate([forward, reverse]) - log_z - np.log(forward.size / reverse.size)
     with np.errstate(over="ignore"):
@@ -169,13 +168,13 @@ def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> 
 def log_acceptances(
     forward: np.ndarray, reverse: np.ndarray, log_z: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log probabilities that a chain, known by its weight only, came from the other direction."""
+    """Return the log probability, given its weight, that a chain comes from the other direction."""
     offset = log_z + np.log(forward.size / reverse.size)
     return log_expit(forward - offset), log_expit(offset - reverse)
 
 
 def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
-    """Root of BAR's equation in log space; ±∞ or NaN where a direction has no finite weight."""
+    """Solve BAR's equation in log space; ±∞ or NaN if a direction has no finite weight."""
     finite = [np.isfinite(forward), np.isfinite(reverse)]
     if not (finite[0].any() and finite[1].any()):
         if finite[0].any():
@@ -183,8 +182,8 @@ def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
         return -np.inf if finite[1].any() else np.nan
 
     def excess(log_z):
-        # log of what the left side's terms hold over the right side's. By σ(x) = 1 − σ(−x) whole
-        # chains cancel, or a plateau between distant weights would drown its slope in rounding.
+        # Log ratio of the left to the right side. Chains cancel by σ(x) = 1 − σ(−x): otherwise
+        # rounding would hide the slope of a plateau between distant weights.
         offset = log_z + np.log(forward.size / reverse.size)
         left, right = forward - offset, offset - reverse
         whole = np.count_nonzero(left > 0) - np.count_nonzero(right > 0)

@@ -1,4 +1,4 @@
-"""Bounds on log Z that hold at a stated confidence for any number of chains."""
+"""Bound log Z at a stated confidence, for any number of chains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CertifiedBounds:
-    """An interval for log Z that needs no large-sample argument.
+    """Interval for log Z that needs no large-sample argument.
 
     Attributes
     ----------
     lower, upper : float
         Nats; −∞ or ∞ on a side that is not bounded.
     confidence : float
-        Probability, at least, that the interval holds log Z.
+        Lower bound on the probability that the interval contains log Z.
     kind : str
-        How each side was got, such as ``"order statistics / mean"``.
+        Method of each side, such as ``"order statistics / mean"``.
 
     Examples
     --------
@@ -60,13 +60,13 @@ def certified_lower(
     kind: str = "mean",
     ranks: Sequence[int] | None = None,
 ) -> CertifiedBounds:
-    """Lower bound on log Z from forward weights.
+    """Bound log Z from below by forward weights.
 
-    ``"mean"`` is Markov's inequality for the average, log mean(w) − log(1/δ), however the chains
-    depend on one another. ``"order statistics"`` needs independent chains: more than
-    K − r of them exceed aZ if w_(r) does, each with probability at most 1/a, so that
-    P(w_(r) > aZ) ≤ P(Bin(K, 1/a) ≥ K − r + 1); a is solved for. It is much tighter for weights
-    that vary by a few nats or less. The ranks share δ equally and the best bound is taken.
+    ``"mean"`` is Markov's inequality for the average, log mean(w) − log(1/δ), for any dependence
+    between chains. ``"order statistics"`` needs independent chains: more than K − r of them exceed
+    aZ if w_(r) does, each with probability at most 1/a, so that P(w_(r) > aZ) ≤ P(Bin(K, 1/a) ≥ K −
+    r + 1); a is solved for. It is much tighter for weights that vary by a few nats or less. The
+    ranks share δ equally and the best bound is taken.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def certified_lower(
     Returns
     -------
     CertifiedBounds
-        With no upper side.
+        Bounds without an upper side.
 
     Raises
     ------
@@ -109,10 +109,10 @@ def certified_upper(
     kind: str = "mean",
     ranks: Sequence[int] | None = None,
 ) -> CertifiedBounds:
-    """Upper bound on log Z from reverse weights, whose reciprocals average to 1/Z.
+    """Bound log Z from above by reverse weights, whose reciprocals average to 1/Z.
 
-    The bounds of `certified_lower` applied to 1/w. They hold only if the reverse chains start
-    from exact posterior draws: on real data there is no certified upper bound. Reverse chains
+    These are the bounds of `certified_lower` applied to 1/w. They hold only if the reverse chains
+    start from exact posterior draws: on real data there is no certified upper bound. Reverse chains
     that share their start are not independent, which rules out order statistics.
 
     Parameters
@@ -128,7 +128,7 @@ def certified_upper(
     Returns
     -------
     CertifiedBounds
-        With no lower side.
+        Bounds without a lower side.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def certified_bounds(
     kind: str | tuple[str, str] = ("order statistics", "mean"),
     lower_share: float = 0.5,
 ) -> CertifiedBounds:
-    """Two-sided interval for log Z; the sides split δ.
+    """Bound log Z on both sides, which split δ.
 
     Parameters
     ----------
@@ -194,22 +194,22 @@ def certified_bounds(
 def refutes(
     higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95, *, ways: int = 2
 ) -> bool:
-    """Tell whether runs of one way to Z show that another way has missed part of it.
+    """Say whether runs of one method show that another method missed part of Z.
 
-    Averages of forward weights are unbiased for the same Z, whatever the path, the kernel or the
-    schedule, and seldom much too high: P(Ẑ > aZ) ≤ 1/a. So where two ways differ by more than
-    chance, the lower one has missed something. It is refuted if the certified lower bound of the
-    higher way (order statistics) exceeds its estimate plus t standard errors. Two standard errors
-    of both alone would refute a sound way of heavy-tailed weights far too often.
+    Averages of forward weights are unbiased for the same Z, for any path, kernel and schedule, and
+    seldom much too high: P(Ẑ > aZ) ≤ 1/a. So if two methods differ by more than chance, the lower
+    one missed something. It is refuted if the certified lower bound of the higher one (order
+    statistics) exceeds its estimate plus t standard errors. Comparing by two standard errors would
+    refute a right method with heavy-tailed weights far too often.
 
     Parameters
     ----------
     higher, lower : array_like of shape (K,), (L,)
-        Log weights of independent forward runs of either way, nats.
+        Log weights of independent forward runs of each method, nats.
     confidence : float
         1 − δ. The certified bound and Student's t are each taken at 1 − δ/m.
     ways : int, default 2
-        m, the number of ways that are compared with one another.
+        m, the number of methods that are compared.
 
     Returns
     -------
@@ -245,16 +245,16 @@ def refutes(
 def certified_probability(
     trials: int, acceptances: int, confidence: float = 0.95
 ) -> CertifiedBounds:
-    """Interval for the log of an acceptance probability, where trials ran until enough succeeded.
+    """Bound the log of an acceptance probability, if trials ran until enough were accepted.
 
-    Clopper and Pearson's interval for sampling that stops at the last acceptance: it bounds
-    log P(S), the prior mass of a hard constraint, from the rejections of the prior draws. Each
-    side spends δ/2.
+    It is Clopper and Pearson's interval for sampling that stops at the last acceptance. It bounds
+    log P(S), the prior mass of a hard constraint, from the rejections of prior draws. Each side
+    spends δ/2.
 
     Parameters
     ----------
     trials : int
-        Draws in all, the last one accepted.
+        Number of draws; the last one was accepted.
     acceptances : int
         Draws accepted, at least 1.
     confidence : float
@@ -263,7 +263,8 @@ def certified_probability(
     Returns
     -------
     CertifiedBounds
-        On log P(S), nats. Add its sides to those of log(Z/P(S)); the failure probabilities add.
+        Bounds on log P(S), nats. Add its sides to those of log(Z/P(S)); the failure probabilities
+        add.
 
     Raises
     ------
@@ -288,7 +289,7 @@ def certified_probability(
 
 
 def round_confidence(confidence: float, number: int) -> float:
-    """Confidence to certify with in one of several rounds, when looking decides whether to stop.
+    """Return the confidence for one of several rounds, if a look decides whether to stop.
 
     Round 1, 2, 3, … spends δ/2, δ/4, δ/8, …, so all rounds together spend no more than δ.
 
@@ -297,7 +298,7 @@ def round_confidence(confidence: float, number: int) -> float:
     confidence : float
         1 − δ over all rounds.
     number : int
-        The round, from 1.
+        Number of the round, from 1.
 
     Raises
     ------
@@ -316,7 +317,7 @@ def round_confidence(confidence: float, number: int) -> float:
 
 
 def _markov(log_values: np.ndarray, delta: float, kind: str, ranks) -> float:
-    """Lower bound on log E[v] of a positive v, at confidence 1 − δ."""
+    """Bound log E[v] of a positive v from below, at confidence 1 − δ."""
     if kind == "mean":
         if ranks is not None:
             raise ValueError("ranks belong to kind='order statistics'.")

@@ -1,4 +1,4 @@
-"""What every estimator asks of its log weights, and when their average can be trusted."""
+"""Check log weights before they are used, and whether their average can be trusted."""
 
 from typing import NamedTuple
 
@@ -19,21 +19,21 @@ __all__ = [
 ]
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
-"""Below it the average hangs on a few weights and its standard error means little."""
+"""Smallest effective sample size of a valid average; below, a few weights decide it."""
 
 MAX_SKEWNESS = 0.65
-"""Largest skewness of an average whose 95 % interval is trusted; docs/estimator_tables.md shows
-what it lets through."""
+"""Largest skewness of an average whose 95 % interval is trusted; docs/estimator_tables.md has its
+coverage."""
 
 ROUNDING = 1e-6
-"""Spread of log weights, nats, that passes for rounding."""
+"""Largest spread of log weights that counts as rounding, nats."""
 
 IMPOSSIBLE = {"forward": np.inf, "reverse": -np.inf}
-"""E_f[w] = Z and E_r[1/w] = 1/Z are finite, so these weights have probability zero."""
+"""Weights of probability zero, since E_f[w] = Z and E_r[1/w] = 1/Z are finite."""
 
 
 def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
-    """Flatten log weights and refuse those that no correct run can produce.
+    """Flatten log weights; raise an error for values that no correct run can produce.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there are none, if one is NaN, or if one is infinite on the impossible side.
+        If there are none, or if one is NaN, +∞ (forward) or −∞ (reverse).
 
     Examples
     --------
@@ -64,13 +64,13 @@ def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
     if (log_weights == IMPOSSIBLE[direction]).any():
         raise ValueError(
             f"{direction}: a log weight is {IMPOSSIBLE[direction]}, which has probability zero; "
-            "is the sign that of log w in both directions?"
+            "is log w given with the same sign in both directions?"
         )
     return log_weights
 
 
 def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Check forward and reverse log weights, and sort them, lest rounding depend on their order.
+    """Check and sort forward and reverse log weights; sorting fixes the rounding errors.
 
     See `checked_weights`.
     """
@@ -80,17 +80,17 @@ def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np
 
 
 def student_factor(skewness: float, n: int) -> float:
-    """How far to widen the standard error of a mean of n values, so that 1.96 of it cover 95 %.
+    """Return the factor for a standard error so that ± 1.96 standard errors cover 95 %.
 
-    By Edgeworth's expansion of Student's statistic, Hall (1992), Sec. 2.6, its quantile exceeds
-    1.96 by this factor, leaving out the values' kurtosis. ``skewness`` is that of the mean, which
-    is 1/√n of the values'.
+    By Edgeworth's expansion of Student's statistic (Hall 1992, Sec. 2.6), its quantile exceeds 1.96
+    by this factor, ignoring the kurtosis of the n values. ``skewness`` is that of the mean: 1/√n
+    times that of the values.
     """
     return 1 + 1.08 * skewness**2 + 1.21 / n
 
 
 def effective_sample_size(log_weights: ArrayLike) -> float:
-    """Kish's effective number of equal weights, (Σw)²/Σw²; 0 if every weight is zero.
+    """Return Kish's effective sample size, (Σw)²/Σw²; 0 if every weight is zero.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ def effective_sample_size(log_weights: ArrayLike) -> float:
 
 
 class AverageCheck(NamedTuple):
-    """Whether an average of weights, and its standard error, can be trusted.
+    """Result of checking whether an average of weights and its error can be trusted.
 
     Attributes
     ----------
     size : float
         Effective sample size.
     skewness : float
-        Of the average, as far as its weights or their effective sample size tell.
+        Skewness of the average, from its weights or their effective sample size.
     valid : bool
     reason : str
     """
@@ -129,21 +129,22 @@ class AverageCheck(NamedTuple):
 
 
 def check_average(log_weights: ArrayLike) -> AverageCheck:
-    """Judge an average of weights by the weights themselves.
+    """Check an average of weights by their effective sample size and skewness.
 
     An average needs an effective sample size of 10, and a skewness of at most 0.65. The observed
-    skewness is small where heavy weights were missed, so it is not believed below that of
-    log-normal weights of the same effective sample size, (x + 2) √(x − 1)/√K with x = K/ESS: so
-    many chains as such a tail takes are asked for. Weights that are equal to rounding are not
-    valid, for they say nothing of what no chain has found.
+    skewness is too small if heavy weights were missed. So at least the skewness of log-normal
+    weights of the same effective sample size is assumed, (x + 2) √(x − 1)/√K with x = K/ESS.
+    Weights that are equal up to rounding are not valid, since they say nothing about regions that
+    no chain found.
 
-    Pareto k of the tail is no better a check: of 100 chains it ranges over ±0.25 between samples
-    of the same weights, and below its limit 1 − 1/log₁₀ K are those that missed the tail.
+    Pareto k of the tail is not a better check: with 100 chains it varies by ±0.25 between samples
+    of the same weights, and the samples below its limit 1 − 1/log₁₀ K are those that missed the
+    tail.
 
     Parameters
     ----------
     log_weights : array_like of shape (K,)
-        Logarithms of what is averaged, nats; may contain −∞.
+        Logarithms of the averaged weights, nats; may contain −∞.
 
     Returns
     -------
@@ -156,14 +157,14 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     >>> check_average(np.linspace(-1, 1, 64)).valid
     True
     >>> check_average(np.zeros(64)).reason
-    'all weights are equal, which tells nothing of what no chain has found'
+    'all weights are equal, which says nothing about what no chain found'
     """
     log_weights = np.asarray(log_weights, dtype=float)
     k, size = log_weights.size, effective_sample_size(log_weights)
     if size == 0:
         return AverageCheck(0.0, 0.0, False, "every weight is zero")
     if k > 1 and np.ptp(log_weights) <= ROUNDING:
-        reason = "all weights are equal, which tells nothing of what no chain has found"
+        reason = "all weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, 0.0, False, reason)
     excess = max(k / size - 1, 0.0)
     skewness = max(skewness_of_mean(log_weights), (excess + 3) * np.sqrt(excess / k))
@@ -173,7 +174,7 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
 
 
 def skewness_of_mean(log_weights: np.ndarray) -> float:
-    """Size of the skewness of the mean weight: 1 if one weight rules, ~1/√K if none does."""
+    """Return the absolute skewness of the mean weight: 1 if one weight dominates, else ~1/√K."""
     top = log_weights.max()
     if not np.isfinite(top):
         return 0.0
@@ -184,7 +185,7 @@ def skewness_of_mean(log_weights: np.ndarray) -> float:
 
 
 def checked_delta(confidence: float) -> float:
-    """Turn a confidence into δ = 1 − confidence, and refuse one that is not between 0 and 1.
+    """Return δ = 1 − confidence; raise an error unless it lies between 0 and 1.
 
     Examples
     --------

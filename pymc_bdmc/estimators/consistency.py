@@ -1,9 +1,9 @@
-"""Whether runs on real data behave as runs on simulated data do, and whether the data are alike.
+"""Compare runs on real and on simulated data, and the data themselves.
 
-Two questions are kept apart. Given the data, runs are independent, so runs can be permuted; this
-compares the two data sets at hand, and different data sets of a right model differ too. Data sets
-drawn from the model are exchangeable with the real one if the model is right, so the real one's
-rank among several of them tests the model.
+There are two separate questions. Given the data, runs are independent, so permuting runs tests
+whether these two data sets differ; but two data sets of a right model differ too. If the model is
+right, data sets drawn from it are exchangeable with the real one, so the rank of the real one among
+several tests the model.
 """
 
 from collections.abc import Iterator
@@ -32,20 +32,20 @@ RESAMPLINGS = 200
 
 
 class RunDistance(NamedTuple):
-    """How far the runs on the real data lie from those on simulated data.
+    """Distance of the runs on the real data from those on simulated data.
 
     Attributes
     ----------
     value : float
         `quantile_distance` of the shifted log weights, nats.
     error : float
-        Its standard error, by the bootstrap over runs, and over data sets if there are several.
+        Standard error, by the bootstrap over runs, and over data sets if there are several.
     reference : float
-        What it is where nothing differs: the mean over permutations of the runs; of several
-        simulated sets, the median of their own distances.
+        Value if nothing differs: the mean over permutations of the runs, or, with several simulated
+        sets, the median of their own distances.
     p_value : float
-        Of the permutation of runs, given both data sets, where there is one simulated set; else of
-        the rank of the real one among all sets.
+        P-value of the permutation test of runs if there is one simulated set, else of the rank of
+        the real set among all sets.
     """
 
     value: float
@@ -55,7 +55,7 @@ class RunDistance(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """By how much more the runs on the real data fall short of their best estimate.
+    """Excess shortfall of the runs on the real data below their best estimate.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Shortfall(NamedTuple):
     error : float
         Standard error by the bootstrap over runs; over data sets if there are several.
     real, simulated : float
-        The two of them. The expected shortfall from log Z bounds KL(q‖p).
+        Shortfall on each kind of data. The expected shortfall from log Z bounds KL(q‖p).
     """
 
     value: float
@@ -74,16 +74,16 @@ class Shortfall(NamedTuple):
 
 
 class RankTest(NamedTuple):
-    """Where the real data stand among simulated ones.
+    """Result of ranking the real data among simulated ones.
 
     Attributes
     ----------
     deviations : ndarray of shape (F,)
-        Of the real data, feature by feature, in standard deviations from the mean of all.
+        Deviation of the real data by feature, in standard deviations from the mean of all sets.
     p_values : ndarray of shape (F,)
-        Share of the data sets that deviate as much, the real one with them.
+        Share of the data sets (including the real one) that deviate at least as much.
     p_value : float
-        The same of the largest deviation over the features: one exact test of all of them.
+        Same share for the largest deviation over all features: one exact test of all of them.
     """
 
     deviations: np.ndarray
@@ -92,10 +92,10 @@ class RankTest(NamedTuple):
 
 
 def shifted_runs(log_weights: ArrayLike) -> np.ndarray:
-    """Log weights less the best estimate of their data set: that of the longest runs.
+    """Subtract from log weights the best estimate of their data set, that of the longest runs.
 
-    Grosse, Ancha and Roy (2016), Fig. 1: log Z of real and simulated data differ, so each is shown
-    relative to its own.
+    As in Fig. 1 of Grosse, Ancha and Roy (2016): log Z of real and simulated data differ, so each
+    data set is shown relative to its own estimate.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def shifted_runs(log_weights: ArrayLike) -> np.ndarray:
 
 
 def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
-    """Mean distance between the quantiles of two samples: Wasserstein's, of order 1.
+    """Return the Wasserstein distance of order 1 of two samples.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
     Returns
     -------
     float
-        In the samples' unit.
+        Distance in the unit of the samples.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def distances_to_others(log_weights: ArrayLike) -> np.ndarray:
-    """Distance of the shifted runs of each data set from those of all others together, nats.
+    """Return the distance of each data set's shifted runs from those of all others, nats.
 
     Parameters
     ----------
@@ -180,8 +180,8 @@ def run_distance(
 ) -> RunDistance:
     """Compare the log weights of a round on real and on simulated data, each shifted.
 
-    Grosse, Ancha and Roy (2016), Section 4.2. Permuted runs are shifted anew, since a sample that
-    was shifted by an estimate of its own lies nearer to another one than permuted values do.
+    See Grosse, Ancha and Roy (2016), Section 4.2. Permuted runs are shifted again by their own
+    estimate, since shifting brings samples nearer to each other.
 
     Parameters
     ----------
@@ -222,16 +222,17 @@ def run_distance(
 
 
 def _distance(sets: np.ndarray) -> float:
-    """Of the first set from all others together."""
+    """Return the distance of the first set from all others together."""
     shifted = shifted_runs(sets)[:, 0]
     return quantile_distance(shifted[0], shifted[1:])
 
 
 def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Iterator[np.ndarray]:
-    """Two sets whose runs changed places, each round's by themselves.
+    """Yield two sets with runs exchanged at random within each round.
 
-    Log Z of the sets differ, so runs are taken relative to the mean of theirs, which leaves
-    (K − 1)/K of their variance. Relative to the best estimate they would be nearer to one another.
+    Log Z differs between the sets, so runs are taken relative to the mean of their set, which
+    leaves (K − 1)/K of their variance. Relative to the best estimate they would be nearer to one
+    another.
     """
     n = (~np.isnan(sets)).sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -244,7 +245,7 @@ def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Ite
 
 
 def _resampled(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The real set and as many simulated ones, all with runs drawn again."""
+    """Resample runs in the real set, and sets and runs in the simulated ones."""
     n, _, k = sets.shape
     others = rng.integers(1, n, n - 1) if n > 2 else [1]
     return sets[[0, *others]][:, :, rng.integers(k, size=k)]
@@ -253,11 +254,11 @@ def _resampled(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def shortfall_difference(
     real: ArrayLike, simulated: ArrayLike, rng: np.random.Generator, round: int = -1
 ) -> Shortfall:
-    """By how much more runs on real data fall short of their best estimate than simulated ones do.
+    """Estimate the shortfall of runs on real data in excess of that on simulated data.
 
-    E[log Z − log w] over forward runs bounds KL(q‖p) on their data (Grosse, Ancha and Roy 2016,
-    Eqs 7-12), so this is by how much the bound of the simulated data may have to be raised for the
-    real ones. The best estimate stands in for log Z: what no run found is not in it.
+    E[log Z − log w] over forward runs bounds KL(q‖p) on their data (Grosse, Ancha and Roy 2016, Eqs
+    7-12). So the bound from simulated data may have to be raised by this excess for the real data.
+    The best estimate is used in place of log Z; it misses the regions that no run found.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def shortfall_difference(
     """
     real, simulated = (np.asarray(each, dtype=float) for each in (real, simulated))
     k, rounds = simulated.shape[-1], [round, -1]
-    # A best estimate of few runs lies lower, so the real runs are taken in sets of as many.
+    # The best estimate of few runs is lower, so use equally many runs of the real data.
     sets = max(1, real.shape[-1] // k)
     runs, simulated = real[rounds, : sets * k], simulated[:, rounds]
 
@@ -305,19 +306,19 @@ def shortfall_difference(
 
 
 def _shortfall(sets: np.ndarray) -> float:
-    """Mean over data sets of how far the mean log weight lies below the best estimate."""
+    """Return the mean distance of the mean log weight below the best estimate."""
     shifted = shifted_runs(sets)[:, 0]
     finished = ~np.isnan(shifted)
-    with np.errstate(invalid="ignore"):  # NaN of a single run, which has no best estimate
+    with np.errstate(invalid="ignore"):  # NaN for a single run, which has no best estimate
         means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
     return float(means.mean())
 
 
 def spread_and_tails(data: ArrayLike) -> np.ndarray:
-    """How far the values of each data set lie from what is usual for their place.
+    """Measure the spread and the tails of each data set, value by value.
 
-    Every value is taken in standard deviations from the mean of its place over the data sets. Of
-    these z a data set has log⟨z²⟩, which noise that the model does not know of raises, and
+    Each value is standardised by the mean and the standard deviation of the same element over the
+    data sets. With these z, a data set has log⟨z²⟩, which unmodelled noise raises, and
     log(⟨z⁴⟩/⟨z²⟩²), which outliers raise.
 
     Parameters
@@ -353,11 +354,10 @@ def spread_and_tails(data: ArrayLike) -> np.ndarray:
 
 
 def rank_among(features: ArrayLike) -> RankTest:
-    """Test whether the first data set is one of the others' kind.
+    """Test whether the first data set is exchangeable with the others.
 
-    Where data sets are exchangeable so are their deviations, which treat all of them alike, and
-    the rank of any is uniform: p_value ≤ α with a probability of at most α, whatever the features.
-    With n data sets it cannot be below 1/n.
+    If data sets are exchangeable, so are their deviations, and each rank is uniform: p_value ≤ α
+    with a probability of at most α for any features. With n data sets it cannot be below 1/n.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def rank_among(features: ArrayLike) -> RankTest:
     features = np.asarray(features, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviations = (features - features.mean(axis=0)) / features.std(axis=0)
-    deviations = np.nan_to_num(deviations)  # 0/0 where no data set differs from another
+    deviations = np.nan_to_num(deviations)  # 0/0 if all data sets are equal
     scores = np.abs(deviations)
     return RankTest(
         deviations[0],

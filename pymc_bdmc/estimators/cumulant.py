@@ -1,4 +1,4 @@
-"""Cumulant expansions of log Z: right for nearly Gaussian work, and biased beyond it."""
+"""Estimate log Z by cumulant expansions, which are accurate for nearly Gaussian work only."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,29 +14,30 @@ from pymc_bdmc.estimators.estimate import Estimate
 __all__ = ["cumulant_combined", "cumulant_forward", "cumulant_reverse"]
 
 MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 50, "cumulant reverse": 50}
-"""Fewer cannot tell a Gaussian from anything else."""
+"""Fewest chains for a valid estimate; fewer cannot show that work is Gaussian."""
 
 MAX_NEGLECTED = 0.5
-"""Largest neglected terms of the combination, in standard errors: at worst 92 % are covered."""
+"""Largest neglected terms of the combination, in standard errors; coverage is at least 92 %."""
 
 MAX_VARIANCE = 1.0
-"""Of the log weights of one direction, nats²; wider work cannot show that it is Gaussian."""
+"""Largest variance of log weights for a one-sided expansion, nats²; beyond, Gaussian work cannot be
+verified."""
 
 MAX_SKEWNESS = 1.0
-"""Largest skewness of the log weights of one direction. Beyond it κ̂₃ and the estimate err
-together, and samples that look Gaussian are those that missed the tail."""
+"""Largest skewness of log weights for a one-sided expansion. Beyond, errors of κ̂₃ and of the
+estimate are correlated, and samples that look Gaussian are those that missed the tail."""
 
 
 def cumulant_forward(forward: ArrayLike) -> Estimate:
-    """Second-order cumulant expansion, log Ẑ = ⟨log w⟩_f + var_f(log w)/2.
+    """Estimate log Z by the forward cumulant expansion, ⟨log w⟩_f + var_f(log w)/2.
 
-    Habeck (2017), Eq. 12. With K(t) = log E_f[wᵗ], whose derivatives at 0 are the cumulants κ₁, κ₂,
-    … of log w, this is Taylor's polynomial of log Z = K(1). Its remainder is K‴(t)/6 at some t
-    between 0 and 1: zero for Gaussian work, and otherwise about κ₃/6, as far as the third cumulant
-    is the same along the path. The standard error is the delta method's, without assuming
-    Gaussian work: the spread of d + d²/2 over the chains, with d = log w − ⟨log w⟩, widened like
-    that of `jarzynski_forward`. The first neglected terms, ``|κ̂₃|/6 + |κ̂₄|/24``, are added to
-    it in squares, since a bias may be as large as the noise.
+    See Habeck (2017), Eq. 12. With K(t) = log E_f[wᵗ], whose derivatives at 0 are the cumulants κ₁,
+    κ₂, … of log w, this is the Taylor polynomial of log Z = K(1). Its remainder is K‴(t)/6 at some
+    t between 0 and 1: zero for Gaussian work, and otherwise about κ₃/6 if K‴ is nearly constant.
+    The standard error is the delta method's, without assuming Gaussian work: the spread of d + d²/2
+    over the chains, with d = log w − ⟨log w⟩, widened as in `jarzynski_forward`. The first
+    neglected terms, ``|κ̂₃|/6 + |κ̂₄|/24``, are added to it in quadrature, since the bias may be as
+    large as the noise.
 
     Parameters
     ----------
@@ -46,10 +47,10 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if there are 50 chains or more whose log weights differ, have a variance of at most
-        1 nat² and a skewness of at most 1, and if the neglected terms are at most the standard
-        error without them.
-        NaN for a single chain or where a weight is zero, for then the cumulants do not exist.
+        Valid if there are 50 chains or more whose log weights differ, have a variance of at most 1
+        nat² and a skewness of at most 1, and if the neglected terms are at most the standard error
+        without them. NaN for a single chain or if a weight is zero, since then the cumulants do not
+        exist.
 
     Raises
     ------
@@ -66,9 +67,10 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
 
 
 def cumulant_reverse(reverse: ArrayLike) -> Estimate:
-    """Second-order cumulant expansion, log Ẑ = ⟨log w⟩_r − var_r(log w)/2.
+    """Estimate log Z by the reverse cumulant expansion, ⟨log w⟩_r − var_r(log w)/2.
 
-    Habeck (2017), Eq. 12, in the other direction; see `cumulant_forward` for error and check.
+    This is Eq. 12 of Habeck (2017) in the reverse direction; see `cumulant_forward` for error and
+    check.
 
     Parameters
     ----------
@@ -94,13 +96,13 @@ def cumulant_reverse(reverse: ArrayLike) -> Estimate:
 
 
 def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
-    """Two-sided expansion, (⟨log w⟩_f + ⟨log w⟩_r)/2 + (var_f − var_r)/12.
+    """Estimate log Z by the two-sided expansion, (⟨log w⟩_f + ⟨log w⟩_r)/2 + (var_f − var_r)/12.
 
-    Habeck (2017), Eq. 13. By Crooks' relation K(t) = log E_f[wᵗ] gives the forward cumulants at
-    t = 0 and the reverse ones at t = 1, and log Z = ∫₀¹ K′(t) dt; this is the Euler-Maclaurin
-    rule for that integral. Its remainder is the fifth derivative of K, at some t between 0 and 1,
-    over 720: what the third and fourth cumulants add cancels. The standard error is the delta
-    method's.
+    See Habeck (2017), Eq. 13. By Crooks' relation K(t) = log E_f[wᵗ] gives the forward cumulants at
+    t = 0 and the reverse ones at t = 1, and log Z = ∫₀¹ K′(t) dt; this is the Euler-Maclaurin rule
+    for that integral. Its remainder is the fifth derivative of K, at some t between 0 and 1,
+    divided by 720; the third and fourth cumulants cancel. The standard error is by the delta
+    method.
 
     Parameters
     ----------
@@ -112,11 +114,10 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if there are 20 chains or more a direction and two signs of neglected terms are at
-        most half a standard error: the next term of the rule, (κ₄,r − κ₄,f)/720, and a twelfth of
-        what the rule misses when applied to K″,
-        ``|⟨log w⟩_r − ⟨log w⟩_f − (var_f + var_r)/2|/12``.
-        NaN for a single chain or where a weight is infinite.
+        Valid if there are at least 20 chains per direction and two estimates of the neglected terms
+        are at most half a standard error: the next term of the rule, (κ₄,r − κ₄,f)/720, and a
+        twelfth of the error of the rule applied to K″, ``|⟨log w⟩_r − ⟨log w⟩_f − (var_f +
+        var_r)/2|/12``. NaN for a single chain or if a weight is infinite.
 
     Raises
     ------
@@ -139,8 +140,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     mean_r, var_r, _, fourth_r = _cumulants(reverse)
     value = (mean_f + mean_r) / 2 + (var_f - var_r) / 12
     error = np.hypot(_influence(forward, 0.5, 1 / 12)[0], _influence(reverse, 0.5, -1 / 12)[0])
-    # The same rule applied to K″ must give ⟨log w⟩_r − ⟨log w⟩_f: a second work regime that
-    # neither end sees hides in the difference. Over 12 it enters log Z as a variance does.
+    # The same rule applied to K″ must give ⟨log w⟩_r − ⟨log w⟩_f. A difference shows work that
+    # neither end sees; divided by 12 it enters log Z as a variance does.
     hidden = abs(mean_r - mean_f - (var_f + var_r) / 2) / 12
     neglected = max(hidden, abs(fourth_r - fourth_f) / 720)
     chains = min(forward.size, reverse.size)
@@ -181,16 +182,16 @@ def _told(chains: int, method: str) -> str:
 
 
 def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:
-    """First four cumulants, the second unbiased."""
+    """Return the first four cumulants, the second unbiased."""
     mean, variance = log_weights.mean(), log_weights.var(ddof=1)
     deviation = log_weights - mean
     return mean, variance, np.mean(deviation**3), np.mean(deviation**4) - 3 * variance**2
 
 
 def _influence(log_weights: np.ndarray, linear: float, quadratic: float) -> tuple[float, float]:
-    """Standard error and skewness of linear · mean + quadratic · variance.
+    """Return standard error and skewness of linear · mean + quadratic · variance.
 
-    By the spread of its influence function over the chains.
+    Both are from the spread of its influence function over the chains.
     """
     n, deviation = log_weights.size, log_weights - log_weights.mean()
     influence = linear * deviation + quadratic * deviation**2

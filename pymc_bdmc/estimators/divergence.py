@@ -1,4 +1,4 @@
-"""What the sandwich says beyond log Z: bounds on divergences, what they mean, and an e-value."""
+"""Bound divergences by the sandwich, convert them to total variation, and compute e-values."""
 
 from collections.abc import Sequence
 
@@ -18,22 +18,23 @@ __all__ = [
 
 
 def forward_divergence(forward: ArrayLike, upper: float) -> Estimate:
-    """Bound KL(q‖p), sampler from posterior, by U − ⟨log w⟩_f with any upper bound U on log Z.
+    """Bound KL(q‖p) by U − ⟨log w⟩_f, with any upper bound U on log Z.
 
-    Grosse, Ancha and Roy (2016), Eqs 7-12: E[log Z − log w] ≥ KL(q‖p) over forward chains whose
-    last states have distribution q. It is infinite if a weight is zero.
+    By Grosse, Ancha and Roy (2016), Eqs 7-12, E[log Z − log w] ≥ KL(q‖p) over forward chains whose
+    last states have distribution q, with p the posterior. The bound is infinite if a weight is
+    zero.
 
     Parameters
     ----------
     forward : array_like of shape (K,)
         Forward log weights, nats.
     upper : float
-        An upper bound on log Z got without these chains, nats.
+        Upper bound on log Z found without these chains, nats.
 
     Returns
     -------
     Estimate
-        Of the bound; its error is the mean's over the chains, and does not cover U's.
+        The bound, with the error of its mean over the chains; the error of U is not included.
 
     Raises
     ------
@@ -50,21 +51,22 @@ def forward_divergence(forward: ArrayLike, upper: float) -> Estimate:
 
 
 def reverse_divergence(reverse: ArrayLike, lower: float) -> Estimate:
-    """Bound KL(p‖q), posterior from sampler, by ⟨log w⟩_r − L with any lower bound L on log Z.
+    """Bound KL(p‖q) by ⟨log w⟩_r − L, with any lower bound L on log Z.
 
-    Grosse, Ancha and Roy (2016), Eqs 7-12: E[log w − log Z] ≥ KL(p‖q) over exact reverse chains.
+    By Grosse, Ancha and Roy (2016), Eqs 7-12, E[log w − log Z] ≥ KL(p‖q) over exact reverse chains,
+    with p the posterior and q the distribution of the last states of forward chains.
 
     Parameters
     ----------
     reverse : array_like of shape (K,)
         Reverse log weights, nats.
     lower : float
-        A lower bound on log Z got without these chains, nats.
+        Lower bound on log Z found without these chains, nats.
 
     Returns
     -------
     Estimate
-        Of the bound; its error is the mean's over the chains, and does not cover L's.
+        The bound, with the error of its mean over the chains; the error of L is not included.
 
     Raises
     ------
@@ -89,13 +91,12 @@ def _mean_gap(gaps: np.ndarray, method: str) -> Estimate:
 
 
 def total_variation_bound(jeffreys: float) -> float:
-    """Largest total variation distance of two distributions of a given Jeffreys divergence.
+    """Bound the total variation distance of two distributions by their Jeffreys divergence.
 
-    By how much the probability of any event can differ, and the mean of any quantity as a share of
-    its range. No event changes the divergence less than one of probabilities (1 ± V)/2, so
-    J ≥ 2 V log((1 + V)/(1 − V)), which is attained (Gilardoni 2006). It is sharper than what
-    Pinsker's inequality gives for the smaller of the two KL divergences, which is at most J/2:
-    V ≤ √J/2.
+    The total variation V is the largest difference in the probability of any event, and in the mean
+    of any quantity as a share of its range. The bound solves J = 2 V log((1 + V)/(1 − V)), and is
+    attained by an event of probabilities (1 ± V)/2 (Gilardoni 2006). It is sharper than Pinsker's
+    inequality for the smaller of the two KL divergences, V ≤ √J/2.
 
     Parameters
     ----------
@@ -123,12 +124,12 @@ def total_variation_bound(jeffreys: float) -> float:
 
 
 def log_e_values(forward: Sequence[ArrayLike], reverse: Sequence[ArrayLike]) -> np.ndarray:
-    """Accumulate the e-value against "sampler and simulator are correct", a step a data set.
+    """Accumulate the e-value against "sampler and simulator are correct" over data sets.
 
-    Given y the two directions are independent, so mean(w_f) · mean(1/w_r) has expectation
-    Z/Z = 1, and so has its product over independent data sets. By Ville's inequality the
-    product ever exceeds 1/α with probability at most α: stop at any data set and reject if it
-    does. A correct sampler's e-value sinks, the more so the wider the gap.
+    Given y the two directions are independent, so mean(w_f) · mean(1/w_r) has expectation Z/Z = 1,
+    and so has its product over independent data sets. By Ville's inequality the probability that
+    the product ever exceeds 1/α is at most α, so one may stop at any data set and reject if it
+    does. The e-value of a correct sampler decreases, faster if the gap is wide.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def log_e_values(forward: Sequence[ArrayLike], reverse: Sequence[ArrayLike]) -> 
     Returns
     -------
     ndarray of shape (n_datasets,)
-        Log of the product over the data sets so far, nats. Compare with log(1/α).
+        Log of the product up to each data set, nats. Compare with log(1/α).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far an exponential average can be trusted: spread and bias of its block averages."""
+"""Analyse the error of an exponential average by the spread and the bias of block averages."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ from pymc_bdmc.estimators.jarzynski import log_mean_exp
 __all__ = ["ErrorAnalysis", "error_analysis"]
 
 MIN_BLOCKS = 32
-"""Fewer give a variance too noisy (25 %) to compare."""
+"""Fewest blocks; with fewer, variances are too noisy (25 %) to compare."""
 
 TOLERANCE = 0.15
-"""Relative difference of the curves that passes for agreement, besides their noise."""
+"""Largest relative difference of agreeing curves, in addition to their noise."""
 
 MAX_BLOCK_VARIANCE = 0.5
-"""Relative variance of a block's mean up to which the logarithm may be expanded."""
+"""Largest relative variance of a block's mean for which the logarithm may be expanded."""
 
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
-    """Block averages L_M = log (1/M) Σ w of N weights, and what they say about log Z.
+    """Analysis of the block averages L_M = log (1/M) Σ w of N weights.
 
     Attributes
     ----------
@@ -35,15 +35,14 @@ class ErrorAnalysis:
     variance : ndarray of shape (n_sizes,)
         σ̂²(M), the variance of L_M over the blocks, nats².
     drift : ndarray of shape (n_sizes,)
-        Ĉ(M, N), the mean of L_M less L_N, nats: the part of the bias B(M) = C(M, N) + B(N) that
-        can be seen.
+        Ĉ(M, N), the mean of L_M less L_N, nats: the visible part of the bias B(M) = C(M, N) + B(N).
     limits : tuple of float
-        D̂−(N) and D̂+(N), between which L_N − log Z lies with the probability asked for, nats.
+        D̂−(N) and D̂+(N), which contain L_N − log Z with the requested probability, nats.
     curves : ndarray of shape (3, n_sizes)
-        Three estimates of σ²(M) that the central limit makes agree, nats²: from the spread of
-        the blocks, from their bias, and from the variance of single weights.
+        Three estimates of σ²(M), nats²: from the spread of the blocks, from their bias, and from
+        the variance of single weights. They agree if the central limit theorem applies.
     agreement : int or None
-        Smallest M from which the curves agree, or None. Until there is one the limits are void.
+        Smallest M from which the curves agree, or None, in which case the limits do not hold.
     mean_square_error : ndarray of shape (2, n_sizes)
         Lower and upper limit of E(L_M − log Z)², nats².
     """
@@ -63,12 +62,12 @@ def error_analysis(
 ) -> ErrorAnalysis:
     """Split the error of an exponential average into spread, visible and invisible bias.
 
-    After Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log Z =
-    C(M, N) + B(N), with the drift C(M, N) = E[L_M] − E[L_N] estimated by block means, and B(N) out
-    of sight. When the mean weight of a block is close to normal with relative variance φ/M,
-    expanding the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. Whether blocks have come that
-    far is seen by comparing three estimates of σ²(M): the variance of the L_M, minus twice the bias
-    Ĉ(M, N) − φ̂/(2N), and φ̂/M; this stands for their Eq. 50.
+    This follows Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log
+    Z = C(M, N) + B(N). The drift C(M, N) = E[L_M] − E[L_N] is estimated by block means; B(N) is not
+    visible. If the mean weight of a block is close to normal with relative variance φ/M, expanding
+    the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. This is tested by comparing three estimates
+    of σ²(M): the variance of the L_M, minus twice the bias Ĉ(M, N) − φ̂/(2N), and φ̂/M; this stands
+    for their Eq. 50.
 
     The error of the sample at hand, D(N) = L_N − log Z (their Eq. 27), is random, with mean B(N) =
     −φ/(2N) and variance φ/N: it lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Their limits (Eq. 29)
@@ -79,12 +78,11 @@ def error_analysis(
     Parameters
     ----------
     log_weights : array_like of shape (N,)
-        Of one direction in the order of the chains, nats.
+        Log weights of one direction in the order of the chains, nats.
     direction : {"forward", "reverse"}
-        Reverse weights are averaged as 1/w, and all signs but those of the estimate refer to
-        log 1/Z.
+        Reverse weights are averaged as 1/w; except for the estimate, all signs refer to log 1/Z.
     probability : float
-        Of the limits.
+        Probability of the limits.
 
     Returns
     -------
@@ -120,7 +118,7 @@ def error_analysis(
 
     total = log_mean_exp(values)
     relative_variance = max(n / effective_sample_size(values) - 1, 0.0) * n / (n - 1)
-    # Zero weights make blocks of small M infinite: those sizes say nothing yet.
+    # Zero weights make blocks of small M infinite; those sizes say nothing.
     powers = [2**i for i in range(int(np.log2(n // MIN_BLOCKS)) + 1)]
     blocks = {m: _block_averages(values, m) for m in powers}
     blocks = {m: averages for m, averages in blocks.items() if np.isfinite(averages).all()}
@@ -153,7 +151,7 @@ def _block_averages(values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _first_agreement(sizes, counts, curves) -> int | None:
-    """Smallest block size from which on the curves differ by no more than noise and tolerance."""
+    """Return the smallest block size from which the curves agree up to noise and tolerance."""
     if sizes.size == 0:
         return None
     by_spread, by_bias, by_weights = curves

@@ -1,4 +1,4 @@
-"""What the estimators return."""
+"""Results that the estimators return."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ __all__ = ["Estimate", "EvidenceDraws"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of log Z, or of a bound.
+    """Estimate of log Z, or of a bound.
 
     Attributes
     ----------
     value : float
-        Of log Z or of the bound, nats.
+        Estimate of log Z or of the bound, nats.
     error : float
         Standard error, nats.
     method : str
-        How it was got.
+        Name of the method.
     valid : bool
-        Whether the estimator's own check finds its error trustworthy.
+        Whether the estimator's own check says that its error can be trusted.
     reason : str
         What the check found.
     """
@@ -57,11 +57,10 @@ class EvidenceDraws:
     estimate: Estimate
 
     def interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """Central interval of the draws, nats.
+        """Return the central interval of the draws, nats.
 
-        Its ends are the quantiles that a further draw falls between with that probability; the
-        usual ones, between the extreme draws, make the interval of 300 draws half a per cent
-        too short.
+        A further draw falls between its ends with this probability. The usual sample quantiles make
+        the interval of 300 draws half a per cent too short.
         """
         tail = (1 - probability) / 2
         lower, upper = np.quantile(self.log_z, [tail, 1 - tail], method="weibull")

@@ -1,9 +1,9 @@
-"""Whether draws come from a density: a reversible move makes exchangeable pairs of such draws.
+"""Test whether draws come from a density, by a move that is reversible with respect to it.
 
 If θ is drawn from p and a kernel that is reversible with respect to p moves it to θ′, then (θ, θ′)
-and (θ′, θ) have one law (Stein 1986, Approximate Computation of Expectations, Chapter I), so that
-h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves its mean is Stein's
-identity. Nothing is asked of the tails of p, of its edges or of its normalisation.
+and (θ′, θ) have the same distribution (Stein 1986, Approximate Computation of Expectations, Chapter
+I), so that h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this becomes
+Stein's identity. The test needs no condition on the tails, the edges or the normalisation of p.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,20 +13,21 @@ import numpy as np
 __all__ = ["LEARNING", "LogDensity", "exchangeability", "moved", "symmetry_pvalues"]
 
 LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-"""From rows θ to log p(θ), nats, and its gradient or None; NaN or −∞ where p is not defined."""
+"""Function from rows θ to log p(θ), nats, and its gradient or None; NaN or −∞ outside the
+support."""
 
 LEARNING = 128
-"""Draws that choose the scale of the moves and of the functions, and are not tested."""
+"""Number of draws that set the scale of the moves and functions; they are not tested."""
 IMPOSSIBLE = 0.01
-"""Share of draws that may have no density, by rounding at an edge."""
+"""Largest share of draws without a density that rounding at an edge may explain."""
 LEAPFROG_STEPS = 6
 STEP_SIZES = (0.1, 0.5)
-"""Of the leapfrog, in units of m^(−1/4) times the scale of m elements; log-uniform between, so that
-some fit whatever the shape."""
+"""Range of leapfrog step sizes, in units of m^(−1/4) times the scale of m elements; log-uniform, so
+that some suit any shape."""
 JUMPS = (0.3, 2.4)
-"""The same of a random walk, in units of m^(−1/2)."""
+"""Range of step sizes of the random walk, in units of m^(−1/2)."""
 MOVES = {"trajectory": 2, "walk": 10}
-"""Transitions of a draw; a power of a reversible kernel is reversible."""
+"""Number of transitions per draw; a power of a reversible kernel is reversible."""
 
 
 def exchangeability(
@@ -36,33 +37,33 @@ def exchangeability(
     rng: np.random.Generator,
     whole: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Test by variable whether independent draws have the density that is said of them.
+    """Test by variable whether independent draws have the stated density.
 
-    With a gradient the draws are moved along Hamiltonian trajectories, else by Metropolis steps
-    of every variable by itself, which find less where a variable has many elements. Compared are
-    location and spread of every element, of all elements of a variable together, and log p.
+    With a gradient the draws move by Hamiltonian trajectories, else by Metropolis steps of each
+    variable alone, which have less power for variables with many elements. The test compares
+    location and spread of every element, and of all elements of a variable together, and log p.
 
     Parameters
     ----------
     thetas : ndarray of shape (n, d)
-        Draws; columns of no group are held fixed, last in θ.
+        Draws. Columns that belong to no group are held fixed; they come last in θ.
     log_density : callable
-        From an array like ``thetas`` to log p, shape (n,) nats, and its gradient with respect to
-        the columns of the groups, shape (n, m), or None.
+        Function of an array like ``thetas`` that returns log p, shape (n,), nats, and its gradient
+        with respect to the columns of the groups, shape (n, m), or None.
     groups : mapping of str to slice
         Columns of every variable; together the first m.
     rng : numpy.random.Generator
-        For the moves.
+        Generator for the moves.
     whole : ndarray of bool, shape (m,), optional
-        Columns that hold whole numbers; only without a gradient.
+        Columns with integer values; only without a gradient.
 
     Returns
     -------
     dict of str to float
-        p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number
-        of comparisons, so that with right draws any of them is below α with a probability of at
-        most α. The key ``""`` is for log p; it alone, with 0, where draws lie outside
-        the support. Empty if fewer than twice `LEARNING` draws have a finite log p and gradient.
+        p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number of
+        comparisons, so that for right draws the probability that any is below α is at most α. The
+        key ``""`` is for log p. If draws lie outside the support, it is the only key, with the
+        value 0. Empty if fewer than twice `LEARNING` draws have a finite log p and gradient.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def exchangeability(
     if gradients is None:
         blocks = [{name: columns} for name, columns in groups.items()]
         scale = spread
-    else:  # the geometric mean of a marginal and a conditional width
+    else:  # use the geometric mean of a marginal and a conditional width
         blocks = [groups]
         scale = np.sqrt(spread / _interquartile_range(gradients[usable][:LEARNING]))
     names: list[str] = []
@@ -117,10 +118,10 @@ def exchangeability(
 
 
 def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
-    r"""Bound the probability of such a mean, where the columns are symmetric about 0.
+    r"""Bound the p-value of each column's mean, for columns symmetric about 0.
 
-    Given their sizes the signs are fair coins, so that z = Σd/√(Σd²) has
-    P(\|z\| ≥ t) ≤ 2·exp(−t²/2) for any n and any tails. Hoeffding (1963), Theorem 2.
+    Given the absolute values, signs are independent and fair, so z = Σd/√(Σd²) has P(\|z\| ≥ t) ≤
+    2·exp(−t²/2) for any n and any tails: Hoeffding (1963), Theorem 2.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
     [0.736, 1.0]
     """
     sizes = np.max(np.abs(differences), axis=0)
-    scaled = differences / np.where(sizes > 0, sizes, 1.0)  # squares neither overflow nor vanish
+    scaled = differences / np.where(sizes > 0, sizes, 1.0)  # no overflow of squares
     squares = np.sum(scaled**2, axis=0)
     z_squared = np.sum(scaled, axis=0) ** 2 / np.where(squares > 0, squares, 1.0)
     return np.minimum(1.0, 2 * np.exp(-0.5 * z_squared))
@@ -152,27 +153,27 @@ def moved(
     rng: np.random.Generator,
     whole: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One reversible transition of every row: Hamiltonian Monte Carlo, or a random walk.
+    """Make one reversible transition of every row, by Hamiltonian Monte Carlo or a random walk.
 
-    Each row has a step size of its own.
+    Each row has its own step size.
 
     Parameters
     ----------
     thetas : ndarray of shape (n, d)
-        Of finite log density and gradient.
+        States with finite log density and gradient.
     log_density : callable
-        See `exchangeability`; without a gradient the rows walk.
+        See `exchangeability`; without a gradient the rows move by a random walk.
     scale : ndarray of shape (m,)
-        Unit of length of the first m columns; where it is 0 they stay.
+        Unit of length of the first m columns; a column with 0 does not move.
     rng : numpy.random.Generator
     whole : ndarray of bool, shape (m,), optional
-        Columns that walk by whole numbers.
+        Columns that move by integers.
 
     Returns
     -------
     thetas : ndarray of shape (n, d)
     log_ratio : ndarray of shape (n,)
-        By how much log p rose, nats.
+        Increase of log p, nats.
 
     Examples
     --------
@@ -190,7 +191,7 @@ def moved(
     steps = scale * sizes * (m**-0.5 if walks else m**-0.25)
     momenta = rng.normal(size=(n, len(scale)))
     end, end_momenta = thetas.copy(), momenta.copy()
-    with np.errstate(over="ignore", invalid="ignore"):  # such trajectories are refused
+    with np.errstate(over="ignore", invalid="ignore"):  # such trajectories are rejected
         for _ in range(1 if walks else LEAPFROG_STEPS):
             if gradient is not None:
                 end_momenta += 0.5 * steps * gradient
@@ -208,11 +209,11 @@ def moved(
 
 
 def _interquartile_range(values: np.ndarray) -> np.ndarray:
-    """By column; 1 where it is 0."""
+    """Return the interquartile range by column, with 1 in place of 0."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     return np.where(high > low, high - low, 1.0)
 
 
 def _functions(u: np.ndarray) -> np.ndarray:
-    """Bounded functions of every element, for its location and for its spread."""
+    """Return bounded functions of every element, for its location and for its spread."""
     return np.stack([np.tanh(u), 1 - 1 / (1 + u**2)])

@@ -1,4 +1,4 @@
-"""Whether chains of simulated tempering travel along their ladder, or are stuck on it."""
+"""Measure how chains of simulated tempering move between temperatures."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,19 @@ __all__ = ["TemperatureFlow", "count_passages", "temperature_flow"]
 
 @dataclass(frozen=True)
 class TemperatureFlow:
-    """How often draws go from one place on the ladder to another.
+    """Flow of chains between the temperatures of simulated tempering.
 
     Attributes
     ----------
     transition : ndarray of shape (K, K)
-        Estimated chance that the place after k is l; a row without visits is NaN.
+        Estimated probability that place k is followed by l; a row without visits is NaN.
     symmetric_difference : float
         SD, the total variation distance between the flow k → l and the flow l → k, from 0 to 1.
     relative : float
-        RSD, the SD as a share of all moves to another place.
+        RSD, the SD divided by the flow of all moves to another place.
     conductance : ndarray of shape (K − 1,)
-        Flow across the cut between k and k + 1, both ways on average, as a share of the visits on
-        the side that has fewer; NaN where a side has none. The least is a knot: few chains pass.
+        Flow across the cut between k and k + 1, averaged over both directions, as a share of the
+        visits on the side with fewer; NaN if a side has none. Few chains pass where it is smallest.
     """
 
     transition: np.ndarray
@@ -34,7 +34,7 @@ class TemperatureFlow:
 
 
 def count_passages(places: ArrayLike, n_places: int) -> np.ndarray:
-    """How often each chain went from one end of the ladder to the other.
+    """Count how often each chain went from one end of the temperatures to the other.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ def count_passages(places: ArrayLike, n_places: int) -> np.ndarray:
 def temperature_flow(
     log_likelihood: ArrayLike, places: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> TemperatureFlow:
-    """Transition matrix over the ladder, and whether flows are in balance.
+    """Estimate the transition matrix between temperatures, and whether flows are balanced.
 
     The flow F_kl is the mean over draws of q(β_l | x) where x was drawn at β_k. In equilibrium it
-    equals r_k ∫ π_k(x) q(β_l | x) dx, which is symmetric for any kernel. So what differs between F
-    and its transpose is noise, or chains that drift or are stuck: SD = ½ Σ_kl abs(F_kl − F_lk),
-    and RSD = SD/Σ_{k≠l} F_kl. These are this project's definitions of the measures that Carlson
-    et al. (2016), Appendix G, use for the purpose.
+    equals r_k ∫ π_k(x) q(β_l | x) dx, which is symmetric for any kernel. So a difference between F
+    and its transpose is noise, or shows chains that drift or are stuck: SD = ½ Σ_kl abs(F_kl −
+    F_lk), and RSD = SD/Σ_{k≠l} F_kl. These are this package's definitions of the measures in
+    Carlson et al. (2016), Appendix G.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The histogram estimator: the whole distribution of work, by maximum likelihood or sampled."""
+"""Estimate log Z by a histogram of work, by maximum likelihood or by sampling its posterior."""
 
 from dataclasses import dataclass, replace
 
@@ -18,18 +18,18 @@ __all__ = [
 ]
 
 MAX_THIN = 200
-"""Most sweeps a kept draw; where more are needed the two directions hardly overlap."""
+"""Most sweeps per kept draw; if more are needed, the two directions hardly overlap."""
 
 
 def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the maximum-likelihood histogram of work.
 
-    After Habeck (2017): of all distributions p on the pooled works, take the one under
-    which forward works drawn from p and reverse works drawn from p·w/Z are likeliest. Its masses
-    are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z) with
-    Z = Σ p_j w_j. That fixed point is BAR's equation, so the values agree; iterating towards it
-    gains a factor of 1 − `overlap` a step, so its root is found directly. The standard error is
-    the likelihood's own, 1/Σ π(1 − π) − 1/n_f − 1/n_r with π = n_r p_j w_j/Z.
+    This follows Habeck (2017): of all distributions p on the pooled works, take the one with the
+    largest likelihood of forward works drawn from p and reverse works drawn from p·w/Z. Its masses
+    are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z) with Z = Σ
+    p_j w_j. That fixed point is BAR's equation, so the values agree; iterating towards it gains a
+    factor of 1 − `overlap` a step, so its root is found directly. The squared standard error is
+    from the likelihood, 1/Σ π(1 − π) − 1/n_f − 1/n_r with π = n_r p_j w_j/Z.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid where `bar` is.
+        Valid if `bar` is.
 
     Raises
     ------
@@ -82,7 +82,7 @@ class WorkDistribution:
     log_reverse: np.ndarray
 
     def densities(self, edges: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Densities of forward and reverse work in bins; mass outside the bins is left out.
+        """Return densities of forward and reverse work in bins; mass outside them is left out.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class WorkDistribution:
 
 
 def work_distribution(forward: ArrayLike, reverse: ArrayLike) -> WorkDistribution:
-    """Maximum-likelihood distributions of work from both directions; see `histogram`.
+    """Estimate the distributions of work by maximum likelihood; see `histogram`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def work_distribution(forward: ArrayLike, reverse: ArrayLike) -> WorkDistributio
     if not np.isfinite(log_z):
         raise ValueError("A direction has no finite log weights, so the works share no scale.")
     log_weights = -np.sort(-np.concatenate([forward, reverse]))
-    # From the side's own acceptance, so that atoms of vast weight keep their mass.
+    # Use the acceptance of the same side, so that atoms of very large weight keep their mass.
     log_ratio = log_weights - log_z
     log_forward = -np.logaddexp(np.log(forward.size), np.log(reverse.size) + log_ratio)
     with np.errstate(invalid="ignore"):  # ∞ − ∞ at a weight of +∞, settled below
@@ -159,8 +159,8 @@ def histogram_posterior(
 
     g_j ~ Gamma(1 + concentration, rate n_f + u w_j),  u ~ Gamma(n_r, rate Σ g_j w_j)
 
-    leave the posterior invariant, and log Z = log Σ g_j w_j − log Σ g_j. As many sweeps are made
-    between kept draws as the `overlap` of the directions asks for.
+    leave the posterior invariant, and log Z = log Σ g_j w_j − log Σ g_j. The number of sweeps
+    between kept draws depends on the `overlap` of the directions.
 
     Parameters
     ----------
@@ -171,21 +171,21 @@ def histogram_posterior(
     draws : int
         Draws kept.
     concentration : float
-        Of the Dirichlet prior, per pooled work. Its limit 0, Haldane's prior as in the Bayesian
-        bootstrap, puts the posterior at maximum likelihood; larger values pull p towards the
-        pooled works, reverse ones included, and so log Z upwards.
+        Concentration of the Dirichlet prior, per pooled work. Its limit 0 (Haldane's prior, as in
+        the Bayesian bootstrap) centres the posterior at maximum likelihood; larger values pull p
+        towards the pooled works, and so log Z upwards.
     random_seed : int or Generator, optional
 
     Returns
     -------
     EvidenceDraws
-        Its estimate is valid where `bar` is and the overlap is at least 1/200.
+        Its estimate is valid if `bar` is and the overlap is at least 1/200.
 
     Raises
     ------
     ValueError
         If a direction has no finite weights, or has one that is NaN or impossible, if the
-        concentration is negative, or if no draws are asked for.
+        concentration is negative, or if ``draws`` is less than 1.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def histogram_posterior(
     thin = min(int(np.ceil(1 / shared)), MAX_THIN) if shared > 0 else MAX_THIN
     log_ratio = np.concatenate([forward, reverse]) - log_z
     log_u, kept = np.log(reverse.size), np.empty(draws)
-    for i in range(-10 * thin, draws * thin):  # starts at maximum likelihood, ten draws dropped
+    for i in range(-10 * thin, draws * thin):  # start at maximum likelihood and drop ten draws
         log_rate = np.logaddexp(np.log(forward.size), log_u + log_ratio)
         log_g = np.log(rng.gamma(1 + concentration, size=log_ratio.size)) - log_rate
         log_gw = logsumexp(log_g + log_ratio)

@@ -1,4 +1,4 @@
-"""Averages of exponential weights: annealed importance sampling and its reverse."""
+"""Estimate log Z by averaging weights: annealed importance sampling and its reverse."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ __all__ = ["jarzynski_forward", "jarzynski_reverse", "log_mean_exp"]
 
 
 def log_mean_exp(values: ArrayLike) -> float:
-    """Logarithm of the mean of exponentials, without overflow.
+    """Return the logarithm of the mean of exponentials, without overflow.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def log_mean_exp(values: ArrayLike) -> float:
 def jarzynski_forward(forward: ArrayLike) -> Estimate:
     """Average the forward weights, log Ẑ = log (1/K) Σ w_k, as in annealed importance sampling.
 
-    Jarzynski's equality, Habeck (2017), Eq. 9; Neal (2001). The standard error is the delta
-    method's, sd(w) / (mean(w) √K), widened by the factor 1 + 1.08 γ²/K + 1.21/K so that 1.96 of it
-    cover 95 %: Hall (1992), Sec. 2.6, with γ the skewness of w.
+    This is Jarzynski's equality: Habeck (2017), Eq. 9; Neal (2001). The standard error is by the
+    delta method, sd(w) / (mean(w) √K), widened by the factor 1 + 1.08 γ²/K + 1.21/K, with γ the
+    skewness of w, so that ± 1.96 standard errors cover 95 % (Hall 1992, Sec. 2.6).
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Biased low by about var(w)/(2K mean(w)²). Valid where `check_average` is. Weights that no
-        chain found leave no trace in one direction: only the reverse weights show them.
+        Biased low by about var(w)/(2K mean(w)²). Valid if `check_average` is. Large weights that no
+        forward chain found can be seen only in the reverse direction.
 
     Raises
     ------
@@ -69,8 +69,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
 def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     """Average the reciprocal reverse weights, log Ẑ = −log (1/K) Σ 1/w_k.
 
-    The reverse AIS estimator (RAISE) of Burda, Grosse and Salakhutdinov (2015); Habeck (2017),
-    Section 2. Its standard error is the delta method's.
+    This is the reverse AIS estimator (RAISE) of Burda, Grosse and Salakhutdinov (2015); see also
+    Habeck (2017), Section 2. Its standard error is by the delta method.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Biased high. Valid as `jarzynski_forward` is.
+        Biased high. Valid under the same check as `jarzynski_forward`.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
 
 
 def _exponential_average(exponents: np.ndarray, method: str) -> tuple:
-    """Log mean exp and the other fields of its `Estimate`."""
+    """Return the log of the mean weight, and the other fields of its `Estimate`."""
     check, k = check_average(exponents), exponents.size
     # var(w)/mean(w)² = (K/ESS − 1) K/(K − 1) with the unbiased variance
     error = np.sqrt(max(k / check.size - 1, 0.0) / (k - 1)) if check.size > 0 and k > 1 else np.nan

@@ -1,4 +1,4 @@
-"""All estimators on the same chains, checked against one another."""
+"""Compare all estimators on the same chains, and check them against one another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,18 +14,18 @@ from pymc_bdmc.estimators.registry import ESTIMATORS
 __all__ = ["Comparison", "compare_estimators"]
 
 MAX_DISAGREEMENT = 3.0
-"""Standard errors by which an estimate may differ from BAR, or one side's average from the other's.
+"""Largest difference of an estimate from BAR, or of the two averages, in standard errors.
 """
 
 MAX_SKEWNESS = {"average": 1.0, "cumulant": 0.3}
-"""Largest skewness of a one-sided estimate, by the chains of both directions;
-docs/estimator_tables.md shows what it lets through."""
+"""Largest skewness of a valid one-sided estimate, from the chains of both directions;
+docs/estimator_tables.md has its coverage."""
 
 MAX_NEGLECTED = 0.5
-"""Largest bias of a one-sided expansion, in its standard errors: at worst 92 % are covered."""
+"""Largest bias of a valid one-sided expansion, in standard errors; coverage is at least 92 %."""
 
 MAX_ERROR = 1.0
-"""Of an expansion, nats; a larger one is all neglected terms."""
+"""Largest error of a valid expansion, nats; larger errors come from neglected terms."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Comparison:
     Attributes
     ----------
     estimates : dict of str to Estimate
-        By method.
+        Estimates by method.
     recommended : str or None
         The method to use; None if no check holds, and only certified bounds are left.
     reason : str
-        Why.
+        Reason for the recommendation.
     """
 
     estimates: dict[str, Estimate]
@@ -50,12 +50,12 @@ class Comparison:
 def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     """Estimate log Z by every method and recommend one.
 
-    A check that sees one direction cannot know what only the other finds. So where BAR is valid,
-    the chains of both directions together (`pooled`) judge the estimates of one: an average is
-    valid if its skewness is at most 1, a cumulant expansion if its bias is at most half a standard
-    error, that error at most 1 nat, and its skewness at most 0.3. An estimate that differs from BAR
-    by more than three standard errors of both is not valid, and no estimate of one direction is
-    where the averages of the two differ by so much: the other direction contradicts it.
+    A check of one direction cannot see what only the other direction finds. So if BAR is valid, the
+    chains of both directions together (`pooled`) check one-sided estimates: an average is valid if
+    its skewness is at most 1; a cumulant expansion if its bias is at most half a standard error,
+    that error at most 1 nat, and its skewness at most 0.3. An estimate that differs from BAR by
+    more than three combined standard errors is not valid. If the averages of the two directions
+    differ by so much, no one-sided estimate is valid.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     Returns
     -------
     Comparison
-        Recommends BAR where it is valid, for no estimator that knows only the works has a
-        smaller asymptotic error; else the valid estimate of smallest error.
+        Recommends BAR if it is valid, since no estimator from log weights alone has a smaller
+        asymptotic error; else the valid estimate with the smallest error.
 
     Raises
     ------
@@ -92,19 +92,19 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     found = _beside_the_other_side(found, np.size(forward), np.size(reverse))
     estimates = {e.method: e for e in found}
     if best.valid:
-        reason = f"uses both directions best, and its check holds: {best.reason}"
+        reason = f"best use of both directions, and its check holds: {best.reason}"
         return Comparison(estimates, best.method, reason)
     valid = [e for e in found if e.valid]
     if not valid:
         reason = f"no estimator's check holds; for bar, {best.reason}"
         return Comparison(estimates, None, reason)
     chosen = min(valid, key=lambda e: e.error)
-    reason = f"smallest error of those whose check holds; for bar, {best.reason}"
+    reason = f"smallest error among valid estimates; for bar, {best.reason}"
     return Comparison(estimates, chosen.method, reason)
 
 
 def _judged(estimate: Estimate, pooled: PooledChains, best: Estimate) -> Estimate:
-    """An estimate of one direction with the verdict of both."""
+    """Check an estimate of one direction by the chains of both."""
     kind, direction = ESTIMATORS[estimate.method].judged_as, ESTIMATORS[estimate.method].needs[0]
     if not kind or not np.isfinite(estimate.error) or np.ptp(pooled.log_weights) <= ROUNDING:
         return estimate
@@ -131,13 +131,13 @@ def _beside(best: Estimate, estimate: Estimate) -> Estimate:
 def _beside_the_other_side(
     found: Sequence[Estimate], n_forward: int, n_reverse: int
 ) -> list[Estimate]:
-    """Estimates, those of one direction not valid if the averages of the two contradict."""
+    """Mark one-sided estimates as not valid if the averages of the two directions disagree."""
     by_method = {e.method: e for e in found}
     best, forward, reverse = (by_method[m] for m in ("bar", "forward average", "reverse average"))
     if best.valid and not (forward.valid and reverse.valid):
-        return list(found)  # one is refuted already, and says nothing of the other
-    # Tame weights vary as much in either direction, by Crooks' relation. That tells the error of a
-    # side whose own few chains do not.
+        return list(found)  # an average already refuted says nothing about the other
+    # Weights with light tails vary equally in both directions, by Crooks' relation. This gives the
+    # error of a direction with few chains.
     per_chain = np.fmax(forward.error * np.sqrt(n_forward), reverse.error * np.sqrt(n_reverse))
     error = per_chain * np.sqrt(1 / n_forward + 1 / n_reverse)
     difference = abs(forward.value - reverse.value)

@@ -1,4 +1,4 @@
-"""Moments of one direction's weights from the chains of both, to judge one-sided estimates."""
+"""Estimate moments of one direction's weights from both, to check one-sided estimates."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ __all__ = ["PooledChains", "pool_chains"]
 
 
 class PooledChains(NamedTuple):
-    """Log weights of both directions as a weighted sample of each.
+    """Log weights of both directions, as a weighted sample of each direction.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class PooledChains(NamedTuple):
     forward, reverse : ndarray of shape (n,)
         Probability of each log weight in that direction.
     n_forward, n_reverse : int
-        Chains that the directions have.
+        Numbers of chains.
     """
 
     log_weights: np.ndarray
@@ -31,9 +31,9 @@ class PooledChains(NamedTuple):
     n_reverse: int
 
     def skewness_of_average(self, direction: str) -> float:
-        """Skewness of the average of w over the forward chains, or of 1/w over the reverse ones.
+        """Return the skewness of the average of w (forward chains) or of 1/w (reverse chains).
 
-        0 where all log weights are equal to rounding.
+        It is 0 if all log weights are equal up to rounding.
         """
         sign, probability, n = self._side(direction)
         seen = probability > 0
@@ -42,9 +42,9 @@ class PooledChains(NamedTuple):
         return _skewness(deviation, probability) / np.sqrt(n)
 
     def expansion(self, direction: str) -> tuple[float, float]:
-        """Second-order cumulant expansion from one end, and the skewness of its estimate."""
+        """Return the cumulant expansion from one direction, and the skewness of its estimate."""
         sign, probability, n = self._side(direction)
-        seen = probability > 0  # in reverse −∞ is not
+        seen = probability > 0  # −∞ has none in reverse
         log_weights, probability = self.log_weights[seen], probability[seen]
         mean = probability @ log_weights
         deviation = log_weights - mean
@@ -59,12 +59,12 @@ class PooledChains(NamedTuple):
 
 
 def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledChains:
-    """Weigh the chains of both directions to a sample of each.
+    """Weight the chains of both directions to be a sample of each direction.
 
-    By Crooks' relation p_r/p_f = w/Z a log weight of the pool has the probability
-    1/(n_f + n_r w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse one: the
-    mixture estimator of Shirts and Chodera (2008) for two states, of which BAR is log Z. So each
-    direction tells of the weights that the other has but seldom finds.
+    By Crooks' relation p_r/p_f = w/Z a log weight of the pool has the probability 1/(n_f + n_r w/Z)
+    in the forward direction and 1/(n_r + n_f Z/w) in the reverse one: the mixture estimator of
+    Shirts and Chodera (2008) for two states, with log Z by BAR. So each direction shows weights
+    that the other one rarely finds.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledC
     reverse : array_like of shape (n_r,)
         Reverse log weights, nats; may contain +∞.
     log_z : float
-        BAR's, nats.
+        BAR estimate, nats.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledC
 
 def _skewness(values: np.ndarray, probability: np.ndarray) -> float:
     deviation = values - probability @ values
-    scale = (probability @ deviation**2) ** 1.5  # 0 where it underflows
+    scale = (probability @ deviation**2) ** 1.5  # 0 if it underflows
     if np.ptp(values) <= ROUNDING:
         return 0.0
     return float(abs(probability @ deviation**3) / scale) if scale > 0 else np.inf

@@ -1,4 +1,4 @@
-"""The estimators of log Z from log weights. A new one is a file beside this one, and an entry here.
+"""Register estimators of log Z; a new one is a file in this folder and an entry here.
 
 What lists them goes over this table: `compare_estimators`, `evidence` and its plots.
 """
@@ -22,7 +22,7 @@ __all__ = ["ESTIMATORS", "Estimator"]
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator of log Z, and the runs that it needs.
+    """Estimator of log Z, with the directions that it needs.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Estimator:
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
-        """The directions whose log weights it takes, in the order in which it takes them."""
+        """Return the directions of the log weights that it takes, in the order of its arguments."""
         return tuple(signature(self.function).parameters)
 
     def estimate(self, **log_weights: ArrayLike) -> Estimate:
@@ -63,4 +63,4 @@ ESTIMATORS = {
     "cumulant reverse": Estimator(cumulant_reverse, "cumulant"),
     "cumulant combined": Estimator(cumulant_combined),
 }
-"""By the name of their `Estimate.method`."""
+"""Estimators by the name in `Estimate.method`."""

@@ -1,4 +1,4 @@
-"""Mean log weights of both directions: the Jeffreys bound, and the prior mass of a constraint."""
+"""Average log weights: the Jeffreys bound, and the prior mass of a constraint."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def clustered_mean(values: ArrayLike) -> tuple[float, float]:
-    """Mean over chains and data sets, with a standard error clustered by data set.
+    """Average over chains and data sets, with a standard error clustered by data set.
 
     Chains of one data set share y* (and in reverse θ*), so with several data sets the error comes
     from the spread of their means. With one data set only the spread over chains is known: the
@@ -48,10 +48,10 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
 
 
 def clustered_median(values: ArrayLike) -> tuple[float, float]:
-    """Median over chains, averaged over data sets, with a standard error clustered by data set.
+    """Average the medians of data sets, with a standard error clustered by data set.
 
-    What to use where the mean of log weights does not exist. With one data set the error is half
-    the distance between the values √K/2 places above and below the median.
+    It is for log weights whose mean does not exist. With one data set the error is half the
+    distance between the values √K/2 ranks above and below the median.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _standard_error(sample: np.ndarray) -> float:
 
 
 def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float]:
-    """Expected gap of the sandwich, an upper bound on a Jeffreys divergence.
+    """Estimate the expected gap of the sandwich, an upper bound on the Jeffreys divergence.
 
     ⟨log w⟩_r − ⟨log w⟩_f bounds the symmetrised KL divergence between the sampler's approximate
     posterior (the last state of a forward chain) and the posterior; Grosse, Ancha and Roy
@@ -106,7 +106,8 @@ def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float
     Returns
     -------
     gap, error : float
-        Nats. The error is clustered by data set; for one data set it is conditional on it.
+        Gap and error, nats. The error is clustered by data set; with one data set it is conditional
+        on that data set.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class PriorMass(NamedTuple):
     Attributes
     ----------
     lower, upper : float
-        In expectation below and above log P(S).
+        Estimates whose expectations are below and above log P(S).
     error : float
         Standard error of either.
     """
@@ -144,21 +145,20 @@ class PriorMass(NamedTuple):
 
     @property
     def estimate(self) -> float:
-        """Logarithm of the share of draws in S."""
+        """Return the logarithm of the share of draws in S."""
         return self.upper
 
 
 def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
-    """Log prior probability of S = {ℓ > −∞} from the draws that each accepted one took.
+    """Estimate the log prior probability of S = {ℓ > −∞} from the numbers of prior draws.
 
-    Where N draws end with the K-th that is in S, (K − 1)/(N − 1) is unbiased for P(S), and N/K for
-    1/P(S).
+    If drawing stops at the K-th draw in S, after N draws, (K − 1)/(N − 1) is unbiased for P(S) and
+    N/K for 1/P(S).
 
     Parameters
     ----------
     n_draws : array_like of any shape
-        Draws from the prior until one was accepted, each time that one was waited for; NaN or 0
-        where there was none.
+        Numbers of draws from the prior until one was accepted; NaN or 0 if there were none.
 
     Returns
     -------

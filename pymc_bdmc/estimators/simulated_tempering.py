@@ -1,9 +1,9 @@
-"""Log Z along a ladder of inverse temperatures, from draws of simulated tempering.
+"""Estimate log Z at every inverse temperature of a ladder, from simulated tempering.
 
 In simulated tempering the state x and its place k on a ladder 0 = β_1 < … < β_K = 1 are drawn in
-turn from p(x, k) ∝ r_k f_{β_k}(x)/Ẑ_k, with a guess Ẑ of the partition functions. The chance of a
-place is then ∝ r_k Z_k/Ẑ_k, so how often each is visited tells how wrong the guess is. Here r_k is
-uniform; for any other, pass log Ẑ_k − log r_k for log Ẑ_k.
+turn from p(x, k) ∝ r_k f_{β_k}(x)/Ẑ_k, with a guess Ẑ of the partition functions. The probability
+of place k is then ∝ r_k Z_k/Ẑ_k, so the frequencies of visits correct the guess. Here r_k is
+uniform; for any other r_k, pass log Ẑ_k − log r_k in place of log Ẑ_k.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,16 @@ __all__ = [
 ]
 
 MAX_RELATIVE_ERROR = 0.3
-"""Of the mean probability of the first or last place; beyond it the delta method is too crude."""
+"""Largest relative error of the mean probabilities of the two ends; beyond, the delta method is too
+inaccurate."""
 
 MIN_CHAINS = 8
-"""Independent chains from which a standard error is trusted."""
+"""Fewest independent chains for a trusted standard error."""
 
 
 @dataclass(frozen=True)
 class LadderEstimate:
-    """Log Z_k of every temperature of a ladder, relative to the first.
+    """Estimates of log Z_k at every temperature of a ladder, relative to the first.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class LadderEstimate:
     bias : ndarray of shape (K,)
         Leading order of E[log Ẑ_k] − log Z_k; not subtracted.
     estimate : Estimate
-        That of the last temperature.
+        Estimate at the last temperature.
     """
 
     log_z: np.ndarray
@@ -58,12 +59,12 @@ class LadderEstimate:
 def place_probabilities(
     log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> np.ndarray:
-    """q(β_k | x) ∝ exp(β_k ℓ(x))/Ẑ_k, the conditional distribution of the place given the state.
+    """Return q(β_k | x) ∝ exp(β_k ℓ(x))/Ẑ_k, the distribution of the place given the state.
 
     Parameters
     ----------
     log_likelihood : array_like of shape (…,)
-        ℓ of states, nats; −∞ belongs to β = 0 alone.
+        ℓ of states, nats; −∞ is possible at β = 0 only.
     betas, log_z : array_like of shape (K,)
         The ladder and the guess log Ẑ_k.
 
@@ -99,14 +100,14 @@ def draw_places(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarr
     """
     uniforms = rng.random((len(probabilities), 1))
     places = (probabilities.cumsum(axis=1) < uniforms).sum(axis=1)
-    return np.minimum(places, probabilities.shape[1] - 1)  # rounding may leave the sum below 1
+    return np.minimum(places, probabilities.shape[1] - 1)  # rounding may make the sum less than 1
 
 
 def _exponents(log_likelihood, betas, log_z) -> np.ndarray:
-    """β_k ℓ − log Ẑ_k, with 0 · (−∞) = 0."""
+    """Return β_k ℓ − log Ẑ_k, with 0 · (−∞) = 0."""
     ell, betas, log_z = (np.asarray(each, float) for each in (log_likelihood, betas, log_z))
     if betas.ndim != 1 or log_z.shape != betas.shape:
-        raise ValueError(f"betas, log_z: {betas.shape} and {log_z.shape} are not one ladder's.")
+        raise ValueError(f"betas, log_z: the shapes {betas.shape} and {log_z.shape} differ.")
     with np.errstate(invalid="ignore"):
         return np.where(betas > 0, betas * ell[..., None], 0.0) - log_z
 
@@ -114,12 +115,12 @@ def _exponents(log_likelihood, betas, log_z) -> np.ndarray:
 def rao_blackwellized(
     log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> LadderEstimate:
-    """Rao-Blackwellized tempered sampling (RTS): log Z_k = log Ẑ_k + log ĉ_k − log ĉ_1.
+    """Estimate log Z_k by Rao-Blackwellized tempered sampling (RTS).
 
-    ĉ_k is the mean of q(β_k | x) over the draws; Carlson, Stinson, Pakman and Paninski (2016). The
-    chains are independent, so the covariance σ of their mean probabilities gives by the delta
-    method (their Eqs 15 and 16) the variance σ_kk/c_k² + σ_11/c_1² − 2σ_1k/(c_1 c_k) and the bias
-    (σ_11/c_1² − σ_kk/c_k²)/2.
+    The estimate is log Ẑ_k + log ĉ_k − log ĉ_1, with ĉ_k the mean of q(β_k | x) over the draws
+    (Carlson, Stinson, Pakman and Paninski 2016). The chains are independent, so the covariance σ of
+    their mean probabilities gives by the delta method (their Eqs 15 and 16) the variance σ_kk/c_k²
+    + σ_11/c_1² − 2σ_1k/(c_1 c_k) and the bias (σ_11/c_1² − σ_kk/c_k²)/2.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def rao_blackwellized(
     chains = len(log_c)
     log_mean = logsumexp(log_c, axis=0) - np.log(chains)
     values = np.asarray(log_z) + log_mean
-    # Deviations of c_k from chain to chain relative to their mean, also where it underflows
+    # Deviations of c_k between chains relative to their mean, also if it underflows
     relative = np.exp(log_c - log_mean) - 1
     difference = relative - relative[:, :1]
     freedom = chains * (chains - 1)
@@ -178,15 +179,15 @@ def rao_blackwellized(
 def log_mean_probabilities(
     log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> np.ndarray:
-    """Logs of the chains' mean probabilities of the places, of shape (chains, K)."""
+    """Return logs of the chains' mean probabilities of the places, shape (chains, K)."""
     ell = checked_draws(log_likelihood)
-    # One chain at a time: all of q at once may not fit into memory.
+    # One chain at a time, since all of q may not fit into memory.
     rows = [logsumexp(log_softmax(_exponents(row, betas, log_z), axis=1), axis=0) for row in ell]
     return np.array(rows) - np.log(ell.shape[1])
 
 
 def checked_draws(log_likelihood: ArrayLike) -> np.ndarray:
-    """Refuse draws of ℓ that are not two-dimensional, or NaN."""
+    """Raise an error for draws of ℓ that are not two-dimensional, or NaN."""
     ell = np.asarray(log_likelihood, dtype=float)
     if ell.ndim != 2 or ell.size == 0:
         raise ValueError(f"log_likelihood: expected (chains, draws), got the shape {ell.shape}.")
@@ -201,8 +202,8 @@ def sequential_likelihood(
     """Combine runs that were made with different guesses Ẑ.
 
     In run i a draw has place k with probability ∝ Z_k/Ẑ_k⁽ⁱ⁾, so log Z maximises Σ_i n_i Σ_k ĉ_k⁽ⁱ⁾
-    log p_k⁽ⁱ⁾(Z), which is concave: Carlson et al. (2016), Appendix A. A single run gives back RTS.
-    The error comes from the chains' own scores at the maximum (the delta method).
+    log p_k⁽ⁱ⁾(Z), which is concave: Carlson et al. (2016), Appendix A. With a single run this is
+    RTS. The error comes from the scores of the chains at the maximum (delta method).
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ def sequential_likelihood(
     log_z : array_like of shape (runs, K)
         The guesses log Ẑ_k⁽ⁱ⁾.
     draws : array_like of shape (runs,)
-        Draws of one chain.
+        Number of draws of one chain, in each run.
 
     Returns
     -------
@@ -263,12 +264,12 @@ def sequential_likelihood(
 def mbar_error(
     log_likelihood: ArrayLike, places: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> np.ndarray:
-    """Standard errors of MBAR's log Z_k when the draws of a chain are correlated.
+    """Estimate standard errors of MBAR's log Z_k for correlated draws.
 
     MBAR solves Σ_n p_k(x_n) = N_k with p_k(x) ∝ N_k exp(β_k ℓ(x))/Z_k (Shirts and Chodera 2008).
-    Given the N_k what varies is p_k less its mean at the temperature of the draw. The sums over one
-    chain are independent of those over another, which gives the covariance by the delta method;
-    MBAR's own error takes all draws to be independent.
+    Given the N_k, the error comes from p_k less its mean at the temperature of the draw. Sums over
+    different chains are independent, which gives the covariance by the delta method; MBAR's own
+    error assumes that all draws are independent.
 
     Parameters
     ----------
@@ -308,20 +309,20 @@ def mbar_error(
 
 
 def _information(p: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Σ_i n_i (diag(p) − p pᵀ)."""
+    """Return the information matrix Σ_i n_i (diag(p) − p pᵀ)."""
     weighted = totals[:, None] * p
     return np.diag(weighted.sum(axis=0)) - weighted.T @ p
 
 
 def _solve_ladder(information: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve with the first unknown fixed at 0; places that nothing reaches stay where they are."""
+    """Solve with the first unknown fixed at 0; places without visits are not changed."""
     solution = np.zeros(right.shape)
     solution[1:] = np.linalg.lstsq(information[1:, 1:], right[1:], rcond=1e-14)[0]
     return solution
 
 
 def _clustered_error(information: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Standard errors from the scores of independent chains, of shape (chains, K)."""
+    """Return standard errors from the scores of independent chains, of shape (chains, K)."""
     chains = len(scores)
     if chains < 2:
         return np.full(scores.shape[1], np.nan)

@@ -1,4 +1,4 @@
-"""The tail of a sample, and whether the mean of log weights exists."""
+"""Estimate the tail of a sample, and check whether the mean of log weights exists."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 __all__ = ["TailCheck", "check_mean_of_logs", "pareto_shape"]
 
 MIN_DRAWS = 100
-"""Fewer leave a tail of less than 20 values, too few to tell its shape."""
+"""Fewest draws for judging a tail, which then has at least 20 values."""
 
 
 def pareto_shape(values: ArrayLike) -> float:
-    """Shape k of the generalised Pareto distribution of the largest values.
+    """Estimate the shape k of the generalised Pareto distribution of the largest values.
 
-    The estimator of Zhang and Stephens (2009) with the weak prior of Vehtari et al. (2024), on the
-    largest fifth of n values but no more than 3√n. Moments of order 1/k and beyond do not exist.
+    It is the estimator of Zhang and Stephens (2009) with the weak prior of Vehtari et al. (2024),
+    from the largest fifth of n values but no more than 3√n. Moments of order ≥ 1/k do not exist.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def pareto_shape(values: ArrayLike) -> float:
     Returns
     -------
     float
-        NaN where there are too few values, or the tail holds one value only.
+        Shape k; NaN if there are too few values, or if all values of the tail are equal.
 
     Examples
     --------
@@ -57,16 +57,16 @@ def pareto_shape(values: ArrayLike) -> float:
 
 
 class TailCheck(NamedTuple):
-    """Whether E_f[log w] exists, and whether chains can find it.
+    """Result of checking whether E_f[log w] exists and can be estimated.
 
     Attributes
     ----------
     shape : float
-        Pareto k of −ℓ of prior draws, by particles of a run; NaN where it cannot be told.
+        Pareto k of −ℓ of prior draws, divided by the particles of a run; NaN if not known.
     exists, resolved : bool
-        Whether the mean exists; whether it does and its standard error means something.
+        Whether the mean exists; whether it exists and has a meaningful standard error.
     reason : str
-        Empty if it is resolved.
+        Empty if ``resolved`` is true.
     """
 
     shape: float
@@ -76,21 +76,21 @@ class TailCheck(NamedTuple):
 
 
 def check_mean_of_logs(log_likelihood: ArrayLike, particles: int = 1) -> TailCheck:
-    """Judge whether the mean of forward log weights exists, by ℓ of prior draws.
+    """Check whether the mean of forward log weights exists, by ℓ of prior draws.
 
-    A forward chain starts from the prior, so its log weight contains a share of ℓ(θ_0): where
-    E[ℓ] = −∞ under the prior, E_f[log w] = −∞ for every number of temperatures, and a mean of
-    chains that have not met the tail says nothing. The tail of −ℓ has the Pareto shape k: from 1 on
-    there is no mean, from 1/2 on it has no standard error.
+    A forward chain starts from the prior, so its log weight contains a multiple of ℓ(θ_0). If E[ℓ]
+    = −∞ under the prior, E_f[log w] = −∞ for every number of temperatures, and a mean over chains
+    that did not reach the tail says nothing. If −ℓ has a tail of Pareto shape k ≥ 1 there is no
+    mean; if k ≥ 1/2 the mean has no standard error.
 
-    A run of N particles follows the best of N prior draws, whose −ℓ has the shape k/N.
+    A run of N particles keeps the best of N prior draws, and their −ℓ has the shape k/N.
 
     Parameters
     ----------
     log_likelihood : array_like
-        ℓ of prior draws, nats. Those of −∞ do not count: the path starts from the others.
+        ℓ of prior draws, nats. Values of −∞ are ignored, since the path starts from the others.
     particles : int, default 1
-        Of a run.
+        Number of particles of a run.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def check_mean_of_logs(log_likelihood: ArrayLike, particles: int = 1) -> TailChe
     values = -np.asarray(log_likelihood, dtype=float).ravel()
     values = values[np.isfinite(values)]
     if values.size < MIN_DRAWS:
-        reason = f"not resolved: {values.size} prior draws are too few to tell the tail of ℓ"
+        reason = f"not resolved: {values.size} prior draws are too few to judge the tail of ℓ"
         return TailCheck(np.nan, True, False, reason)
     shape = pareto_shape(values) / particles
     draws = "ℓ of prior draws" if particles == 1 else f"the best ℓ of {particles} prior draws"

@@ -1,4 +1,4 @@
-"""Thermodynamic integration: log Z is the integral of the mean log likelihood over β."""
+"""Estimate log Z by thermodynamic integration of the mean log likelihood over β."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ def integrate_path(
     ----------
     betas : array_like of shape (K,)
     mean, variance : array_like of shape (…, K)
-        Of ℓ at each β.
+        Mean and variance of ℓ at each β.
     rule : {"riemann", "trapezoid", "corrected"}
 
     Returns
@@ -66,10 +66,10 @@ def thermodynamic_integration(
 ) -> Estimate:
     """Integrate the mean log likelihood of draws from simulated tempering.
 
-    With ``places``, m_k is the mean over the draws made at β_k; with ``log_z``, every draw counts
-    with its probability q(β_k | x), which is the Rao-Blackwellized TI-RB of Carlson et al. (2016).
-    The error is the jackknife's over chains; it does not contain the rule's own, which is judged by
-    how far the corrected trapezoid rule is from the one asked for.
+    With ``places``, m_k is the mean over the draws made at β_k; with ``log_z``, every draw is
+    weighted by its probability q(β_k | x) (Rao-Blackwellized TI-RB of Carlson et al. 2016). The
+    error is by the jackknife over chains. It does not include the error of the rule, which is
+    judged by the difference from the corrected trapezoid rule.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def thermodynamic_integration(
     Returns
     -------
     Estimate
-        Valid if there are at least 8 chains, draws at every temperature, and the correction is no
-        more than the error.
+        Valid if there are at least 8 chains, draws at every temperature, and a difference from the
+        corrected rule of at most the error.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far posterior draws are from the posterior, certified: an upper end on total variation."""
+"""Certify an upper bound on the total variation between posterior draws and the posterior."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -13,28 +13,28 @@ from pymc_bdmc.estimators.checks import checked_delta
 __all__ = ["TotalVariation", "datasets_needed", "total_variation", "upper_confidence_bound"]
 
 CELLS = 2000
-"""The grid of upper ends: they are multiples of 1/2000."""
+"""Number of cells of the grid of upper bounds, which are multiples of 1/2000."""
 MOST_DATASETS = 10**6
-"""No more data sets than these are ever asked for."""
+"""Largest number of data sets that is proposed."""
 
 
 @dataclass(frozen=True)
 class TotalVariation:
-    """How far a draw of the forward runs is from the posterior, in the mean over data sets.
+    """Bound on the total variation between a draw of forward runs and the posterior.
 
     Attributes
     ----------
     value : float
         Mean of the terms. Its expectation is at least the total variation distance.
     upper : float
-        Upper end of that expectation, which holds with the probability `confidence` at least.
+        Upper confidence bound on that expectation, at the level `confidence`.
     confidence : float
         1 − δ.
     terms : ndarray of shape (D,)
-        One per data set, between 0 and 1; 1 for a data set any of whose runs failed.
+        One term per data set, between 0 and 1; it is 1 if any run of the data set failed.
     islands : int
-        Number m of runs that are pooled. The claim is about a particle drawn by weight from this
-        many forward runs or more.
+        Number m of pooled runs. The bound is about a particle drawn by weight from at least this
+        many forward runs.
 
     Examples
     --------
@@ -73,10 +73,10 @@ def total_variation(
 ) -> TotalVariation:
     r"""Bound the total variation distance between a draw of forward runs and the posterior.
 
-    No event has a probability under the law of the draw that differs by more than this distance
+    The probability of any event under the distribution of the draw differs by at most this distance
     from its posterior probability. Each data set gives one term between 0 and 1 whose expectation
-    is at least the distance, so that no heavy tail can hide, and the mean over independent data
-    sets has a certified upper end.
+    is at least the distance. As terms are bounded there are no heavy tails, and the mean over
+    independent data sets has a certified upper bound.
 
     Parameters
     ----------
@@ -87,16 +87,16 @@ def total_variation(
         Log weights of the reverse runs on the same data sets, nats; +∞ is allowed. NaN is a run
         that failed. The runs of a data set may share their start θ*.
     confidence : float
-        1 − δ. Whoever looks several times, and simulates more data sets in between, spends δ over
-        the looks: see `round_confidence`.
+        1 − δ. If more data sets are simulated after a look, all looks share δ: see
+        `round_confidence`.
     islands : int, optional
-        Number m of forward runs that the draw is taken from: one particle, by weight, out of all
-        of them. It must be chosen before the weights are seen. By default K_f // 2 + 1.
+        Number m of forward runs from which the draw is taken: one particle of all of them, by
+        weight. It must be chosen before the weights are seen. By default K_f // 2 + 1.
 
     Returns
     -------
     TotalVariation
-        Its mean over the data sets and the upper end of that.
+        Mean over the data sets, and its upper confidence bound.
 
     Raises
     ------
@@ -144,12 +144,12 @@ def total_variation(
     Leaving it out would select the data sets on which the sampler does well. Runs that share a θ*
     are one data set: none of them can say anything about a mode that this θ* is not in.
 
-    *What it is worth* depends on the starts of the reverse runs. Exact starts: proven. Burned-in
-    starts: terms lie between 0 and 1, so a coupling of the start with a posterior draw gives
-    :math:`v \le E[u] + TV(\text{starts}, \text{posterior})`, whose last part is not known.
-    Heuristic starts, of another sampler on real data: nothing is certified. The claim is about
-    data sets like the simulated ones and about runs with their particles, temperatures and
-    tuning. The error of finitely many draws comes on top.
+    *Starts of the reverse runs.* Exact starts: the bound is proved. Burned-in starts: terms lie
+    between 0 and 1, so a coupling of the start with a posterior draw gives :math:`v \le E[u] +
+    TV(\text{starts}, \text{posterior})`, whose last part is not known. Heuristic starts (draws of
+    another sampler on real data): nothing is certified. The bound applies to data sets like the
+    simulated ones, and to runs with the same particles, temperatures and tuning. The error of
+    finitely many draws must be added.
 
     *Restricted support.* If all runs are restricted to a set S, pass the raw weights of the
     restricted path in both directions: the probability of S cancels.
@@ -182,11 +182,11 @@ def total_variation(
 
 
 def _terms(forward, reverse, islands):
-    """The mean of (1 − Ẑ/w̄)₊ for each data set, shape (D,)."""
+    """Return the mean of (1 − Ẑ/w̄)₊ for each data set, shape (D,)."""
     datasets, runs = forward.shape
     if forward.size == 0 or reverse.size == 0:
         return np.ones(datasets)
-    # NaN fails both comparisons.
+    # NaN is false in both comparisons.
     failed = ~((forward < np.inf).all(axis=1) & (reverse > -np.inf).all(axis=1))
     forward, reverse = (np.where(failed[:, None], 0.0, each) for each in (forward, reverse))
     rotated = forward[:, np.add.outer(np.arange(runs), np.arange(runs)) % runs]
@@ -199,7 +199,7 @@ def _terms(forward, reverse, islands):
 
 
 def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
-    r"""Upper confidence bound on the mean of independent terms in [0, 1], by constant bets.
+    r"""Bound the mean of independent terms in [0, 1] from above, by constant bets.
 
     The terms need not be identically distributed: the bound is on the mean v of their means. It
     holds for any number of terms, with no large-sample argument, and does not depend on their
@@ -208,7 +208,7 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     Parameters
     ----------
     terms : array_like of shape (D,)
-        Independent, between 0 and 1.
+        Independent terms between 0 and 1.
     confidence : float
         1 − δ.
 
@@ -224,22 +224,22 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
 
     Notes
     -----
-    To test that v ≥ m, two bettors share a capital of 1 and stake constant shares c on every term,
+    To test that v ≥ m, two bettors share a capital of 1 and stake a constant share c on every term,
 
     .. math:: \tfrac12 \sum_c \prod_d \Bigl(1 - c + c\,\frac{1 - u_d}{1 - m}\Bigr) .
 
     By independence and the inequality of the arithmetic and geometric means, the expectation of
     each product is at most :math:`(1 - c + c (1 - v)/(1 - m))^D`, which is at most 1 if v ≥ m. So
-    the capital reaches 1/δ with probability δ at most (Markov), and m is rejected if it does. One
-    bettor has c = 1, which is best for terms that are all alike. The other has c = 1 − a/m, where
-    a < m solves D · kl(a, m) = log(1/δ): this is best for terms that are 0 or 1 with mean a.
-    (In terms of Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
+    the capital reaches 1/δ with probability at most δ (Markov), and m is rejected if it does. One
+    bettor has c = 1, which is best for equal terms. The other has c = 1 − a/m, where a < m solves D
+    · kl(a, m) = log(1/δ): this is best for terms that are 0 or 1 with mean a. (In terms of
+    Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
 
-    The bound is the top of the highest cell of a grid that is not rejected at its lower end.
-    Only the cell that v lies in has to be kept with probability 1 − δ, and v is above its lower
-    end. Stakes that adapt to the terms seen so far break the argument if the terms are not alike.
-    After a row of low terms such a bettor stakes more on the next one, and wins if that is low as
-    well, although the mean of all terms is high.
+    The bound is the top of the highest cell of a grid that is not rejected at its lower end. Only
+    the cell that contains v has to be kept with probability 1 − δ, and v is above its lower end.
+    Stakes that adapt to earlier terms invalidate the argument if the terms are not identically
+    distributed. After several low terms such a bettor stakes more on the next one, and wins if that
+    is low as well, although the mean of all terms is high.
 
     Examples
     --------
@@ -254,24 +254,24 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
 def datasets_needed(
     target: float, confidence: float = 0.95, value: float | ArrayLike = 0.0
 ) -> int | None:
-    """Smallest number of data sets whose total variation is certified to be at most a target.
+    """Return the number of data sets that would certify a total variation below a target.
 
-    It answers how many data sets would do if they turn out like those seen so far.
+    It assumes that further data sets are like those seen so far.
 
     Parameters
     ----------
     target : float
-        What the upper end is to be at most, between 0 and 1.
+        Largest upper bound, between 0 and 1.
     confidence : float
         1 − δ.
     value : float or array_like
-        The value of all terms, or several values that equally many terms have, such as the
-        `terms` of a `TotalVariation`. Terms that differ need more data sets than their mean does.
+        Value of all terms, or several values with equal shares of the terms, such as the `terms` of
+        a `TotalVariation`. Unequal terms need more data sets than equal ones with the same mean.
 
     Returns
     -------
     int or None
-        None if a million data sets would not do, as when the mean is not below the target.
+        None if a million data sets are not enough, as when the mean is not below the target.
 
     Raises
     ------
@@ -302,22 +302,22 @@ def _checked_terms(terms, name):
 
 
 def _upper_end(values, counts, delta):
-    """The bound of `upper_confidence_bound` for values that occur this often."""
+    """Return the bound of `upper_confidence_bound` for values with these counts."""
     means, stakes = _stakes(round(counts.sum()), delta)
     odds = np.divide.outer(1 - values, 1 - means)
     with np.errstate(divide="ignore"):
         capitals = counts @ np.log(odds), counts @ np.log1p(stakes * (odds - 1))
     kept = np.logaddexp(*capitals) - np.log(2) < -np.log(delta)
-    # No bet can reject a mean of 0, so the lowest cell is always kept.
+    # No bet rejects a mean of 0, so the lowest cell is always kept.
     return float(1 + np.max(np.flatnonzero(kept) + 1, initial=0)) / CELLS
 
 
 @lru_cache(maxsize=64)
 def _stakes(datasets, delta):
-    """Means to test, the lower ends of all cells but the first, and the stakes c = 1 − a/m."""
+    """Return the means to test (lower ends of all cells but the first) and stakes c = 1 − a/m."""
     means = np.arange(1, CELLS) / CELLS
     low, high = np.zeros(means.size), means
-    # Where no a > 0 solves the equation no bet can reject m, and c = 1 is as good as any.
+    # If no a > 0 solves the equation, no bet can reject m, and any c will do.
     for _ in range(40):
         a = (low + high) / 2
         far = datasets * (rel_entr(a, means) + rel_entr(1 - a, 1 - means)) > -np.log(delta)

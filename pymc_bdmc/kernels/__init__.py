@@ -1,4 +1,4 @@
-"""Transition kernels along the path, their reversal, and their tuning per temperature."""
+"""Transition kernels along the path, their reversal, and their tuning by temperature."""
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Kernel, Move

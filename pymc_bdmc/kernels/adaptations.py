@@ -1,8 +1,9 @@
-"""What each kind of PyMC step method adapts: how to read it, to set it, and to start over.
+"""Read, set and restart what each kind of PyMC step method adapts.
 
 A kernel must not adapt while weights accumulate. A pilot lets the step methods adapt at a few
-temperatures, `read` takes what they found, and `write` sets it, interpolated, before every step.
-Values are on scales on which any average of two legal ones is legal.
+temperatures. `read` returns the adapted values, and `write` sets values interpolated between
+temperatures before every step. Values are on scales on which an average of two valid values is
+valid.
 """
 
 from collections.abc import Sequence
@@ -28,29 +29,29 @@ Values = dict[str, np.ndarray | float]
 
 
 class Adaptation:
-    """Access to the adapted parameters of one kind of step method; this base has none."""
+    """Access to the adapted parameters of one kind of step method; this base class has none."""
 
     def __init__(self, *bookkeeping: str):
         self.bookkeeping = frozenset(bookkeeping)
-        """Attributes that change while sampling although no transition depends on them."""
+        """Attributes that change during sampling but affect no transition."""
 
     def read(self, step) -> Values:
-        """Return the present values of the adapted parameters."""
+        """Return the current values of the adapted parameters."""
         return {}
 
     def write(self, step, values: Values) -> None:
         """Set the adapted parameters."""
 
     def restart(self, step) -> None:
-        """Begin a new stage of adaptation from the present values."""
+        """Start a new stage of adaptation from the current values."""
 
     def merge(self, chains: Sequence[Values]) -> Values:
-        """Join what independent pilot chains found at one temperature."""
+        """Combine the values of independent pilot chains at one temperature."""
         return {name: np.mean([values[name] for values in chains], axis=0) for name in chains[0]}
 
 
 class _Hamiltonian(Adaptation):
-    """Log step size, and the standard deviations that make the diagonal metric."""
+    """Access to the log step size and to the standard deviations of the diagonal metric."""
 
     def read(self, step) -> Values:
         values: Values = {"step_size": upstream.log_step_size_of(step)}
@@ -68,7 +69,7 @@ class _Hamiltonian(Adaptation):
 
 
 class _Scale(Adaptation):
-    """The logarithm of one positive scale of the proposal."""
+    """Access to the logarithm of one positive scale of the proposal."""
 
     def __init__(self, attribute: str, *bookkeeping: str):
         super().__init__(*bookkeeping)
@@ -82,7 +83,7 @@ class _Scale(Adaptation):
 
 
 class _MetropolisScale(_Scale):
-    """PyMC rescales by the acceptance rate once in 100 steps; a pilot is shorter than that."""
+    """Access to the scale of Metropolis; adapts more often than PyMC's once in 100 steps."""
 
     interval = 25
 
@@ -92,11 +93,11 @@ class _MetropolisScale(_Scale):
 
 class _SliceWidth(_Scale):
     def restart(self, step) -> None:
-        step.n_tunes = 0.0  # else the running mean never forgets the other temperatures
+        step.n_tunes = 0.0  # else the running mean includes the other temperatures
 
 
 class _DifferentialEvolution(_MetropolisScale):
-    """Scale, and past states that span the proposals: invariant once no new state is added."""
+    """Access to the scale and the past states; the kernel is invariant if no state is added."""
 
     n_states = 64
 
@@ -110,12 +111,12 @@ class _DifferentialEvolution(_MetropolisScale):
         upstream.set_history(step, _FixedHistory(values["history"]))
 
     def merge(self, chains: Sequence[Values]) -> Values:
-        # Differences of averaged states would be too short: keep one chain's.
+        # Differences of averaged states would be too short, so keep those of one chain.
         return super().merge(chains) | {"history": chains[0]["history"]}
 
 
 class _FixedHistory:
-    """Past states from which DEMetropolisZ may draw, but to which it cannot add."""
+    """Fixed past states from which DEMetropolisZ draws; it cannot add to them."""
 
     def __init__(self, states: np.ndarray):
         self._states = states
@@ -132,9 +133,9 @@ class _FixedHistory:
 
 @singledispatch
 def adaptation(step) -> Adaptation:
-    """Return the access to what a step method adapts.
+    """Return the access to the adapted parameters of a step method.
 
-    Register your own step method's class to have it tuned per temperature:
+    Register the class of your own step method to have it tuned by temperature:
     ``adaptation.register(MyStep, lambda step: MyAdaptation())``.
     """
     return Adaptation()

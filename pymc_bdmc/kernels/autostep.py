@@ -1,21 +1,22 @@
-"""Hamiltonian Monte Carlo with a step size of its own wherever the density asks for one.
+"""Hamiltonian Monte Carlo with step sizes that adapt to the local density.
 
-A trajectory has as many pairs of steps as one of `hmc`, each with the base step size halved as
-often as it takes, j times, until the energy changes by little. Such a pair leads from z to z′ and,
-backwards, from z′ to z with the same error. If going back from z′ takes j halvings too, the pair
-*joins* z and z′; if fewer, or if no number will do, the momentum of z is reversed in its place.
-Either way the same rule, from there with the momentum reversed, leads back to z: with its last
-momentum reversed a whole trajectory is an involution. It preserves volume, since the sets of
-states with equal j do not overlap and each is moved by shears. Hence the usual acceptance leaves
-f_β invariant, and the kernel is its own reversal (Tierney 1998, Section 2). The choice of j needs
-no other correction: its probability is 1 at both ends.
+A trajectory has as many pairs of steps as one of `hmc`. In each pair the base step size is halved j
+times, until the energy changes by little. Such a pair leads from z to z′ and, backwards, from z′ to
+z with the same error. If going back from z′ also takes j halvings, the pair *joins* z and z′. If it
+takes fewer, or if no number of halvings is enough, the state stays at z with the momentum reversed.
+In both cases the same rule leads back to z after reversing the momentum. So a whole trajectory,
+with its last momentum reversed, is an involution. It preserves volume, since the sets of states
+with equal j do not overlap and each is moved by shears. Hence the usual acceptance leaves f_β
+invariant, and the kernel is its own reversal (Tierney 1998, Section 2). The choice of j needs no
+other correction: its probability is 1 at both ends.
 
-Where the base step size will do, this is HMC, at the same number of gradients.
+If the base step size is small enough everywhere, this is HMC, at the same number of gradients.
 
-The choice and its check at the far end: Biron-Lattes, Surjanovic, Syed, Campbell and Bouchard-Côté
-(2024), arXiv:2310.16782; for involutions: Liu, Surjanovic, Biron-Lattes, Bouchard-Côté and Campbell
-(2024), arXiv:2410.18929, who reject where we turn back. Anew along the trajectory: Bou-Rabee,
-Carpenter, Kleppe and Liu (2025), arXiv:2506.18746.
+The choice of the step size and its check at the other end are from Biron-Lattes, Surjanovic, Syed,
+Campbell and Bouchard-Côté (2024), arXiv:2310.16782, and for involutions from Liu, Surjanovic,
+Biron-Lattes, Bouchard-Côté and Campbell (2024), arXiv:2410.18929, who reject where this kernel
+turns back. Choosing it at every step of a trajectory is from Bou-Rabee, Carpenter, Kleppe and Liu
+(2025), arXiv:2506.18746.
 """
 
 import numpy as np
@@ -40,8 +41,8 @@ MAX_ERROR = 1.0
 def autostep(target, beta, parameters, state, work, rng):
     """Move the continuous elements along one trajectory; return a `Move`.
 
-    In its acceptance pairs of steps that turned back count as refused: pilots are to shorten them.
-    It diverges where some pair exhausts its halvings.
+    Its acceptance counts pairs of steps that turned back as rejected, so that pilots shorten the
+    step size. It diverges if a pair exhausts its halvings.
     """
     proposal, momentum = work.proposal, work.momentum
     copy(state, proposal)
@@ -57,7 +58,7 @@ def autostep(target, beta, parameters, state, work, rng):
         gradients += cost
         if joined:
             n_joined += 1
-        elif i > 0 and n_joined == 0:  # neither way
+        elif i > 0 and n_joined == 0:  # in neither direction
             break
         else:
             momentum *= -1.0
@@ -69,15 +70,15 @@ def autostep(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False)
 def join(target, beta, metric, step_size, energy, work):
-    """Replace the proposal and its momentum by what a pair of steps joins them to, if anything.
+    """Replace the proposal and its momentum by the state that a pair of steps joins, if any.
 
     Returns
     -------
     joined : bool
     exhausted : bool
-        Whether no number of halvings will do.
+        Whether no allowed number of halvings is enough.
     energy : float
-        Of the proposal, as it is now.
+        Energy of the proposal afterwards.
     gradient_evaluations : int
     """
     near, (far, third) = work.proposal, work.edges
@@ -106,7 +107,7 @@ def join(target, beta, metric, step_size, energy, work):
 
 @njit(nogil=True, cache=True, allocates=False)
 def step_twice(target, beta, metric, step_size, start, start_momentum, end, momentum, velocity):
-    """Write where two steps lead to ``end`` and ``momentum``; return the energy, and gradients."""
+    """Write the state after two steps to ``end`` and ``momentum``; return energy and gradients."""
     copy(start, end)
     copy_vector(start_momentum, momentum)
     kick(momentum, end, beta, metric, OUTER * step_size)
@@ -124,11 +125,11 @@ def step_twice(target, beta, metric, step_size, start, start_momentum, end, mome
 
 @njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
 def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `autostep`."""
+    """Apply `transitions` with `autostep`."""
     return transitions(
         autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )
 
 
 AUTOSTEP = NamedKernel("AutoStep HMC", autostep_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
-"""PyMC's HamiltonianMC, which stands in for it, has no local step size."""
+"""Named kernel; its substitute, PyMC's HamiltonianMC, has no local step size."""

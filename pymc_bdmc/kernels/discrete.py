@@ -1,8 +1,8 @@
 """Metropolis moves of the discrete elements, one after the other.
 
-An element with finitely many values proposes another one uniformly (of two: the flip); any other
-element takes a symmetric step of random length, in the order of its ``widths``. The scan is no
-reversal of itself: that runs backwards.
+For an element with finitely many values another value is proposed uniformly (a flip if there are
+two). Any other element takes a symmetric step of random length, of the order of its ``widths``. The
+reversal of the scan runs backwards.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ __all__ = ["discrete_scan"]
 
 @njit(nogil=True, cache=True, allocates=False)
 def discrete_scan(target, beta, parameters, state, work, backwards, rng):
-    """Propose to every element in turn, or ``backwards``; return a `Move` with the mean."""
+    """Update every element in turn, or ``backwards``; return a `Move` with the mean acceptance."""
     categories, widths = target.categories, parameters.widths
     proposal = work.proposal
     copy_vector(state.theta, proposal.theta)

@@ -1,4 +1,4 @@
-"""What Hamiltonian kernels share: kicks, drifts, and the error at which a trajectory diverges."""
+"""Shared parts of Hamiltonian kernels: kicks, drifts, and the threshold of a divergence."""
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import velocity_of
@@ -18,7 +18,7 @@ def kick(momentum, state, beta, metric, step_size):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def drift(state, momentum, velocity, metric, step_size):
-    """Move along the velocity, which is that of the momentum from now on."""
+    """Compute the velocity of the momentum, and move along it."""
     velocity_of(metric, momentum, velocity)
     for i in range(velocity.size):
         state.theta[i] += step_size * metric.scale[i] * velocity[i]
@@ -26,7 +26,7 @@ def drift(state, momentum, velocity, metric, step_size):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def dot(a, b):
-    """Inner product."""
+    """Return the inner product."""
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]

@@ -1,7 +1,7 @@
-"""Hamiltonian Monte Carlo with a random step size and duration of the trajectory.
+"""Hamiltonian Monte Carlo with random step size and trajectory length.
 
-Both are drawn before the trajectory and independently of it, so they keep the kernel self-adjoint,
-and no period of the target can trap the chain. Neal (2011), Section 3.2.
+Both are drawn before the trajectory and independently of it, so the kernel stays self-adjoint, and
+periodic orbits of the target cannot trap the chain. See Neal (2011), Section 3.2.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ from pymc_bdmc.kernels.transition import NamedKernel, transitions
 __all__ = ["HMC", "INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
 
 MAX_STEPS = 16
-"""Of a trajectory: several short ones at rising β beat a long one."""
+"""Most steps of a trajectory; several short ones at increasing β are better than a long one."""
 TRAJECTORY = 0.5 * np.pi
-"""Mean duration of a trajectory: a normal variable of scale 1 forgets its start in it."""
+"""Mean length of a trajectory, after which a standard normal variable forgets its start."""
 OUTER = 2 * 0.21178
 INNER = 2 - 2 * OUTER
-"""Kicks at the ends and in the middle of two drifts, in step sizes. Leapfrog has 0.5 and 1, and at
-the same cost a far larger energy error. Blanes, Casas and Sanz-Serna (2014), Section 4."""
+"""Kicks at the ends and in the middle of two drifts, in step sizes. Leapfrog has 0.5 and 1, with a
+far larger energy error at the same cost: Blanes, Casas and Sanz-Serna (2014), Section 4."""
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def draw_trajectory(typical_step_size, rng):
-    """Number of steps, which is even, and their size."""
+    """Draw the number of steps, which is even, and their size."""
     longest = typical_step_size * (0.8 + 0.4 * rng.random())
     time = TRAJECTORY * (0.85 + 0.3 * rng.random())
     n_steps = 2 * int(min(max(np.ceil(0.5 * time / longest), 1.0), MAX_STEPS // 2))
@@ -63,9 +63,9 @@ def hmc(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False, title="HMC")
 def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `hmc`."""
+    """Apply `transitions` with `hmc`."""
     return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
 
 
 HMC = NamedKernel("HMC", hmc_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)
-"""A step longer than the trajectory is cut to it."""
+"""Named kernel; steps are no longer than the trajectory."""

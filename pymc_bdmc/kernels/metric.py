@@ -1,4 +1,4 @@
-"""The metric of the compiled kernels: the shape of a tempered density, diagonal plus low rank."""
+"""Metric of the compiled kernels: a covariance of diagonal plus low-rank form."""
 
 from typing import NamedTuple
 
@@ -11,31 +11,32 @@ from pymc_bdmc.kernels.normal import standard_normal
 __all__ = ["Metric", "deviations", "draw_momentum", "estimate_metric", "velocity_of"]
 
 MAX_DENSE = 200
-"""Most elements of θ for which directions are sought."""
+"""Most elements of θ for which the metric has directions."""
 NOTABLE = 1.5
-"""Ratio of variances from which on a direction is worth its cost."""
+"""Smallest ratio of variances for which a direction is used."""
 CORRELATED = 8
-"""Samples of a walk that say as much as one that is independent: a pilot's stage has 8 a member."""
+"""Number of correlated samples per independent one; a pilot's stage has 8 per member."""
 SHRINKAGE = 1e-6
-"""Share of the identity in covariances of scaled samples: enough to invert, too small to bias."""
+"""Share of the identity added to covariances of scaled samples, to make them invertible."""
 LARGEST = 1e30
-"""Largest scaled sample: effects whose scale has no upper end go beyond, and squares overflow."""
+"""Largest scaled sample, which prevents overflow of squares for unbounded scales."""
 MOST_UNEVEN = 1e6
-"""Ratio of deviations along two directions, beyond which nothing in float64 is left of it."""
+"""Largest ratio of standard deviations along two directions that float64 can resolve."""
 
 
 class Metric(NamedTuple):
-    """Covariance D (I + Σ_k excess_k u_k u_kᵀ) D with D = diag(scale), about that of θ.
+    """Covariance D (I + Σ_k excess_k u_k u_kᵀ) D with D = diag(scale), near that of θ.
 
     The kernels keep momenta and velocities in units of ``scale``.
     """
 
     scale: np.ndarray
-    """Shape (n,)."""
+    """Standard deviations D, shape (n,)."""
     directions: np.ndarray
     """Orthonormal u_k, shape (k, n)."""
     excess: np.ndarray
-    """Shape (k,), above −1; 0 is no direction at all."""
+    """Relative excess of the variance along each direction, shape (k,), above −1; 0 has no
+    effect."""
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
@@ -49,7 +50,7 @@ def velocity_of(metric, momentum, velocity):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def draw_momentum(metric, momentum, rng):
-    """Draw a momentum, whose covariance is the inverse of the metric; return its kinetic energy."""
+    """Draw a momentum with the inverse metric as covariance; return its kinetic energy."""
     energy = 0.0
     for i in range(momentum.size):
         momentum[i] = standard_normal(rng)
@@ -62,7 +63,7 @@ def draw_momentum(metric, momentum, rng):
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, allocates=False)
 def _add_along(direction, factor, vector):
-    """Stretch a vector along a direction; orthogonal directions may follow one another."""
+    """Scale a vector along a direction; may be repeated for orthogonal directions."""
     if factor == 0.0:
         return
     along = 0.0
@@ -78,28 +79,27 @@ def estimate_metric(
     weights: np.ndarray | None = None,
     for_moves: bool = True,
 ) -> Metric:
-    """The metric from samples of a density and the gradients of its logarithm.
+    """Estimate the metric from samples of a density and the gradients of its logarithm.
 
-    It minimises the Fisher divergence from the transformed density to a standard normal one:
-    the geometric mean of the covariance of θ and the inverse covariance of the gradients. For a
-    normal density it is exact as soon as the samples span the space. Without gradients it is the
-    covariance of θ, as far as it is clear. Seyboldt, Carlson and Carpenter (2026),
+    It minimises the Fisher divergence from the transformed density to a standard normal one: the
+    geometric mean of the covariance of θ and the inverse covariance of the gradients. For a normal
+    density it is exact if the samples span the space. Without gradients it is the covariance of θ,
+    with the directions that noise does not explain. See Seyboldt, Carlson and Carpenter (2026),
     arXiv:2603.18845.
 
-    With more than `MAX_DENSE` elements it is diagonal. Then moves go by the gradients alone: what
-    the diagonals leave correlated has to be crossed in steps that the stiffest directions bear, and
-    it is these that ℓ depends on.
+    With more than `MAX_DENSE` elements it is diagonal. Then the metric for moves uses the gradients
+    only, since step sizes are limited by the stiffest directions, on which ℓ depends most.
 
     Parameters
     ----------
     thetas : ndarray of shape (N, n)
         Samples.
     gradients : ndarray of shape (N, n)
-        Of the log density there; all 0 where they are not known.
+        Gradients of the log density at the samples; all 0 if not known.
     weights : ndarray of shape (N,), optional
-        Of the samples.
+        Weights of the samples.
     for_moves : bool, default True
-        Whether kernels move by it; if not, it describes the density.
+        Whether the metric is for kernels; if not, it describes the density.
     """
     n = thetas.shape[1]
     weights = np.full(len(thetas), 1 / len(thetas)) if weights is None else weights
@@ -122,9 +122,9 @@ def estimate_metric(
 
 
 def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
-    """Notable principal axes of the geometric mean of two covariances, and excess along them."""
+    """Return notable principal axes of the geometric mean of two covariances, and the excess."""
     values, vectors = eigh(_covariance(gradients, weights))
-    values = np.maximum(values, SHRINKAGE / 2)  # as they are, but for rounding errors
+    values = np.maximum(values, SHRINKAGE / 2)  # values are positive except for rounding errors
     root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
     inner, turned = eigh(root @ _covariance(thetas, weights) @ root)
     half = inverse @ (turned * np.maximum(inner, 0.0) ** 0.25)
@@ -135,10 +135,10 @@ def _directions(thetas, gradients, weights) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
-    """Principal axes of samples alone that noise does not explain, and excess along them.
+    """Return the principal axes of samples that noise does not explain, and the excess.
 
-    Of independent elements the variances along them lie within (1 ± sqrt(n / N))².
-    Marchenko and Pastur (1967).
+    For independent elements the variances along the axes lie within (1 ± sqrt(n / N))²: Marchenko
+    and Pastur (1967).
     """
     noise = np.sqrt(thetas.shape[1] * CORRELATED * (weights @ weights))
     variances, directions = eigh(_covariance(thetas, weights))
@@ -148,16 +148,16 @@ def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
 
 
 def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Standard deviation of every column; never 0."""
+    """Return the standard deviation of every column; never 0."""
     mean = weights @ values
     distances = values - mean
     unit = np.abs(distances).max(axis=0, initial=0.0)
-    unit[unit == 0] = 1.0  # squares of effects whose scale has no upper end overflow without it
+    unit[unit == 0] = 1.0  # prevents overflow of squares
     return unit * np.sqrt(weights @ (distances / unit) ** 2) + 1e-10 * (1 + np.abs(mean))
 
 
 def _covariance(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Drawn to the identity a little: directions without samples stay."""
+    """Return the covariance, shrunk slightly towards the identity."""
     values = np.clip(values, -LARGEST, LARGEST)
     covariance = np.atleast_2d(np.cov(values.T, aweights=weights, ddof=0))
     return (covariance + SHRINKAGE * np.eye(len(covariance))) / (1 + SHRINKAGE)

@@ -1,4 +1,4 @@
-"""Metropolis: a random walk of all continuous elements together, along the metric."""
+"""Metropolis random walk of all continuous elements together, scaled by the metric."""
 
 import numpy as np
 from pymc.step_methods import Metropolis
@@ -29,7 +29,7 @@ def metropolis(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False, title="Metropolis")
 def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `metropolis`."""
+    """Apply `transitions` with `metropolis`."""
     return transitions(
         metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
     )

@@ -1,4 +1,4 @@
-"""Standard normal draws inside numba, at half the cost of numba's own."""
+"""Draw standard normal numbers inside numba, at half the cost of numba's own."""
 
 import math
 
@@ -14,7 +14,7 @@ _AREA = 0.00492867323399
 
 
 def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Widths of the layers from the base up, the density there, and what is surely inside."""
+    """Return widths of the layers from the base up, densities, and limits that need no test."""
     widths = [_AREA * math.exp(0.5 * _EDGE**2), _EDGE]
     while len(widths) < _LAYERS:
         height = _AREA / widths[-1] + math.exp(-0.5 * widths[-1] ** 2)
@@ -28,11 +28,11 @@ _WIDTHS, _DENSITIES, _INSIDE = _ziggurat()
 
 @njit(nogil=True, cache=True, allocates=False)
 def standard_normal(rng):
-    """One draw by the ziggurat method. Marsaglia and Tsang (2000), from one uniform mostly."""
+    """Draw by the ziggurat method (Marsaglia and Tsang 2000), mostly from one uniform number."""
     while True:
         place = _LAYERS * rng.random()
         layer = int(place)
-        u = 2.0 * (place - layer) - 1.0  # independent of the layer: other digits
+        u = 2.0 * (place - layer) - 1.0  # other digits, so independent of the layer
         x = u * _WIDTHS[layer]
         if abs(u) < _INSIDE[layer]:
             return x

@@ -1,8 +1,8 @@
 """The multinomial no-U-turn sampler, with its recursion unrolled.
 
-A subtree of 2^j leaves is built leaf by leaf: the left ends of its own subtrees wait in
-``checkpoints`` until their right ends come. Hoffman and Gelman (2014); Betancourt (2017), App. A.3;
-Phan, Pradhan and Jankowiak (2019).
+A subtree of 2^j leaves is built leaf by leaf; ``checkpoints`` stores the left ends of its own
+subtrees until their right ends are reached. See Hoffman and Gelman (2014); Betancourt (2017), App.
+A.3; Phan, Pradhan and Jankowiak (2019).
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ def nuts(target, beta, parameters, state, work, rng):
             part_log_weight = np.logaddexp(part_log_weight, -error)
             if np.log(rng.random()) < -error - part_log_weight:
                 copy(edge, candidate)
-            # Binary digits of the leaf say which subtrees start and end here.
+            # Binary digits of the leaf give the subtrees that start and end here.
             level = _ones(leaf >> 1)
             if leaf % 2 == 0:
                 copy_vector(velocity, starts[level])
@@ -88,13 +88,13 @@ def nuts(target, beta, parameters, state, work, rng):
 
 @njit(nogil=True, cache=True, allocates=False)
 def turns(total, left, right):
-    """Whether the ends of a trajectory approach each other. Betancourt (2017), App. A.4.2."""
+    """Return whether the ends of a trajectory approach each other (Betancourt 2017, A.4.2)."""
     return dot(total, left) <= 0.0 or dot(total, right) <= 0.0
 
 
 @njit(nogil=True, cache=True, allocates=False)
 def _ones(n):
-    """Number of binary ones."""
+    """Return the number of binary ones."""
     count = 0
     while n:
         n &= n - 1
@@ -104,7 +104,7 @@ def _ones(n):
 
 @njit(nogil=True, cache=True, allocates=False, title="NUTS")
 def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
-    """`transitions` by `nuts`."""
+    """Apply `transitions` with `nuts`."""
     return transitions(
         nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
     )

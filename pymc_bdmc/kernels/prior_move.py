@@ -1,7 +1,7 @@
-"""A move to an independent draw from the prior, with probability min(1, exp(β (ℓ′ − ℓ))).
+"""Move to an independent prior draw with probability min(1, exp(β (ℓ′ − ℓ))).
 
-At low β it forgets the past; at any β it frees a chain from where the data fit far worse. A draw at
-which the density is no number is moved to, so that the caller finds it.
+At low β the move forgets the past; at any β it leads out of regions where the data fit much worse.
+A draw with a NaN density is accepted, so that the caller detects it.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ __all__ = ["Draw", "no_draw", "prior_move"]
 
 
 class Draw(NamedTuple):
-    """A draw of θ from the prior, or none: then ``theta`` means nothing."""
+    """Draw of θ from the prior, or none, in which case ``theta`` is not used."""
 
     exists: bool
     theta: np.ndarray
@@ -23,13 +23,13 @@ class Draw(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def no_draw():
-    """For a transition without a move to the prior."""
+    """Return the value for a transition without a move to the prior."""
     return Draw(False, np.empty(0))
 
 
 @njit(nogil=True, cache=True, allocates=False)
 def is_finite(vector):
-    """Whether all elements are."""
+    """Return whether all elements are finite."""
     finite = True
     for i in range(vector.size):
         finite &= np.isfinite(vector[i])
@@ -44,7 +44,7 @@ def prior_move(target, beta, draw, state, work, rng):
     evaluate(target, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
-    # Where a draw is not finite it is beyond the transforms.
+    # A draw that is not finite is outside the support of the transforms.
     broken = not is_legal(proposal) and is_finite(draw)
     if broken or (accepted and tempered(proposal, beta) > -np.inf):
         copy(proposal, state)

@@ -1,7 +1,7 @@
-"""The start of a path beside the prior: a mixture of multivariate t distributions, mostly of one.
+"""Reference distribution that replaces the prior: a mixture of multivariate t distributions.
 
-With a reference r in the place of the prior the path is f_β = r^(1−β) (p e^ℓ)^β, which is that of a
-model with prior r and log likelihood g = log p + ℓ − log r. So the kernels need not know.
+With a reference r in place of the prior the path is f_β = r^(1−β) (p e^ℓ)^β. This is the path of a
+model with prior r and log likelihood g = log p + ℓ − log r, so the kernels are unchanged.
 """
 
 from collections.abc import Sequence
@@ -25,32 +25,32 @@ __all__ = [
 ]
 
 DEGREES_OF_FREEDOM = 10.0
-"""Tails heavier than those of any posterior with exponential ones, and near enough to a normal."""
+"""Degrees of freedom: near a normal, but with tails heavier than exponential."""
 
 
 class Reference(NamedTuple):
-    """K multivariate t distributions of the unconstrained θ, or none.
+    """Mixture of K multivariate t distributions of the unconstrained θ, or none.
 
-    Component k has the location of row k and, for its scale matrix, the metric of row k.
+    Component k has the location of row k, and the metric of row k as its scale matrix.
     """
 
     locations: np.ndarray
-    """Shape (K, n); without rows: there is none."""
+    """Locations, shape (K, n); K = 0 means no reference."""
     scales: np.ndarray
-    """Shape (K, n)."""
+    """Scales, shape (K, n)."""
     directions: np.ndarray
-    """Shape (K, r, n)."""
+    """Directions, shape (K, r, n)."""
     excesses: np.ndarray
-    """Shape (K, r)."""
+    """Excesses, shape (K, r)."""
     degrees_of_freedom: float
     log_constants: np.ndarray
-    """Logarithm of the weight of each times its density at its location, shape (K,), nats."""
+    """Log of each weight times the density at its location, shape (K,), nats."""
 
 
 def make_reference(
     location: np.ndarray, metric: Metric, degrees_of_freedom: float = DEGREES_OF_FREEDOM
 ) -> Reference:
-    """One normalised distribution."""
+    """Make a reference with one component."""
     n, dof = len(location), degrees_of_freedom
     log_constant = (
         gammaln((dof + n) / 2)
@@ -70,7 +70,7 @@ def make_reference(
 
 
 def mix_references(references: Sequence[Reference]) -> Reference:
-    """References of one component each, with equal weights."""
+    """Mix references of one component each, with equal weights."""
     rank = max(each.excesses.shape[1] for each in references)
 
     def padded(values: np.ndarray) -> np.ndarray:
@@ -88,13 +88,13 @@ def mix_references(references: Sequence[Reference]) -> Reference:
 
 
 def no_reference() -> Reference:
-    """For the path from the prior."""
+    """Return an empty reference, for the path from the prior."""
     nothing = np.zeros((0, 0))
     return Reference(nothing, nothing, np.zeros((0, 0, 0)), nothing, np.inf, np.zeros(0))
 
 
 def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws of θ, one a row."""
+    """Draw θ, one a row."""
     dof = reference.degrees_of_freedom
     components, width = reference.locations.shape
     component = rng.integers(components, size=n)
@@ -109,7 +109,7 @@ def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np
 
 
 def log_reference(reference: Reference, thetas: np.ndarray) -> np.ndarray:
-    """Log density of every row of ``thetas``, nats."""
+    """Return the log density of every row of ``thetas``, nats."""
     dof, found = reference.degrees_of_freedom, []
     for location, scale, directions, excess, log_constant in zip(
         *reference[:4], reference.log_constants, strict=True
@@ -123,7 +123,7 @@ def log_reference(reference: Reference, thetas: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def refer(reference, state):
-    """Put log r and g = log p + ℓ − log r, with their gradients, in the place of log p and ℓ."""
+    """Replace log p and ℓ by log r and g = log p + ℓ − log r, with their gradients."""
     gradient, rest = state.log_prior_gradient, state.log_likelihood_gradient
     for i in range(gradient.size):
         rest[i] += gradient[i]
@@ -132,7 +132,7 @@ def refer(reference, state):
         log_reference = _add_others(reference, state.theta, log_reference, gradient)
     for i in range(gradient.size):
         rest[i] -= gradient[i]
-    if state.terms[0] == -np.inf:  # where ℓ need not be a number
+    if state.terms[0] == -np.inf:  # ℓ may be NaN there
         state.terms[1] = -np.inf
     else:
         state.terms[1] += state.terms[0] - log_reference
@@ -141,7 +141,7 @@ def refer(reference, state):
 
 @njit(nogil=True, cache=True, allocates=False)
 def _component(reference, k, theta, gradient):
-    """Write ∇ log r_k; return log r_k with its weight."""
+    """Write ∇ log r_k; return log r_k plus its log weight."""
     location, scale, excess = reference.locations[k], reference.scales[k], reference.excesses[k]
     dof, n, squares = reference.degrees_of_freedom, theta.size, 0.0
     for i in range(n):
@@ -162,7 +162,7 @@ def _component(reference, k, theta, gradient):
 
 @njit(nogil=True, cache=True)
 def _add_others(reference, theta, log_first, gradient):
-    """Make of the first component's gradient and log density those of all."""
+    """Change the first component's gradient and log density to those of the mixture."""
     log_sum, own = log_first, np.empty(theta.size)
     for k in range(1, len(reference.locations)):
         log_k = _component(reference, k, theta, own)

@@ -1,4 +1,4 @@
-"""The compiled kernels that have a name. A new one is a file beside this one, and an entry here."""
+"""Register compiled kernels by name. A new one is a file in this folder and an entry here."""
 
 from pymc_bdmc.kernels.autostep import AUTOSTEP
 from pymc_bdmc.kernels.hmc import HMC
@@ -9,14 +9,14 @@ from pymc_bdmc.kernels.transition import NamedKernel
 __all__ = ["KERNELS", "compiled_kernel"]
 
 KERNELS = {"nuts": NUTS, "hmc": HMC, "autostep": AUTOSTEP, "metropolis": METROPOLIS}
-"""By the name that ``step`` takes."""
+"""Kernels by the name that ``step`` takes."""
 
 DEFAULT_KERNEL = "hmc"
-"""For compiled chains; of its step methods PyMC chooses by itself."""
+"""Default kernel of compiled chains; among step methods PyMC chooses."""
 
 
 def compiled_kernel(step: str | NamedKernel | None) -> NamedKernel:
-    """Return the compiled kernel of a name; an object is returned as it is, None is the default.
+    """Return the compiled kernel of a name; objects are returned unchanged, None is the default.
 
     Raises
     ------

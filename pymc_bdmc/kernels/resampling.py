@@ -1,8 +1,8 @@
-"""Weights of a population of particles, and resampling in proportion to them.
+"""Weight the particles of a population, and resample in proportion to the weights.
 
-The resampling is systematic: every particle has as many copies as its weight promises, to less than
-one. With a particle that must be kept it is conditional, and the order of the others stays that of
-the circle: Chopin and Singh (2015), Section 4. benchmarks/resampling.py compares it with others.
+Resampling is systematic: the number of copies of a particle differs from its expectation by less
+than one. If a particle must be kept, resampling is conditional on that, in the same circular order:
+Chopin and Singh (2015), Section 4. benchmarks/resampling.py compares it with other schemes.
 """
 
 from functools import cache
@@ -23,20 +23,20 @@ __all__ = [
 ]
 
 THRESHOLD = 0.9
-"""Effective share of the particles below which they are resampled."""
+"""Ratio of the effective sample size to the number of particles, below which they are resampled."""
 
 MAX_PLACES = 256
-"""Most temperatures at which they may be: there a reverse run keeps the states of its path."""
+"""Most temperatures with resampling; a reverse run keeps the states of its path there."""
 
 
 @cache
 def places(n_temperatures: int) -> np.ndarray:
-    """Temperatures at which a population may be resampled, for each number of them the same.
+    """Return the temperatures at which a population may be resampled; they depend on T only.
 
     Returns
     -------
     ndarray of bool, shape (T + 1,)
-        That all runs share.
+        Mask that is the same for all runs.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def places(n_temperatures: int) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def mean_of(weights, ells):
-    """Weighted mean of those ℓ that are finite; −∞ if none is."""
+    """Return the weighted mean of the finite ℓ; −∞ if none is finite."""
     total = mass = 0.0
     for i in range(weights.size):
         if weights[i] > 0.0 and ells[i] > -np.inf:
@@ -65,13 +65,13 @@ def mean_of(weights, ells):
 def reweigh(weights, ells, increment):
     """Multiply normalised weights by exp(increment · ℓ) and normalise them, in place.
 
-    The logarithm of the mean weight grows by increment · ``highest`` + ``rest``. Far draws from a
-    heavy tail, with an ℓ of −10^20, do not touch the digits of either.
+    The logarithm of the mean weight grows by increment · ``highest`` + ``rest``. This form avoids
+    rounding errors if some particles have a very low ℓ, such as −10^20.
 
     Returns
     -------
     highest : float
-        Largest ℓ of a particle with a weight, nats.
+        Largest ℓ of a particle with positive weight, nats.
     rest : float
         In nats: 0 for a single particle, −∞ if every weight becomes zero.
     """
@@ -92,7 +92,7 @@ def reweigh(weights, ells, increment):
 
 @njit(nogil=True, cache=True)
 def effective_size(weights):
-    """Kish's effective number of particles of normalised weights."""
+    """Return Kish's effective sample size of normalised weights."""
     return 1.0 / np.sum(weights**2)
 
 
@@ -130,14 +130,14 @@ def systematic(weights, n, phase):
 
 @njit(nogil=True, cache=True)
 def resample(weights, kept, rng):
-    """Draw the ancestors of all particles, each with its weight times their number in the mean.
+    """Draw the ancestors of all particles; each has N times its weight copies on average.
 
     Parameters
     ----------
     weights : ndarray of shape (N,)
         Normalised.
     kept : bool
-        Whether particle 0 has to be its own ancestor: then the others are drawn given that.
+        Whether particle 0 must be its own ancestor; the others are then drawn conditionally.
     rng : numpy.random.Generator
 
     Returns
@@ -152,5 +152,5 @@ def resample(weights, kept, rng):
         phase = point - own
     ancestors = np.roll(systematic(weights, n, phase), -own)
     if kept:
-        ancestors[0] = 0  # also where its weight is too small to have a point
+        ancestors[0] = 0  # also if its weight is too small for a point
     return ancestors

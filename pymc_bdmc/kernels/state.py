@@ -1,4 +1,4 @@
-"""What the compiled kernels take: a target, parameters, a state, and memory to work in."""
+"""Arguments of the compiled kernels: a target, parameters, a state, and working memory."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,26 +31,26 @@ MAX_TREE_DEPTH = 10
 
 
 class Target(NamedTuple):
-    """The path of densities on some data; f_β is made of its two terms."""
+    """Path of densities for given data; f_β combines its two terms."""
 
     with_gradient: Callable
-    """Function of `JittedDensity`; the one without gradients where none are needed."""
+    """Function of `JittedDensity`; the one without gradients if none are needed."""
     without_gradient: Callable
     data: np.ndarray
-    """Flat."""
+    """Flat observed data."""
     categories: np.ndarray
-    """Number of values of every discrete element, 0 where it is unlimited. In θ they come last."""
+    """Number of values of every discrete element, 0 if unlimited. These elements come last in θ."""
     reference: Reference
-    """Where the path starts if not from the prior; then every element is continuous."""
+    """Reference at the start of the path, if not the prior; then every element is continuous."""
 
 
 class Parameters(NamedTuple):
-    """What a kernel uses at one β, chosen before the chain starts."""
+    """Parameters of a kernel at one β, chosen before the chain starts."""
 
     metric: Metric
-    """Of the continuous elements."""
+    """Metric of the continuous elements."""
     step_size: float
-    """In units of the metric."""
+    """Step size in units of the metric."""
     widths: np.ndarray
     """Standard deviations of the discrete elements."""
 
@@ -60,13 +60,13 @@ class State(NamedTuple):
 
     theta: np.ndarray
     terms: np.ndarray
-    """log p(θ) and ℓ(θ), shape (2,); from a reference r, log r and g = log p + ℓ − log r."""
+    """log p(θ) and ℓ(θ), shape (2,); with a reference r, log r and g = log p + ℓ − log r."""
     log_prior_gradient: np.ndarray
     log_likelihood_gradient: np.ndarray
 
 
 class Workspace(NamedTuple):
-    """Memory of the transitions, allocated once a chain."""
+    """Working memory of the transitions, allocated once per chain."""
 
     proposal: State
     momentum: np.ndarray
@@ -76,20 +76,20 @@ class Workspace(NamedTuple):
     edge_velocities: np.ndarray
     candidate: State
     momentum_sums: np.ndarray
-    """Of the tree and of the subtree being built, shape (2, n)."""
+    """Momentum sums of the tree and of the current subtree, shape (2, n)."""
     checkpoints: np.ndarray
-    """Of subtrees: velocity at the left end, momentum sum before it; shape (2, depth, n)."""
+    """Velocity at the left end, and momentum sum before it, by subtree; shape (2, depth, n)."""
 
 
 @njit(nogil=True, cache=True)
 def make_state(size, n_continuous):
-    """Uninitialised state."""
+    """Return an uninitialised state."""
     return State(np.empty(size), np.empty(2), np.zeros(n_continuous), np.zeros(n_continuous))
 
 
 @njit(nogil=True, cache=True)
 def make_states(n, size, n_continuous):
-    """Uninitialised states, one a row of every array."""
+    """Return uninitialised states, one per row of every array."""
     return State(
         np.empty((n, size)),
         np.empty((n, 2)),
@@ -100,7 +100,7 @@ def make_states(n, size, n_continuous):
 
 @njit(nogil=True, inline="always")
 def state_at(states, i):
-    """One of several states, which shares their memory."""
+    """Return one of several states, as a view."""
     return State(
         states.theta[i],
         states.terms[i],
@@ -111,7 +111,7 @@ def state_at(states, i):
 
 @njit(nogil=True, cache=True)
 def make_workspace(size, n):
-    """Memory for θ with ``size`` elements of which ``n`` are continuous."""
+    """Allocate working memory for θ with ``size`` elements, of which ``n`` are continuous."""
     return Workspace(
         make_state(size, n),
         np.empty(n),
@@ -129,7 +129,7 @@ def make_workspace(size, n):
 def copy_vector(source, target):
     """Overwrite one vector by another.
 
-    Numba's assignment of slices takes several times as long, and seconds to compile.
+    Assigning slices in numba takes several times as long, and seconds to compile.
     """
     for i in range(source.size):
         target[i] = source[i]
@@ -146,13 +146,13 @@ def copy(source, target):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def evaluate(target, state):
-    """Fill in what depends on θ."""
+    """Evaluate both terms and their gradients at θ."""
     _evaluate(target.with_gradient, target, state)
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def evaluate_terms(target, state):
-    """Fill in what depends on θ, but for the gradients, which then mean nothing."""
+    """Evaluate both terms at θ; the gradients are then undefined."""
     _evaluate(target.without_gradient, target, state)
 
 
@@ -169,13 +169,13 @@ def _evaluate(density, target, state):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def is_legal(state):
-    """Whether neither term is NaN or +∞."""
+    """Return whether neither term is NaN or +∞."""
     return state.terms[0] + state.terms[1] < np.inf
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def tempered(state, beta):
-    """Log f_β, with 0·(−∞) = 0; NaN counts as −∞."""
+    """Return log f_β, with 0·(−∞) = 0 and NaN as −∞."""
     value = state.terms[0]
     if beta > 0.0:
         value += beta * state.terms[1]

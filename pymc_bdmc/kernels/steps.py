@@ -1,4 +1,4 @@
-"""PyMC's step methods as kernels: built on the tempered model, frozen, and reversed."""
+"""Use PyMC's step methods as kernels: build on the tempered model, freeze, and reverse."""
 
 import copy
 import inspect
@@ -32,10 +32,10 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["Step", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
-"""A step method class, or a `functools.partial` of one with some of its options set."""
+"""Step method class, or a `functools.partial` of one with some of its options set."""
 
 Step = str | NamedKernel | StepFactory | Sequence[StepFactory] | None
-"""A kernel as a caller says it: by name or as an object, or PyMC's step methods."""
+"""Types of the argument ``step``: a name, a kernel object, or PyMC's step methods."""
 
 
 def build_steps(
@@ -43,12 +43,12 @@ def build_steps(
     step: Step = None,
     compile_kwargs: Mapping | None = None,
 ) -> list[BlockedStep]:
-    """Step methods that together update all free variables, in the order in which they apply.
+    """Build step methods that together update all free variables, in the order of application.
 
     Parameters
     ----------
     density : TemperedDensity
-        Its tempered model is what the step methods target.
+        Density whose tempered model is the target of the step methods.
     step : name, NamedKernel, step method class, sequence of them, or None
         One class for all variables, or the compiled kernel for which it stands in; several, among
         which PyMC assigns by competence; or None, PyMC's own assignment among all of its own.
@@ -58,10 +58,10 @@ def build_steps(
     Raises
     ------
     TypeError
-        For an instance: it targets the untempered model.
+        For an instance, since it targets the untempered model.
     ValueError
-        For a step method that cannot sample a variable, that depends on other chains, or that
-        is known not to leave its target invariant.
+        For a step method that cannot sample a variable, that depends on other chains, or that does
+        not leave its target invariant.
     """
     model = density.model
     factories = _factories(step)
@@ -91,7 +91,7 @@ def build_steps(
 
 
 def _factories(step: Step) -> Sequence[StepFactory]:
-    """What is asked for, by name or not; nothing for PyMC's own choice."""
+    """Return the requested step method classes; an empty sequence for PyMC's own choice."""
     if step is None:
         return ()
     if isinstance(step, NamedKernel):
@@ -101,7 +101,7 @@ def _factories(step: Step) -> Sequence[StepFactory]:
     if isinstance(step, str):
         return (compiled_kernel(step).step_method,)
     if not step:
-        raise ValueError("step: an empty sequence; None lets the library choose.")
+        raise ValueError("step: the sequence is empty; pass None for the default.")
     return step
 
 
@@ -110,7 +110,7 @@ def _step_class(factory) -> type[BlockedStep]:
 
 
 def _accepted(cls: type[BlockedStep], **options) -> dict:
-    """Those options that the constructor of a (perhaps user-written) step method takes."""
+    """Return the options that the constructor of a step method accepts."""
     parameters = inspect.signature(cls.__init__).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return options
@@ -134,7 +134,7 @@ def _refuse_instance(factory) -> None:
 
 def _refuse_incompetent(cls: type[BlockedStep], model, value_vars) -> None:
     if getattr(cls, "competence", BlockedStep.competence) is BlockedStep.competence:
-        return  # a user-written step method that makes no statement
+        return  # a user-written step method that declares no competence
     for value in value_vars:
         rv = model.values_to_rvs[value]
         if competence(cls, rv, value.dtype in continuous_types) == [Competence.INCOMPATIBLE]:
@@ -165,14 +165,14 @@ def _refuse_invalid(step: BlockedStep) -> None:
 
 
 class StepKernel:
-    """K_t made of PyMC step methods applied one after the other, with adaptation frozen.
+    """Kernel K_t of PyMC step methods applied one after the other, with adaptation frozen.
 
     Parameters
     ----------
     density : TemperedDensity
         The density whose tempered model the step methods target.
     steps : list of BlockedStep
-        In the order of application.
+        Step methods in the order of application.
     betas : ndarray of shape (T + 1,)
         Inverse temperature of every K_t; entry 0 is not used.
     tuning : StepTuning
@@ -194,14 +194,14 @@ class StepKernel:
         self._take(steps, range(len(steps)))
 
     def _take(self, steps: Sequence[BlockedStep], places: Sequence[int]) -> None:
-        """Hold the steps in the order of application, with their places in the tuning."""
+        """Store the steps in the order of application, with their indices in the tuning."""
         self.steps = list(steps)
         self._places = list(places)
         self._accesses = [adaptation(step) for step in self.steps]
         self._pristine = [step.sampling_state for step in self.steps]
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget every earlier chain and draw from ``rng`` from now on."""
+        """Remove the state of earlier chains, and draw from ``rng`` from now on."""
         streams = rng.spawn(len(self.steps))
         for step, state, stream in zip(self.steps, self._pristine, streams, strict=True):
             step.sampling_state = state
@@ -218,7 +218,7 @@ class StepKernel:
         return present, Move(acceptance, any(diverging), sum(gradients))
 
     def tune(self, beta: float) -> None:
-        """Aim the step methods at f_β, with the parameters that the pilot found for it."""
+        """Set the target of the step methods to f_β, with the parameters from the pilot."""
         self._density.set_beta(beta)
         values = self._tuning.at(beta)
         for step, access, place in zip(self.steps, self._accesses, self._places, strict=True):
@@ -254,7 +254,7 @@ def _reverse(step: BlockedStep) -> BlockedStep:
 
 
 def _reversed_scan(step: Slice) -> Slice:
-    """Slice sampling that visits the coordinates from the last to the first."""
+    """Return slice sampling that visits the coordinates from the last to the first."""
     reversed_step = copy.copy(step)
 
     def logp(q):
@@ -273,7 +273,7 @@ def _reversed_scan(step: Slice) -> Slice:
 
 
 def _summarize(stats: Sequence[Mapping]) -> Move:
-    """What the statistics of one step method say."""
+    """Summarise the statistics of one step method."""
     rates, diverging, gradients = [], False, 0
     for stat in stats:
         for key in ("mean_tree_accept", "accepted", "accept"):
@@ -286,19 +286,19 @@ def _summarize(stats: Sequence[Mapping]) -> Move:
 
 
 def check_frozen(steps: Sequence[BlockedStep], point: Point, rng: np.random.Generator) -> None:
-    """Refuse step methods that are seen to go on adapting after ``stop_tuning()``.
+    """Raise an error for step methods that still adapt after ``stop_tuning()``.
 
     Raises
     ------
     ValueError
-        Names the step method and the attribute that changed.
+        If a step method adapts; the message names it and the attribute that changed.
     """
     present, absent = point, np.empty(0)
     for step in steps:
-        # PyMC's own are known; others may adapt once in a while only, commonly in 100 steps.
+        # PyMC's own are known; others may adapt rarely, often once in 100 steps.
         n_steps = 5 if type(step).__module__.startswith("pymc.") else 120
         step.setup_chain(rng.spawn(1)[0], tune=0, draws=n_steps)
-        present, _ = step.step(present)  # the first step may give the attributes their shapes
+        present, _ = step.step(present)  # the first step may set the shapes of attributes
         before = _numbers(step)
         for _ in range(n_steps):
             present, _ = step.step(present)
@@ -320,11 +320,11 @@ _LIBRARIES = ("builtins", "numpy", "pymc.", "pytensor", "collections")
 
 
 def _numbers(thing, prefix: str = "", depth: int = 2) -> dict[str, np.ndarray]:
-    """Copies of attributes that could hold adapted parameters, also of users' nested objects."""
+    """Copy the attributes that may hold adapted parameters, also of nested objects."""
     numbers = {}
     for name, value in vars(thing).items():
         if isinstance(value, int | float | np.number | np.ndarray | list):
-            with suppress(TypeError, ValueError):  # a list of something else
+            with suppress(TypeError, ValueError):  # a list of other objects
                 numbers[prefix + name] = np.array(value, dtype=float)
         elif (
             depth

@@ -1,7 +1,8 @@
-"""The contract of a compiled kernel: K_t, put together from prior, discrete, continuous moves.
+"""Contract of a compiled kernel: K_t combines prior, discrete and continuous moves.
 
-Every part leaves f_β invariant for fixed parameters and is its own reversal, but for the scan over
-the discrete elements. So the reversal takes the parts the other way round, and that scan backwards.
+Every part leaves f_β invariant for fixed parameters and is its own reversal, except for the scan
+over the discrete elements. So the reversal applies the parts in opposite order, with that scan
+backwards.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     Returns
     -------
     Move
-        With the acceptance of the discrete and that of the continuous elements; NaN without any.
+        Acceptances of the discrete and of the continuous elements; NaN if there are none.
     """
     discrete = continuous = np.nan
     diverging, gradients = False, 0
@@ -71,9 +72,10 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
 
 @njit(nogil=True, inline="always")
 def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
-    """Apply `transition` to the ``states`` from row ``first`` on.
+    """Apply `transition` to the ``states``, starting at row ``first``.
 
-    All in one call, since the arguments take as long to pass as a small model takes to evaluate.
+    All states are moved in one call, since passing the arguments takes as long as evaluating a
+    small model.
 
     Returns
     -------
@@ -95,7 +97,7 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
 
 
 def _signature():
-    """Of the transitions by each kernel."""
+    """Return the numba signature of the transitions, which all kernels share."""
 
     def tuple_of(names, *kinds):
         return types.BaseTuple.from_types(kinds, names)
@@ -154,7 +156,7 @@ class NamedKernel:
         ``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``: calls
         `transitions` with its move, and is compiled once for all models.
     step_method : step method class
-        PyMC's, for where no compiled chains can run.
+        PyMC's step method, used if chains cannot be compiled.
     needs_gradient : bool
         Whether the move reads the gradients of a state.
     target_acceptance : float
@@ -189,5 +191,5 @@ class NamedKernel:
         )
 
     def __getstate__(self) -> dict:
-        """Without what is compiled, which another process compiles for itself."""
+        """Return the state without compiled functions; another process compiles its own."""
         return {name: each for name, each in vars(self).items() if name != "compiled"}

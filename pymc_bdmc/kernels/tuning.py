@@ -1,4 +1,4 @@
-"""Parameters of PyMC's step methods as functions of β."""
+"""Interpolate the parameters of PyMC's step methods in β."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ class StepTuning:
     path_betas, mean_log_likelihood : ndarray of shape (F,)
         β from 0 to 1 and E_β[ℓ] there, nats.
     prior_log_likelihood : ndarray of shape (N,)
-        ℓ of the pilot's draws from the prior, nats.
+        ℓ of the pilot's prior draws, nats.
     accepted_draws : int
-        Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
-        the first are their starts.
+        Prior draws with ℓ > −∞ for which a forward run waits, at least one per particle; the first
+        are the starts.
     rhat : float
-        NaN: there are too few pilots to tell whether they mix.
+        Always NaN, since the pilots are too few for an R̂.
     seconds_a_move : float
-        Of a processor, for one step of all methods at β = 1.
+        CPU seconds of one step of all methods at β = 1.
     """
 
     betas: np.ndarray
@@ -52,7 +52,7 @@ class StepTuning:
 
     @cached_property
     def _pieces(self) -> list[list[list[tuple]]]:
-        """(name, value, slope) of every parameter, by interval of β and step method."""
+        """Return (name, value, slope) of every parameter, by interval of β and step method."""
         return [
             [
                 [(name, low[name], (high[name] - low[name]) / span) for name in low]
@@ -74,7 +74,7 @@ class StepTuning:
         ]
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Step size of the Hamiltonian steps by temperature; NaN at β = 0 and without any."""
+        """Return the Hamiltonian step size by temperature; NaN at β = 0 or without such steps."""
         sizes = np.full(len(betas), np.nan)
         for t in range(1, len(betas)):
             for values in self.at(betas[t]):

@@ -1,4 +1,4 @@
-"""Exact partition functions of finite periodic lattices, to judge samplers and estimators by."""
+"""Compute exact partition functions of finite periodic lattices."""
 
 from itertools import product
 
@@ -13,12 +13,12 @@ _ROUNDING_K = 100.0
 
 
 def kaufman_log_z(side: int, interaction: float) -> float:
-    """Log partition function of the periodic side × side Ising model (Kaufman 1949).
+    """Compute the log partition function of the periodic Ising model (Kaufman 1949).
 
     Parameters
     ----------
     side : int
-        At least 2.
+        Side of the lattice, at least 2.
     interaction : float
         K = β J ≥ 0.
 
@@ -76,10 +76,11 @@ def kaufman_log_z(side: int, interaction: float) -> float:
 
 
 def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> float:
-    """Log partition function of a small periodic Potts model, the trace of T^side.
+    """Compute the log partition function of a small periodic Potts model.
 
-    The transfer matrix acts on the q^side states of a row, site by site and without being stored.
-    Its diagonal needs one start for each way to partition a row into colours, not for each state.
+    It is the log of the trace of T^side. The transfer matrix T acts on the q^side states of a row,
+    site by site, without being stored. Its diagonal needs one start for each partition of a row
+    into colours, not for each state.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> floa
     Raises
     ------
     ValueError
-        For a lattice that is too large.
+        If the lattice is too large.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> floa
     shape = (n_colours,) * side
     rows = np.indices(shape, dtype=np.int16)
     broken = sum((rows[i] != rows[i - 1]).astype(np.int64) for i in range(side))
-    within = np.exp(-interaction * broken)  # relative to all bonds satisfied: cannot overflow
+    within = np.exp(-interaction * broken)  # relative to all bonds satisfied, so no overflow
     between = np.exp(-interaction)
     total = 0.0
     for row in product(range(min(side, n_colours)), repeat=side):
@@ -132,17 +133,17 @@ def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> floa
 
 
 def _first_come_first_numbered(row: tuple[int, ...]) -> bool:
-    """Whether new colours appear in the order 0, 1, 2, …: one row of each partition does."""
+    """Return whether new colours appear in order: one row of each partition does."""
     return all(colour <= max(row[:i], default=-1) + 1 for i, colour in enumerate(row))
 
 
 def density_of_states(side: int, n_colours: int) -> np.ndarray:
-    """Number of states by their number of satisfied bonds, by listing all of them.
+    """Count states by their number of satisfied bonds, by listing all states.
 
     Parameters
     ----------
     side, n_colours : int
-        There may be two million states, q^(side²).
+        There may be at most two million states, q^(side²).
 
     Returns
     -------
@@ -151,7 +152,7 @@ def density_of_states(side: int, n_colours: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        For too many states.
+        If there are too many states.
 
     Examples
     --------

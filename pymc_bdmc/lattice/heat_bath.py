@@ -1,4 +1,4 @@
-"""A heat bath over many states of a lattice, each at its own β."""
+"""Heat bath for many states of a lattice, each at its own β."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ __all__ = ["sweep"]
 
 @njit(nogil=True, cache=True)
 def sweep(states, strengths, n_colours, uniforms):
-    """Draw every site given its neighbours: a colour's weight is exp(strength · equal ones).
+    """Draw every site given its neighbours, with weights exp(strength · equal neighbours).
 
     Parameters
     ----------
     states : ndarray of uint8, shape (chains, L, L)
-        Changed in place.
+        Colours, changed in place.
     strengths : ndarray of shape (chains,)
         β times the bond strength.
     n_colours : int

@@ -1,4 +1,4 @@
-"""Ising chains by the thousand as bits of words: multispin coding with bit-sliced acceptance."""
+"""Run thousands of Ising chains as bits of words (multispin coding)."""
 
 import numpy as np
 from scipy.special import expit
@@ -26,18 +26,18 @@ _BELOW_ONE = 1 - 2.0**-53
 
 
 class IsingChains:
-    """A block of `LANES` chains, one a bit.
+    """Block of `LANES` chains, one per bit.
 
     Parameters
     ----------
     system : Lattice
-        With two colours.
+        Lattice with two colours.
     stream : SeedSequence
-        Of this block.
+        Random stream of this block.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
     start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform at random.
+        Colours; otherwise uniform random colours.
     """
 
     lanes = LANES
@@ -66,37 +66,37 @@ class IsingChains:
 
 
 def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
-    """Binary digits of the three probabilities that a move needs, as masks of all lanes.
+    """Return the binary digits of the three probabilities of a move, as masks of all lanes.
 
     Parameters
     ----------
     interaction : float
         K = β J.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
 
     Returns
     -------
     ndarray of uint64, shape (64, 3)
-        Digit by digit, all ones or all zeros. Metropolis: to accept ΔE of 8J and of 4J. Heat
-        bath: to end up against four aligned neighbours, against a majority of three, and a coin
-        for a tie.
+        Digit by digit, all ones or all zeros. Metropolis: probabilities of accepting ΔE = 8J and ΔE
+        = 4J. Heat bath: probabilities of ending opposite to four equal neighbours, opposite to a
+        majority of three, and 1/2 for a tie.
     """
     gain = interaction * np.array([8.0, 4.0])
     p = [*expit(-gain), 0.5] if heat_bath else [*np.exp(-gain), 0.0]
     numbers = (np.minimum(p, _BELOW_ONE) * 2.0**_BITS).astype(np.uint64)
     digits = (numbers >> _SHIFTS) & np.uint64(1)
-    return -digits  # 1 becomes all ones
+    return -digits  # turns 1 into all ones
 
 
 @njit(nogil=True, cache=True)
 def flip_spins(chains, sites, neighbours, planes, heat_bath):
     """Update the sites one after another in all lanes; return the number of flips.
 
-    A lane flips where a 64-bit uniform number U is below its probability p. Random words give one
-    digit of U to every lane, the highest first; a lane is decided at the first digit in which U
-    and p differ, and the loop ends when all lanes are. Lanes share the order of the sites and
-    nothing else.
+    A lane flips if a 64-bit uniform number U is below its probability p. Random words give one
+    digit of U to every lane, the highest first; a lane is decided at the first digit in which U and
+    p differ, and the loop ends when all lanes are. Lanes share the order of the sites and nothing
+    else.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def flip_spins(chains, sites, neighbours, planes, heat_bath):
         right, below, left, above = neighbours[site]
         for w in range(WORDS):
             s = spins[site, w]
-            a, b = s ^ spins[right, w], s ^ spins[below, w]  # ones where neighbours are unlike
+            a, b = s ^ spins[right, w], s ^ spins[below, w]  # ones if neighbours differ
             c, d = s ^ spins[left, w], s ^ spins[above, w]
             odd = a ^ b ^ c ^ d
             pair = (a & b) | (c & d)
@@ -129,7 +129,7 @@ def flip_spins(chains, sites, neighbours, planes, heat_bath):
                 lanes[strong, w] = none | four
                 lanes[weak, w] = odd
                 lanes[tie, w] = ~(none | four | odd)
-                lanes[flip, w] = four | (odd & pair)  # to the majority; the digits say if against
+                lanes[flip, w] = four | (odd & pair)  # majority; digits may reverse it
             else:
                 lanes[strong, w] = none
                 lanes[weak, w] = odd & ~pair
@@ -159,7 +159,7 @@ def flip_spins(chains, sites, neighbours, planes, heat_bath):
 
 @njit(nogil=True, cache=True)
 def _count_ones(x):
-    """Bits of a word that are set; the compiler knows this idiom."""
+    """Count the set bits of a word, in a form that compilers recognise."""
     x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -170,8 +170,8 @@ def _count_ones(x):
 def unsatisfied_bonds(spins, neighbours):
     """Count the bonds between unlike spins in every lane, without unpacking the spins.
 
-    Digit by digit: a full adder takes the two bonds of a site and the sum so far, and its carries
-    are kept until there are two of them for the next digit.
+    For each digit, a full adder adds the two bonds of a site to the sum so far, and its carries are
+    kept until there are two of them for the next digit.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def unsatisfied_bonds(spins, neighbours):
             carry[w] = (a & b) | (total[0, w] & (a ^ b))
             total[0, w] ^= a ^ b
         level, sites_so_far = 1, i
-        while sites_so_far & 1:  # another carry of this weight waits already
+        while sites_so_far & 1:  # there is already a carry of this weight
             for w in range(WORDS):
                 a, b = waiting[level, w], carry[w]
                 carry[w] = (a & b) | (total[level, w] & (a ^ b))
@@ -211,6 +211,6 @@ def unsatisfied_bonds(spins, neighbours):
 
 
 def pack(colours: np.ndarray) -> np.ndarray:
-    """Colours 0 and 1 of shape (n_sites, LANES) as words of shape (n_sites, WORDS)."""
+    """Pack colours 0 and 1 of shape (n_sites, LANES) into words of shape (n_sites, WORDS)."""
     bits = np.packbits(np.ascontiguousarray(colours), axis=1, bitorder="little")
     return bits.view("<u8").astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Potts chains side by side: one site after another, all chains at once in vector registers."""
+"""Run blocks of Potts chains: site by site, all chains at once in vector registers."""
 
 import numpy as np
 
@@ -19,17 +19,17 @@ LANES = 128
 
 
 class PottsChains:
-    """A block of `LANES` chains, one a byte.
+    """Block of `LANES` chains, one per byte.
 
     Parameters
     ----------
     system : Lattice
     stream : SeedSequence
-        Of this block.
+        Random stream of this block.
     heat_bath : bool
-        Or Metropolis.
+        Whether to use the heat bath; otherwise Metropolis.
     start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform at random.
+        Colours; otherwise uniform random colours.
     """
 
     lanes = LANES
@@ -67,7 +67,7 @@ class PottsChains:
 def metropolis_moves(chains, sites, neighbours, interaction, q):
     """Propose another colour at one site after another; return the number of changes.
 
-    Of a random word the lower half chooses the colour and the upper half accepts, 32 bits each.
+    The lower 32 bits of a random word choose the colour, the upper 32 bits decide acceptance.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def metropolis_moves(chains, sites, neighbours, interaction, q):
 def heat_bath_moves(chains, sites, neighbours, interaction, q):
     """Draw one site after another from its conditional distribution; return zero.
 
-    A colour that n neighbours have weighs exp(K n) = 1 + (e^K − 1) + … , one increment for each
-    of these neighbours. So the draw is of a colour at random (weight q) or of a neighbour
-    (weight: its increment), whose colour is taken over. Parameters as in `metropolis_moves`.
+    A colour of n neighbours has weight exp(K n) = 1 + (e^K − 1) + … , one increment for each of
+    these neighbours. So either a uniform colour is drawn (weight q), or a neighbour (with its
+    increment as weight), whose colour is copied. Parameters as in `metropolis_moves`.
     """
     spins = chains.values
     states = np.empty((GENERATOR_WORDS, LANES), np.uint64)

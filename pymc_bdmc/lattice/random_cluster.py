@@ -1,4 +1,4 @@
-"""Exact samples by coupling from the past, and Swendsen-Wang, on the random-cluster model.
+"""Draw exact samples by coupling from the past, and run Swendsen-Wang sweeps.
 
 The bonds between equal neighbours, each kept with probability p = 1 − exp(−K), form the random-
 cluster model of Fortuin and Kasteleyn: P(ω) ∝ p^(open) (1 − p)^(closed) q^(clusters). Its heat
@@ -22,29 +22,29 @@ MAX_SWEEPS = 2**14
 
 
 class RandomCluster(NamedTuple):
-    """The random-cluster model of a lattice at one β, as the compiled loops take it."""
+    """Random-cluster model of a lattice at one β, for the compiled loops."""
 
     neighbours: np.ndarray
-    """Shape (n_sites, 4), int64."""
+    """Neighbours of every site, shape (n_sites, 4), int64."""
     kept: float
-    """p = 1 − exp(−K)."""
+    """Probability p = 1 − exp(−K) of keeping a bond."""
     n_colours: int
-    """q."""
+    """Number q of colours."""
 
 
 class _Search(NamedTuple):
-    """What searches along open bonds reuse, so that none has to clear it."""
+    """Working memory of searches along open bonds, reused without clearing."""
 
     marks: np.ndarray
-    """Shape (n_sites,), int64: the last search that came by, and from which end."""
+    """Last search that reached each site, and from which end, shape (n_sites,), int64."""
     queues: np.ndarray
-    """Shape (2, n_sites), int64: sites that were reached from either end."""
+    """Sites reached from each end, shape (2, n_sites), int64."""
     n_searches: np.ndarray
-    """Shape (1,), int64: searches so far."""
+    """Number of searches so far, shape (1,), int64."""
 
 
 def random_cluster(system: Lattice, beta: float = 1.0) -> RandomCluster:
-    """The random-cluster model of a lattice at β."""
+    """Return the random-cluster model of a lattice at β."""
     kept = -np.expm1(-beta * system.bond_strength)
     return RandomCluster(neighbours(system.L), float(kept), system.n_colours)
 
@@ -52,7 +52,7 @@ def random_cluster(system: Lattice, beta: float = 1.0) -> RandomCluster:
 def perfect_samples(
     system: Lattice, n: int, beta: float = 1.0, random_seed: RandomSeed = None
 ) -> np.ndarray:
-    """Independent exact samples from f_β, by coupling from the past (Propp and Wilson 1996).
+    """Draw independent exact samples from f_β, by coupling from the past (Propp and Wilson 1996).
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def perfect_samples(
     ValueError
         If n is not positive or β is negative.
     RuntimeError
-        If a sample takes more than 16384 sweeps, as near a phase transition of first order (large
-        q and L).
+        If a sample takes more than 16384 sweeps, as near a first-order phase transition (large q
+        and L).
 
     Examples
     --------
@@ -94,9 +94,9 @@ def perfect_samples(
 
 
 def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray) -> np.ndarray:
-    """One exact sample, uint8 of shape (n_sites,), that depends on the key alone.
+    """Draw one exact sample, uint8 of shape (n_sites,), that depends on the key alone.
 
-    Where ``stop`` (shape (1,)) is set, it ends early with a state that means nothing.
+    If ``stop`` (shape (1,)) is set, it ends early with a meaningless state.
     """
     colours, sweeps = _couple_from_the_past(random_cluster(system, beta), key, MAX_SWEEPS, stop)
     if sweeps < 0:
@@ -109,10 +109,10 @@ def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray
 
 @njit(nogil=True, cache=True)
 def _couple_from_the_past(model, key, max_sweeps, stop):
-    """Colours of one exact sample, and how far in the past it starts (−1: too far)."""
+    """Return the colours of one exact sample, and how far in the past it starts (−1: too far)."""
     n_sites, kept = model.neighbours.shape[0], model.kept
     n_bonds = 2 * n_sites
-    low = kept / (kept + model.n_colours * (1 - kept))  # to open a bond that joins two clusters
+    low = kept / (kept + model.n_colours * (1 - kept))  # for a bond that joins two clusters
     search = _Search(
         np.zeros(n_sites, np.int64), np.empty((2, n_sites), np.int64), np.zeros(1, np.int64)
     )
@@ -130,7 +130,7 @@ def _couple_from_the_past(model, key, max_sweeps, stop):
                     in_bottom = in_top = u < low
                 else:
                     in_bottom = _joined(model.neighbours, bottom, bond, search)
-                    in_top = in_bottom  # what is joined in the bottom state is so in the top one
+                    in_top = in_bottom  # sites joined in the bottom state are joined in the top one
                     if not in_bottom and differing:
                         in_top = _joined(model.neighbours, top, bond, search)
                 differing += np.int64(in_top != in_bottom) - np.int64(top[bond] != bottom[bond])
@@ -143,16 +143,16 @@ def _couple_from_the_past(model, key, max_sweeps, stop):
 
 @njit(nogil=True, cache=True)
 def _bond(site, near, direction):
-    """Number of a bond: 2 i goes right from site i and 2 i + 1 down."""
+    """Return the number of a bond: 2 i goes right from site i, and 2 i + 1 down."""
     return 2 * site + direction if direction < 2 else 2 * near + direction - 2
 
 
 @njit(nogil=True, cache=True)
 def _joined(neighbours, is_open, bond, search):
-    """Whether the ends of a bond are connected by others: breadth first from both ends in turn."""
+    """Return whether the ends of a bond are connected by other bonds, by breadth-first search."""
     search.n_searches[0] += 1
     marks, queues = search.marks, search.queues
-    first_mark = 2 * search.n_searches[0]  # of this search, from the start; from the goal one more
+    first_mark = 2 * search.n_searches[0]  # from the goal: plus one
     start = bond // 2
     goal = neighbours[start, bond % 2]
     queues[0, 0], queues[1, 0] = start, goal
@@ -177,7 +177,7 @@ def _joined(neighbours, is_open, bond, search):
 
 @njit(nogil=True, cache=True)
 def _colour_clusters(model, is_open, key, place):
-    """Give every cluster of open bonds one of q colours; uses n_sites numbers from a place."""
+    """Give every cluster of open bonds one of q colours, by n_sites random numbers."""
     neighbours = model.neighbours
     n_sites = neighbours.shape[0]
     colours = np.empty(n_sites, np.uint8)
@@ -210,9 +210,9 @@ def swendsen_wang(model, colours, key, n_sweeps):
     ----------
     model : RandomCluster
     colours : ndarray of uint8, shape (n_sites,)
-        Left as it is.
+        Colours, not changed.
     key : uint64
-        The sweeps depend on it alone.
+        Key of the random numbers, on which the sweeps depend alone.
     n_sweeps : int
     """
     neighbours = model.neighbours

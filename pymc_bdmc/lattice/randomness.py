@@ -1,4 +1,4 @@
-"""Random words inside compiled loops: a vectorisable generator, and numbers by their place."""
+"""Generate random words inside compiled loops, by vectorised generators or by position."""
 
 from typing import NamedTuple
 
@@ -22,16 +22,16 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Spins(NamedTuple):
-    """The spins of a block of chains, and the generators that move them; changed in place."""
+    """Spins of a block of chains, and their generators; changed in place."""
 
     values: np.ndarray
-    """Shape (n_sites, W): a chain a bit of uint64, or a chain a byte of uint8."""
+    """Spins, shape (n_sites, W): one chain per bit of uint64, or per byte of uint8."""
     generators: np.ndarray
-    """Shape (GENERATOR_WORDS, W), uint64; `seed_generators`."""
+    """States of the generators, shape (GENERATOR_WORDS, W), uint64; see `seed_generators`."""
 
 
 def seed_generators(stream: np.random.SeedSequence, n: int) -> np.ndarray:
-    """States of n independent SFC64 generators, uint64 of shape (4, n): three words, a counter."""
+    """Seed n independent SFC64 generators; states are uint64 of shape (4, n), counter last."""
     states = stream.generate_state(GENERATOR_WORDS * n, np.uint64).reshape(GENERATOR_WORDS, n)
     states[3] = 1
     return states
@@ -39,7 +39,7 @@ def seed_generators(stream: np.random.SeedSequence, n: int) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def next_word(states, i):
-    """64 random bits of generator i: SFC64 (Doty-Humphrey), whose few operations vectorise."""
+    """Return 64 random bits of generator i by SFC64 (Doty-Humphrey), which vectorises well."""
     a, b, c = states[0, i], states[1, i], states[2, i]
     word = a + b + states[3, i]
     states[3, i] += np.uint64(1)
@@ -51,7 +51,7 @@ def next_word(states, i):
 
 @njit(nogil=True, cache=True)
 def random_words(states, n):
-    """So many words of every generator, uint64 of shape (n, number of generators)."""
+    """Return n words of every generator, uint64 of shape (n, number of generators)."""
     words = np.empty((n, states.shape[1]), np.uint64)
     for row in range(n):
         for i in range(states.shape[1]):
@@ -61,9 +61,9 @@ def random_words(states, n):
 
 @njit(nogil=True, cache=True)
 def uniform(key, place):
-    """Number in [0, 1) that depends on a key and a place alone: splitmix64 of the place.
+    """Return a number in [0, 1) that depends on key and position only, by splitmix64.
 
-    Coupling from the past reads the same numbers again and again, and needs none stored.
+    Coupling from the past needs the same numbers repeatedly, which need not be stored.
     """
     z = key + np.uint64(place) * _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -74,7 +74,7 @@ def uniform(key, place):
 
 @njit(nogil=True, cache=True)
 def random_sites(key, first, n, n_sites):
-    """Sites at the places first … first + n − 1 of an endless uniform sequence."""
+    """Return the sites at positions first … first + n − 1 of an infinite uniform sequence."""
     sites = np.empty(n, np.int64)
     for i in range(n):
         sites[i] = np.int64(uniform(key, first + i) * n_sites)

@@ -1,4 +1,4 @@
-"""The lattice models: energy, geometry, and what is known of them exactly."""
+"""Define the lattice models: energy, geometry and exact results."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,14 +19,14 @@ _MAX_COUPLING = 100.0  # beyond, floating point knows ground states only
 
 
 class Lattice(ABC):
-    """Colours on the sites of an L × L square with periodic boundaries, where equals attract.
+    """Lattice model: colours on an L × L periodic square, where equal neighbours attract.
 
     The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E: the prior is uniform over all q^(L²)
     states, so log Z stands for log(Z/Z_0). States are arrays of colours 0 … q − 1, of shape
     (…, L, L). On a 2 × 2 lattice, neighbours are joined by two bonds.
 
-    `anneal` moves chains by the thousand, all at one β; for `temper` a model draws and moves
-    states with a β each.
+    `anneal` moves thousands of chains, all at one β; for `temper` a model draws and moves states
+    with individual β.
     """
 
     L: int
@@ -36,34 +36,34 @@ class Lattice(ABC):
     @property
     @abstractmethod
     def n_colours(self) -> int:
-        """q, the number of states of a site."""
+        """Return q, the number of states of a site."""
 
     @property
     @abstractmethod
     def bond_strength(self) -> float:
-        """What ℓ gains when a bond's two sites become equal, nats."""
+        """Return the increase of ℓ if the two sites of a bond become equal, nats."""
 
     @abstractmethod
     def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
-        """ℓ = −E of states with so many satisfied bonds (of equal neighbours), nats."""
+        """Return ℓ = −E of states with this number of satisfied bonds (equal neighbours), nats."""
 
     @abstractmethod
     def log_z(self, beta: float = 1.0) -> float:
-        """Exact log(Z/Z_0) at β, nats."""
+        """Return the exact log(Z/Z_0) at β, nats."""
 
     @property
     def n_sites(self) -> int:
-        """L²."""
+        """Return L²."""
         return self.L**2
 
     @property
     def n_bonds(self) -> int:
-        """2 L²."""
+        """Return 2 L²."""
         return 2 * self.L**2
 
     @property
     def critical_beta(self) -> float:
-        """β of the phase transition of the infinite lattice, ln(1 + √q) / `bond_strength`."""
+        """Return β of the phase transition for L → ∞, ln(1 + √q) / `bond_strength`."""
         return float(np.log1p(np.sqrt(self.n_colours)) / self.bond_strength)
 
     def satisfied_bonds(self, states: ArrayLike) -> np.ndarray:
@@ -90,7 +90,7 @@ class Lattice(ABC):
         return equal.sum(axis=(-1, -2))
 
     def log_likelihood(self, states: ArrayLike) -> np.ndarray:
-        """ℓ = −E of states of shape (…, L, L), nats."""
+        """Return ℓ = −E of states of shape (…, L, L), nats."""
         return self.log_likelihood_of_bonds(self.satisfied_bonds(states))
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> np.ndarray:
@@ -144,20 +144,20 @@ class Ising(Lattice):
 
     @property
     def n_colours(self) -> int:
-        """Two: colour 1 is spin up."""
+        """Return 2; colour 1 is spin up."""
         return 2
 
     @property
     def bond_strength(self) -> float:
-        """2 J."""
+        """Return 2 J."""
         return 2 * self.coupling
 
     def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
-        """J (satisfied − unsatisfied bonds), nats."""
+        """Return J (satisfied − unsatisfied bonds), nats."""
         return self.coupling * (2.0 * np.asarray(satisfied) - self.n_bonds)
 
     def log_z(self, beta: float = 1.0) -> float:
-        """Exact log(Z/Z_0), nats; `kaufman_log_z`."""
+        """Return the exact log(Z/Z_0), nats, by `kaufman_log_z`."""
         return kaufman_log_z(self.L, beta * self.coupling) - self.n_sites * math.log(2)
 
 
@@ -197,20 +197,20 @@ class Potts(Lattice):
 
     @property
     def n_colours(self) -> int:
-        """The number q."""
+        """Return q."""
         return self.q
 
     @property
     def bond_strength(self) -> float:
-        """J."""
+        """Return J."""
         return self.coupling
 
     def log_likelihood_of_bonds(self, satisfied: ArrayLike) -> np.ndarray:
-        """J times the satisfied bonds, nats."""
+        """Return J times the number of satisfied bonds, nats."""
         return self.coupling * np.asarray(satisfied)
 
     def log_z(self, beta: float = 1.0) -> float:
-        """Exact log(Z/Z_0) of a small lattice, nats; `transfer_matrix_log_z`."""
+        """Return the exact log(Z/Z_0) of a small lattice, nats, by `transfer_matrix_log_z`."""
         log_z = transfer_matrix_log_z(self.L, self.q, beta * self.coupling)
         return log_z - self.n_sites * math.log(self.q)
 

@@ -1,1 +1,1 @@
-"""A PyMC model as a path of densities: tempered, jitted, drawn from, simulated, checked."""
+"""Turn a PyMC model into tempered densities: compile, draw, simulate and check them."""

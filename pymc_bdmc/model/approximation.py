@@ -1,4 +1,4 @@
-"""Approximations of a posterior as draws and log densities on the unconstrained scale."""
+"""Convert approximations of a posterior to draws and log densities on the unconstrained scale."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["Approximation", "make_approximation"]
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """Independent draws from a density q, and the density.
+    """Independent draws from a density q, with log q.
 
     Attributes
     ----------
@@ -26,8 +26,8 @@ class Approximation:
     log_density : ndarray of shape (n,)
         log q of the draws, normalised, nats.
     log_q : callable, optional
-        From values of θ, shape (m, d), to log q, shape (m,). None where only its values at the
-        draws are known.
+        Function from values of θ, shape (m, d), to log q, shape (m,). None if log q is known at the
+        draws only.
     """
 
     draws: np.ndarray
@@ -45,17 +45,18 @@ def make_approximation(
     approximation : object
         See `pymc_bdmc.distance`.
     layout : Layout
-        Of the model's unconstrained variables.
+        Order of the model's unconstrained variables.
     draws : int
-        Number of draws, where it is not given with the approximation.
+        Number of draws, if the approximation does not give its own.
     rng : numpy.random.Generator
 
     Raises
     ------
     ValueError
-        If it has no density, or is one of another model: names what is wrong, and the remedy.
+        If it has no density, or belongs to another model; the message names the fault and the
+        remedy.
     TypeError
-        If it is nothing that is known.
+        If its type is unknown.
     """
     if isinstance(approximation, tuple | list) and len(approximation) == 2:
         given, log_q = approximation
@@ -78,12 +79,12 @@ class _Density:
 
 
 def _density(approximation: Any, layout: Layout) -> _Density | None:
-    """Recognise what users have by what it can do."""
+    """Recognise the kind of approximation by its attributes."""
     if isinstance(approximation, xr.DataTree):
         return _of_pymc_extras(approximation, layout)
     if hasattr(approximation, "groups") and hasattr(approximation, "model"):
         return _of_pm_fit(approximation, layout)
-    state = getattr(approximation, "state", approximation)  # of a Trainer of pymc_extras
+    state = getattr(approximation, "state", approximation)  # a Trainer of pymc_extras has one
     if isinstance(getattr(state, "params", None), Mapping):
         return _of_trainer(state.params, layout)
     if hasattr(approximation, "rvs") and hasattr(approximation, "logpdf"):
@@ -94,7 +95,7 @@ def _density(approximation: Any, layout: Layout) -> _Density | None:
 
 
 def _normal(mean: np.ndarray, factor: np.ndarray) -> _Density:
-    """Normal density by its standard deviations, or by the Cholesky factor of its covariance."""
+    """Make a normal density from standard deviations or a Cholesky factor of the covariance."""
     full = factor.ndim == 2
     log_scale = float(np.sum(np.log(np.diag(factor) if full else factor)))
     constant = log_scale + 0.5 * mean.size * np.log(2 * np.pi)
@@ -122,14 +123,14 @@ def _of_covariance(mean: np.ndarray, covariance: np.ndarray) -> _Density:
 
 
 def _of_pm_fit(approximation: Any, layout: Layout) -> _Density:
-    """Mean field and full rank, of one group of variables."""
+    """Convert a mean-field or full-rank fit with one group of variables."""
     if not all(group.has_logq for group in approximation.groups):
         raise ValueError(
             f"approximation: {type(approximation).__name__}, as SVGD returns it, is a set of "
             "points without a density. Pass a mean field or a full rank fit."
         )
     if len(approximation.groups) > 1:
-        raise ValueError("approximation: of several groups; pass a pair (draws, log_q).")
+        raise ValueError("approximation: it has several groups; pass a pair (draws, log_q).")
     group = approximation.groups[0]
     sizes = {name: (part.stop - part.start) for name, part, *_ in _ordered(group)}
     layout.check("approximation", sizes)
@@ -146,7 +147,7 @@ def _ordered(group: Any) -> list[tuple]:
 
 
 def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:
-    """A Laplace approximation or deterministic ADVI, which leave their normal in the tree."""
+    """Convert a Laplace approximation or deterministic ADVI, whose normal is in the tree."""
     if "fit" in tree.children and {"mean_vector", "covariance_matrix"} <= set(tree["fit"]):
         fit = tree["fit"].dataset
         order = layout.places_of_labels(fit["mean_vector"]["rows"].values.tolist())
@@ -170,7 +171,7 @@ def _of_pymc_extras(tree: xr.DataTree, layout: Layout) -> _Density:
 
 
 def _of_trainer(params: Mapping[str, ArrayLike], layout: Layout) -> _Density:
-    """Guides of pymc_extras: diagonal, multivariate and low-rank normal."""
+    """Convert guides of pymc_extras: diagonal, multivariate and low-rank normal."""
     found = {name: np.asarray(value, float) for name, value in params.items()}
     if "loc" in found and found["loc"].size == layout.size:
         if "L_packed" in found:
@@ -199,14 +200,14 @@ def _of_trainer(params: Mapping[str, ArrayLike], layout: Layout) -> _Density:
 def _given(
     draws: Any, log_q: ArrayLike | Callable[[Any], ArrayLike], layout: Layout
 ) -> Approximation:
-    """A pair of draws, flat or by variable, and log q, as a function or at the draws."""
+    """Convert a pair of draws (flat or by variable) and log q (a function or an array)."""
     named = isinstance(draws, Mapping | xr.Dataset)
     theta = layout.ravel("draws", draws) if named else _rows(draws, layout)
     if not callable(log_q):
         known = np.asarray(log_q, float).ravel()
         if known.shape != (len(theta),):
             raise ValueError(
-                f"log_q: {known.size} values for {len(theta)} draws; a value for each is needed."
+                f"log_q: {known.size} values for {len(theta)} draws; one value per draw is needed."
             )
         return Approximation(theta, _log_density(lambda _: known, theta), None)
 
@@ -217,20 +218,20 @@ def _given(
 
 
 def _rows(draws: ArrayLike, layout: Layout) -> np.ndarray:
-    """Draws, one a row, of the right length and finite."""
+    """Return draws as rows; raise an error unless they are finite and of the right length."""
     theta = np.asarray(draws, float)
-    if theta.ndim == 1:  # of a single element
+    if theta.ndim == 1:  # θ has a single element
         theta = theta[:, None]
     if theta.ndim != 2 or theta.shape[1] != layout.size:
         raise ValueError(
             f"approximation: its draws have the shape {theta.shape}, and (n, {layout.size}) is "
-            f"needed: a draw a row, with the elements of {layout} in this order."
+            f"needed: one draw per row, with the elements of {layout} in this order."
         )
     return layout.checked("approximation", theta)
 
 
 def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) -> np.ndarray:
-    """Log q of draws of its own, where it is finite."""
+    """Return log q at its own draws; raise an error unless it is finite."""
     values = np.asarray(log_q(theta), float)
     if values.size != len(theta):
         raise ValueError(
@@ -239,7 +240,7 @@ def _log_density(log_q: Callable[[np.ndarray], ArrayLike], theta: np.ndarray) ->
         )
     if not np.isfinite(values).all():
         raise ValueError(
-            "log_q: it is not finite at some draws of the approximation, which a density is there. "
-            "Pass the logarithm of the density that they are draws from."
+            "log_q: it is not finite at some draws of the approximation. Pass the log density "
+            "from which these draws were made."
         )
     return values.ravel()

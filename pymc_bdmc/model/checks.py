@@ -1,4 +1,4 @@
-"""Refuse models and arguments that cannot give a right answer, before any sampling."""
+"""Reject models and arguments that cannot give a right answer, before any sampling."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -35,12 +35,12 @@ __all__ = [
 
 
 def check_model(model: pm.Model) -> None:
-    """Refuse models for which the path from prior to posterior is not defined.
+    """Raise an error for models without a path from prior to posterior.
 
     Raises
     ------
     ValueError
-        Names the variable and the remedy.
+        If it cannot be annealed; the message names the variable and the remedy.
     """
     if not isinstance(model, pm.Model):
         raise TypeError(f"model: a pymc.Model is needed, got {model!r}.")
@@ -61,14 +61,15 @@ def check_model(model: pm.Model) -> None:
             for node in ancestors([rv, model.rvs_to_values[rv]])
         ):
             raise ValueError(
-                f"{rv.name}: minibatches and a total_size make the likelihood that of data which "
-                "were not observed. Observe the full data, without total_size."
+                f"{rv.name}: with minibatches or a total_size the likelihood is not that of the "
+                "observed data. Observe the full data, without total_size."
             )
         if isinstance(op, PartialObservedRV) and op.ndim_supp > 0:
             raise ValueError(
-                f"{rv.name.removesuffix('_unobserved')}: missing values of a multivariate "
-                "distribution, whose prior PyMC does not tell from the likelihood of the others. "
-                "Drop rows with missing values, or write a product of conditional distributions."
+                f"{rv.name.removesuffix('_unobserved')}: PyMC does not separate the prior of "
+                "missing values of a multivariate distribution from the likelihood of the other "
+                "values. Drop rows with missing values, or write a product of conditional "
+                "distributions."
             )
         if isinstance(op, SimulatorRV):
             raise ValueError(
@@ -78,7 +79,7 @@ def check_model(model: pm.Model) -> None:
 
 
 def _check_distribution(rv: Variable, model: pm.Model) -> None:
-    """Refuse what has no normalised density, and priors with atoms or without right draws."""
+    """Raise an error for variables without a normalised density or right draws, or with atoms."""
     for op in _distribution(rv, model):
         title = type(op).__name__.removesuffix("RV")
         if isinstance(op, FlatRV | HalfFlatRV | ICARRV):
@@ -88,9 +89,8 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
             )
         if any(each.__module__.split(".")[0] == "pymc_bart" for each in type(op).__mro__):
             raise ValueError(
-                f"{rv.name}: the trees of pymc_bart.BART have no log density that could be "
-                "tempered; PGBART alone moves them. Use splines or a Gaussian process in its "
-                "place, such as pm.gp.HSGP."
+                f"{rv.name}: the trees of pymc_bart.BART have no log density that can be tempered. "
+                "Use splines or a Gaussian process instead, such as pm.gp.HSGP."
             )
         if rv in model.observed_RVs:
             continue
@@ -107,40 +107,41 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
 
 
 def _distribution(rv: Variable, model: pm.Model) -> Iterator[Op]:
-    """Operations that a variable's distribution is made of; those of its parents are not."""
+    """Yield the operations of a variable's distribution, without those of its parents."""
     others = set(model.basic_RVs) - {rv}
     for variable in ancestors([rv], blockers=others):
         if variable.owner is None or variable in others:
             continue
         op = variable.owner.op
         yield op
-        yield getattr(op, "base_rv_op", op)  # of pm.Truncated
+        yield getattr(op, "base_rv_op", op)  # pm.Truncated has one
         if isinstance(op, SymbolicRandomVariable):
             yield from (node.op for node in op.fgraph.apply_nodes)
 
 
 def explain_atoms(name: str, reason: str) -> str:
-    """What to say of a continuous variable that takes single values with positive probability."""
+    """Return the message for a continuous variable with atoms."""
     return (
-        f"{name}: {reason}, so it takes single values with positive probability, which cannot be "
-        "compared with the density of the others. Sum over both cases in the likelihood, or let "
-        "a discrete variable choose between them; of data such as censored ones, drop the "
-        "missing values."
+        f"{name}: {reason}, so it takes single values with positive probability, which has no "
+        "common density with the other values. Sum over both cases in the likelihood, or let a "
+        "discrete variable choose between them. If these are missing values of censored data, "
+        "drop them."
     )
 
 
 _WRONG_CAR = (
-    "in this version of PyMC pm.CAR is not drawn from its density: its draws have the covariance "
-    "of the squared precision matrix. Use pm.MvNormal with tau=..., or a PyMC that mends it."
+    "this version of PyMC does not draw pm.CAR from its density: the covariance of draws is that "
+    "of the squared precision matrix. Use pm.MvNormal with tau=..., or a version of PyMC without "
+    "this error."
 )
 
 
 @cache
 def car_draws_are_right() -> bool:
-    """Whether the installed PyMC draws `pm.CAR` from its density.
+    """Return whether the installed PyMC draws `pm.CAR` from its density.
 
     Two neighbours with precision matrix τ(D − αW) = 9·I have the variance 1/9. The mean square of
-    2000 draws has a relative error of 2 %; the mistake of PyMC 6.4 makes it 1/81.
+    2000 draws has a relative error of 2 %; the error of PyMC 6.4 makes it 1/81.
     """
     rng, pair = np.random.default_rng(0), np.array([[0.0, 1.0], [1.0, 0.0]])
     draws = pm.CAR.rv_op.rng_fn(
@@ -150,19 +151,19 @@ def car_draws_are_right() -> bool:
 
 
 def check_simulable(model: pm.Model) -> None:
-    """Refuse to simulate data from a model whose likelihood is more than observed variables.
+    """Raise an error for models from which data cannot be simulated, such as those with Potentials.
 
     Raises
     ------
     ValueError
-        Names the Potential or variable and the remedy.
+        If data cannot be simulated; the message names the Potential or variable and the remedy.
     """
     if model.potentials:
         names = ", ".join(potential.name for potential in model.potentials)
         raise ValueError(
-            f"simulate: the Potential {names} says how likely data are, not how to draw them. "
-            "Pass simulate=Given(point, data) from a simulator of your own, or simulate=None for a "
-            "lower bound on the real data alone."
+            f"simulate: the Potential {names} has a log density but no random draws. Pass "
+            "simulate=Given(point, data) from your own simulator, or simulate=None for a lower "
+            "bound on the real data alone."
         )
     for rv in model.observed_RVs:
         if isinstance(rv.owner.op, CARRV) and not car_draws_are_right():
@@ -178,18 +179,18 @@ def check_simulable(model: pm.Model) -> None:
 
 
 def check_storable(model: pm.Model, *, real: bool, simulated: bool) -> None:
-    """Refuse names and coordinates that the groups of a result cannot hold.
+    """Raise an error for names and coordinates that the groups of a result cannot hold.
 
     Parameters
     ----------
     model : pymc.Model
     real, simulated : bool
-        Whether there will be real data's ``posterior``, and ``simulated``.
+        Whether the result will have the groups ``posterior`` and ``simulated``.
 
     Raises
     ------
     ValueError
-        Names the variable, the dimension or the coordinate.
+        If a name or coordinate cannot be stored; the message names it.
     """
     if real:
         taken = {"chain", "draw", "particle", "bdmc_weight"}
@@ -218,7 +219,7 @@ def _check_group(group, model, variables, taken: set[str]) -> None:
 
 
 def _is_storable(values: Sequence | None) -> bool:
-    """Whether netCDF can hold the values of a coordinate."""
+    """Return whether netCDF can hold the values of a coordinate."""
     if values is None:  # numbered
         return True
     array = np.asarray(values)
@@ -228,7 +229,7 @@ def _is_storable(values: Sequence | None) -> bool:
 
 
 def no_reference_for(model: pm.Model) -> str:
-    """Return the reason why no path can start at a reference; empty where one can.
+    """Return the reason why no path can start at a reference; empty if one can.
 
     A reference is a normalised density on the unconstrained scale, and its path ends at a
     normalised prior times the likelihood.

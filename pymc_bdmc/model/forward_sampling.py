@@ -1,4 +1,4 @@
-"""Exact draws of a PyMC model's variables, one at a time or many at once."""
+"""Draw a PyMC model's variables exactly, one draw at a time or many at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,35 +36,36 @@ __all__ = [
 ]
 
 MAX_PRIOR_DRAWS = 100_000
-"""Prior draws tried for one start with ℓ > −∞ before giving up."""
+"""Most prior draws tried for one start with ℓ > −∞."""
 
 MOST_TOO_LARGE = 1_000
-"""Draws of data that may be too large for their type, one after the other, before giving up."""
+"""Most successive draws of data that are too large for their type."""
 
 _OVERFLOWS = ("lam value too large", "n too large or p too small")
-"""What NumPy says of Poisson and negative binomial counts that no integer holds."""
+"""Messages of NumPy for Poisson and negative binomial counts that no integer can hold."""
 
 _LARGEST_COUNT = 2**53
-"""Above it compiled densities, which take data as float64, do not tell integers apart."""
+"""Largest count that compiled densities represent exactly, since they take data as float64."""
 
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
-"""Prior draws with ℓ > −∞, and about how many in all, by which a forward chain measures P(S)."""
+"""Prior draws with ℓ > −∞, and of all prior draws, from which a forward chain estimates P(S)."""
 
 INTERPRETED = Mode("py", "fast_run").excluding("fusion")
-"""For graphs that are evaluated once a chain: compiling them costs more than it saves. Fused
-operations would go element by element through Python."""
+"""Mode for graphs that are evaluated once a chain, for which compiling takes longer than it saves.
+Fusion is excluded since fused operations would loop over elements in Python."""
 
 
 def draws_to_accept(accepted: int, drawn: int) -> int:
-    """How many prior draws with ℓ > −∞ a forward chain should wait for, to measure P(S).
+    """Return how many prior draws with ℓ > −∞ a forward chain waits for, to estimate P(S).
 
-    The more, the smaller the error of log P(S); so many that they take about `MOST_TRIALS` draws.
-    One where no draw is rejected. Decided on other draws than those that the chain counts.
+    More draws give a smaller error of log P(S); the number is such that about `MOST_TRIALS` draws
+    are needed, and 1 if no draw is rejected. It depends on the pilot's draws, not on those that the
+    chain counts.
 
     Parameters
     ----------
     accepted, drawn : int
-        Prior draws with ℓ > −∞, and all, that the pilot saw.
+        Numbers of the pilot's prior draws with ℓ > −∞, and of all of them.
     """
     if accepted == drawn:
         return 1
@@ -72,12 +73,13 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
 
 
 def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable | None:
-    """A draw of a gamma, inverse gamma or beta variable that never leaves the unconstrained scale.
+    """Draw a gamma, inverse gamma or beta variable directly on the unconstrained scale.
 
-    Of Gamma(0.01) one draw in a thousand is below 1e-308, and its logarithm would be −∞. Exact: if
-    G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a Gamma(a) variable,
-    and log-odds of Beta(a, b) are the difference of two of them. Devroye (1986), Non-Uniform Random
-    Variate Generation, Section IX.3.5. Other variables: None.
+    One draw of Gamma(0.01) in a thousand is below 1e-308, and its logarithm would be −∞. The draw
+    here is exact: if G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a
+    Gamma(a) variable, and the log-odds of a Beta(a, b) variable are the difference of two of these.
+    See Devroye (1986), Non-Uniform Random Variate Generation, Section IX.3.5. None for other
+    variables.
     """
     op = rv.owner.op
     if not isinstance(op, GammaRV | InvGammaRV | BetaRV):
@@ -101,23 +103,23 @@ def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable |
 
 
 def _largest(dtype: str) -> float:
-    """Largest number of a type that the density can be told."""
+    """Return the largest number of a type that the density can take."""
     if np.dtype(dtype).kind == "f":
         return float(np.finfo(dtype).max)
     return min(_LARGEST_COUNT, np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
 
 
 def _undefined(name: str) -> str:
-    """What to say of a variable whose draws are NaN."""
+    """Return the message for a variable with NaN draws."""
     return (
         f"{name}: it is NaN in some prior draws, because a parameter of its distribution leaves "
-        "its domain there (the logarithm of a negative number, say), or a constant is NaN. Give "
-        "that parameter a prior that stays inside, or mend the constant."
+        "its domain (for example the logarithm of a negative number), or because a constant is "
+        "NaN. Give that parameter a prior within its domain, or correct the constant."
     )
 
 
 class TooLarge(ValueError):
-    """Drawn data do not fit into the type of the observed ones."""
+    """Error for simulated data that are too large for the type of the observed data."""
 
 
 class ForwardSampler:
@@ -128,16 +130,16 @@ class ForwardSampler:
     model : Model
         A `TemperedModel`.
     observed : bool
-        Whether to draw the observed variables too; else they have the model's present data.
+        Whether to draw the observed variables too; otherwise they have the model's current data.
     given : sequence of str, optional
-        Free variables whose constrained values are handed to every draw.
+        Free variables whose constrained values are arguments of every draw.
     """
 
     @alone
     def __init__(self, model: pm.Model, *, observed: bool = False, given: Sequence[str] = ()):
         known = {model[name]: model[name].type() for name in given}
         inputs = list(known.values())
-        if not observed:  # where the prior of a free variable depends on data, as log p(θ) has it
+        if not observed:  # the prior of a free variable may depend on data, as in log p(θ)
             known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
         unconstrained, exponentials = [], []
         for rv in model.free_RVs:  # parents before children
@@ -152,8 +154,8 @@ class ForwardSampler:
             unconstrained.append(rv if direct is None else direct)
         undefined = pt.stack([pt.isnan(rv).any() for rv in model.free_RVs])
         if exponentials:
-            # What a variable that rounds to 0 or ∞ leaves without a value is no mistake of the
-            # model; such draws are left out as unsupported ones are, and counted in P(S).
+            # NaN from a variable that is rounded to 0 or ∞ is not an error of the model. Such draws
+            # are left out like unsupported ones, and counted in P(S).
             rounded = pt.any([(pt.eq(x, 0) | pt.isinf(x)).any() for x in exponentials])
             lost = rounded & pt.any([(pt.isnan(z) | pt.isinf(z)).any() for z in unconstrained])
             undefined &= ~lost
@@ -189,9 +191,9 @@ class ForwardSampler:
         Raises
         ------
         ValueError
-            If a variable cannot be drawn; names it.
+            If a variable cannot be drawn; the message names it.
         TooLarge
-            If drawn data do not fit into the type of the observed ones.
+            If drawn data are too large for the type of the observed data.
         """
         with self._explained():
             undefined, *values = self._function(*given)
@@ -211,11 +213,11 @@ class ForwardSampler:
     @cached_property
     @alone
     def _batch(self) -> tuple[Callable, list] | None:
-        """The function of n that draws n times, and its generators; None where PyTensor cannot.
+        """Return a function of n that draws n times, and its generators; None if not possible.
 
-        Every random variable is made to depend on a variable without meaning, which then is given
-        n values. Draws by a user's function are not trusted to be independent for all n, nor
-        whatever else takes a generator.
+        Every random variable is made to depend on a dummy variable, which then gets n values. Draws
+        by a user's function, or by other operations with a generator, may not be independent over
+        n, so they are not drawn in batches.
         """
         graph = FunctionGraph(outputs=self._free, clone=True)
         dfs_rewriter(inline_ofg_expansion).rewrite(graph)
@@ -240,18 +242,18 @@ class ForwardSampler:
             )
             own_constants(function)
             shapes = [value.shape for value in function(2)[1:]]
-        except Exception:  # whatever an op without vectorization raises
+        except Exception:  # an op without vectorization may raise any error
             return None
         single = [np.shape(value) for value in self.draw()[0].values()]
         return (function, list(updates)) if shapes == [(2, *shape) for shape in single] else None
 
     @property
     def batches(self) -> bool:
-        """Whether many draws cost little more than one."""
+        """Return whether many draws can be made in one call."""
         return self._batch is not None
 
     def draw_many(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Independent draws of the free variables from a new stream, one a row.
+        """Return independent draws of the free variables from a new stream, one a row.
 
         Unlike in `draw_supported`, rows may lie outside the support.
         """
@@ -266,7 +268,7 @@ class ForwardSampler:
         return dict(zip(self._names, values, strict=True))
 
     def _check_defined(self, undefined: np.ndarray) -> None:
-        """Refuse NaN, which a variable has by its distribution and not by a transform that cuts.
+        """Raise an error for NaN that comes from a distribution, not from a restricting transform.
 
         The last axis of ``undefined`` is the free variables, parents before children.
         """
@@ -276,7 +278,7 @@ class ForwardSampler:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Name the variable that cannot be drawn."""
+        """Convert errors of drawing to errors that name the variable."""
         otherwise = (
             "; or, if the variable is observed, simulate=Given(point, data) with data of your "
             "own, or simulate=None."
@@ -298,17 +300,17 @@ class ForwardSampler:
             ) from error
 
     def _data_overflow(self, error: Exception) -> bool:
-        """Whether it is observed counts that NumPy cannot draw, and not free ones."""
+        """Return whether NumPy failed to draw observed counts, and not free ones."""
         free_counts = any(rv.dtype in discrete_types for rv in self._model.free_RVs)
         return bool(self._observed_names) and not free_counts and str(error).startswith(_OVERFLOWS)
 
     @alone
     def culprit(self, error: type[Exception]) -> str:
-        """The first variable or Potential whose draws fail; so do those that depend on it."""
+        """Return the name of the first variable or Potential whose draws fail."""
         for rv in self._model.basic_RVs + self._model.potentials:
             try:
                 pm.draw(rv, 100, mode=INTERPRETED)
-            except Exception as found:  # another one may stop a variable further down
+            except Exception as found:  # later variables may fail by other errors
                 if isinstance(found, error):
                     return rv.name
         return "model"
@@ -316,21 +318,21 @@ class ForwardSampler:
     def draw_supported(self, *given: np.ndarray) -> tuple[Point, dict[str, np.ndarray], int]:
         """Draw until θ lies in the support that the transforms impose; also count the draws.
 
-        A transform can cut the prior (``ordered`` on independent components, say); the forward
-        graph knows nothing of it, and the inverse map of a point outside gives NaN.
+        A transform can restrict the prior (for example ``ordered`` on independent components). The
+        forward graph ignores the restriction, and the transform gives NaN for a point outside.
 
-        Data that their type cannot hold are refused together with their θ. With R the set of data
-        that it holds, the pairs then come from p(θ, y | y ∈ R) = p(y | y ∈ R)·p(θ | y): the
-        condition is on y alone, so θ stays an exact draw from the posterior given y. What changes
-        is the law of the data sets alone. Where NumPy refuses to draw a Poisson count at all, its
-        mean is above 9e18, and a count below 2^53 has a probability of exp(−10^18). Of a negative
-        binomial count with shape α it still has one of about 0.01^α where NumPy begins to refuse,
-        at means near 10^18, so there the start is exact but for so rare θ.
+        Data that are too large for their type are rejected together with their θ. With R the set of
+        representable data, the pairs then come from p(θ, y | y ∈ R) = p(y | y ∈ R)·p(θ | y). The
+        condition is on y alone, so θ is still an exact draw from the posterior given y; only the
+        distribution of data sets changes. NumPy does not draw Poisson counts with a mean above
+        9e18; there a count below 2^53 has probability exp(−10^18). For a negative binomial count
+        with shape α, whose limit is at means near 10^18, this probability is about 0.01^α, so the
+        start is exact except for such rare θ.
 
         Raises
         ------
         ValueError
-            If no θ of so many lies in the support, or no data of so many fit; says which.
+            If no θ of many lies in the support, or if no data of many fit their type.
         """
         too_large = 0
         for trials in range(1, MAX_PRIOR_DRAWS + 1):
@@ -340,9 +342,9 @@ class ForwardSampler:
                 too_large += 1
                 if too_large == trials == MOST_TOO_LARGE:
                     raise ValueError(
-                        f"{error} So were {MOST_TOO_LARGE} draws of the model, one after the "
-                        "other. Use a less extreme prior, simulate=Given(point, data) with data "
-                        "of your own, or simulate=None."
+                        f"{error} This happened in {MOST_TOO_LARGE} successive draws of the model. "
+                        "Use a less extreme prior, simulate=Given(point, data) with data of your "
+                        "own, or simulate=None."
                     ) from error
                 continue
             if self.supports(point):
@@ -350,7 +352,7 @@ class ForwardSampler:
         raise self.unsupported(MAX_PRIOR_DRAWS)
 
     def unsupported(self, n_draws: int) -> ValueError:
-        """The error to raise where so many draws were in vain."""
+        """Return the error to raise if none of ``n_draws`` draws lies in the support."""
         return ValueError(
             f"None of {n_draws} prior draws lies in the support of the transforms of "
             f"{', '.join(self._names)}. Choose a prior that puts mass there."
@@ -358,12 +360,12 @@ class ForwardSampler:
 
     @staticmethod
     def supports(point: Point) -> bool:
-        """Whether θ lies in the support that the transforms impose.
+        """Return whether θ lies in the support that the transforms impose.
 
         Raises
         ------
         ValueError
-            If a value is infinite, so that nobody can tell.
+            If a value is infinite.
         """
         for name, value in point.items():
             if np.isinf(value).any():

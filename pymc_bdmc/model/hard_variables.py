@@ -1,4 +1,4 @@
-"""Which variables of a model are hard to sample."""
+"""Find the variables of a model that are hard to sample."""
 
 import pymc as pm
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
@@ -12,17 +12,17 @@ SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
-"""Families whose members are a shift and scale of one, whose last or only parameter scales it."""
+"""Location-scale families whose last or only parameter is the scale."""
 
 
 def hard_variables(model: pm.Model) -> dict[str, str]:
-    """Names of the free variables that moves find hard, by reason; as attributes of a result.
+    """Return the names of free variables that are hard to sample, by reason, as attributes.
 
     Returns
     -------
     dict of str to str
-        ``discrete_variables``, and ``centred_effects``: those whose scale is a free variable, as
-        that of group effects, random walks and autoregressive processes may be.
+        ``discrete_variables``, and ``centred_effects``: variables whose scale is a free variable,
+        such as group effects, random walks and autoregressive processes.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
 
 
 def _scale(rv: Variable) -> Variable | None:
-    """The parameter that scales a variable, or the steps of a process; None without one."""
+    """Return the parameter that scales a variable, or the steps of a process, or None."""
     op, inputs = rv.owner.op, rv.owner.inputs
     if isinstance(op, RandomWalkRV):
         return _scale(inputs[1]) if inputs[1].owner else None
@@ -54,5 +54,5 @@ def _scale(rv: Variable) -> Variable | None:
     name = str(getattr(op, "name", None)).lower()
     if name not in SCALE_LAST:
         return None
-    # The last parameter of a variable whose sum is zero is its shape.
+    # The last parameter of a zero-sum variable is its shape.
     return op.dist_params(rv.owner)[0 if name == "zerosumnormal" else -1]

@@ -1,4 +1,4 @@
-"""What tells models, graphs and arguments apart, by content."""
+"""Compare models, graphs and arguments by their content."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
@@ -30,9 +30,10 @@ __all__ = ["digest", "fingerprint", "snapshot", "structure"]
 
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
-    """Operations, their order, and constants by content; to be compared or hashed.
+    """Return operations, their order, and constants by content, to compare or hash.
 
-    Variables that are neither computed nor among the inputs, as shared ones, stand for themselves.
+    Variables that are neither computed nor among the inputs, such as shared ones, are compared by
+    identity.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
 
 
 def _content(constant: Constant) -> tuple:
-    """What tells constants apart; an array that its owner changes later is another one then."""
+    """Return a comparable value of a constant, unaffected by later changes of its array."""
     if not isinstance(constant.data, np.ndarray):
         return (constant.signature(),)
     digest = sha256(np.ascontiguousarray(constant.data)).digest()
@@ -72,7 +73,7 @@ def _content(constant: Constant) -> tuple:
 
 
 def digest(thing: Any) -> str:
-    """Hash of anything by its content; of a user's code by how it would be sent to a process.
+    """Return a hash of any object by its content; a user's code is hashed by its pickle.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def digest(thing: Any) -> str:
 
 @alone
 def fingerprint(model: pm.Model) -> dict[str, str]:
-    """Hash of what makes each variable of a model: its distribution, its transform, its data.
+    """Return a hash of each variable of a model: its distribution, its transform, its data.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def fingerprint(model: pm.Model) -> dict[str, str]:
 
 
 def _bytes(thing: Any) -> bytes:
-    """Equal for equal content; the parts of a whole are hashed, so that none runs into the next."""
+    """Return bytes that are equal for equal content; each part is hashed to separate the parts."""
     if isinstance(thing, type):
         return f"{thing.__module__}.{thing.__qualname__}".encode()
     kind = _bytes(type(thing))
@@ -136,7 +137,7 @@ def _bytes(thing: Any) -> bytes:
 
 
 def _parts(thing: Any) -> Any:
-    """What the thing is made of, if that can be seen."""
+    """Return the parts of an object, if they are known."""
     match thing:
         case np.random.SeedSequence():
             return thing.entropy, thing.spawn_key
@@ -154,7 +155,7 @@ def _parts(thing: Any) -> Any:
             return [str(thing)]
         case SharedVariable() if isinstance(thing.type, TensorType):
             return thing.get_value(borrow=True), thing.type
-        case Variable():  # of a random stream, or of another variable's state
+        case Variable():  # a random stream, or the state of another variable
             return [thing.type]
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}
@@ -175,7 +176,7 @@ def _source(function: Dispatcher) -> list:
 
 
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
-    """Everything that a density is made of, to be compared with a later one in the same process.
+    """Return everything that determines a density, to compare within the same process.
 
     It is exact where `fingerprint` goes by what operations say of themselves; None for a model with
     code of the user's own, which cannot be compared.
@@ -226,14 +227,14 @@ def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
 
 
 def _is_known(thing: Op | Transform) -> bool:
-    """Whether what it does is a matter of its attributes, and not of a user's code."""
+    """Return whether an operation or transform is determined by its attributes (no user code)."""
     library = type(thing).__module__.split(".")[0]
     users = (FromFunctionOp, CustomDistRV, CustomSymbolicDistRV)
     return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
 def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """All operations of a graph, and those that they are made of."""
+    """Yield all operations of a graph, including inner ones."""
     for node in io_toposort([], outputs):
         yield node.op
         for part in ("core_op", "scalar_op"):

@@ -1,4 +1,4 @@
-"""The tempered density as one numba function of flat vectors, compiled once for all of a run."""
+"""Compile the tempered density as one numba function of flat vectors."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -41,13 +41,13 @@ _log = logging.getLogger("pymc.bdmc")
 
 
 class NotJittable(Exception):
-    """The model's density cannot be had as one numba function with a gradient; says why."""
+    """Error that says why a model's density cannot be compiled by numba with its gradient."""
 
 
 class JittedDensity:
     """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
 
-    β does not enter: log f_β and its gradient are sums of what is returned, so that a change of
+    They do not depend on β: log f_β and its gradient are weighted sums of them, so a change of
     temperature costs nothing.
 
     Parameters
@@ -55,29 +55,29 @@ class JittedDensity:
     density : TemperedDensity
         The path of densities.
     in_turn : bool, default False
-        Whether observations come one after the other: at β the first βN of N. Then the data end
-        with β and a later β', ℓ is the slope of log f between them, and log p what is left of
-        log f_β: with ℓ it makes f_β and f_β', and the usual f between 0 and 1.
+        Whether observations are added one after the other: at β the first βN of N. Then the flat
+        data end with β and a later β', ℓ is the slope of log f between them, and log p is log f_β −
+        β ℓ, so that log p + β ℓ is right at both.
 
     Attributes
     ----------
     with_gradient, without_gradient : numba cfunc
         ``(theta, data, log_prior_gradient, log_likelihood_gradient) -> (log_prior, ell)`` with
         float64 vectors of the flat θ, continuous variables first, and of the flat observed data.
-        The gradients, with respect to the continuous part, are written to the last two.
+        The gradients with respect to the continuous part are written to the last two arguments.
     n_continuous : int
         Length of the continuous part of θ.
     categories : ndarray of int, shape (number of discrete elements,)
-        Number of values that an element takes, 0 where it is unlimited.
+        Number of values of each element, 0 if unlimited.
     rows : int
-        Number of observations that come in turn, 0 where they come together.
+        Number of observations that are added in turn, 0 if all are added together.
 
     Raises
     ------
     NotJittable
-        If PyTensor's numba linker cannot give such a function.
+        If PyTensor's numba linker cannot compile such a function.
     ValueError
-        If a variable has no rows that could come in turn.
+        If a variable has no rows that can be added in turn.
     """
 
     def __init__(self, density: "TemperedDensity", in_turn: bool = False):
@@ -89,7 +89,7 @@ class JittedDensity:
             self._model.value_vars, key=lambda value: value.dtype not in continuous_types
         )
         self._layout = []
-        """(name, slice of the flat vector, shape, dtype), continuous variables first."""
+        """Name, slice of the flat vector, shape and dtype by variable, continuous ones first."""
         end = 0
         for value in by_kind:
             start, end = end, end + sizes[value.name].size
@@ -113,17 +113,17 @@ class JittedDensity:
 
     @cached_property
     def with_gradient(self) -> Callable:
-        """Compiled when first asked for."""
+        """Return the cfunc with gradients, compiled at the first use."""
         return self._compile(gradient=True)
 
     @cached_property
     def without_gradient(self) -> Callable:
-        """Compiled when first asked for; leaves the gradients alone."""
+        """Return the cfunc that does not write gradients, compiled at the first use."""
         return self._compile(gradient=False)
 
     @property
     def names(self) -> tuple[list[str], list[str]]:
-        """Names of the continuous and of the discrete variables."""
+        """Return the names of the continuous and of the discrete variables."""
         model = self._model
         parts: tuple[list[str], list[str]] = ([], [])
         for value in model.value_vars:
@@ -131,7 +131,7 @@ class JittedDensity:
         return parts
 
     def terms(self, function: Callable) -> Callable[..., tuple[float, float]]:
-        """Log p and ℓ of the variables in the model's order, for the data that the model holds."""
+        """Return a function from the variables, in the model's order, to log p and ℓ."""
         names = [value.name for value in self._model.value_vars]
         gradients = np.empty((2, self.n_continuous))
         call = _caller()
@@ -144,20 +144,20 @@ class JittedDensity:
         return terms
 
     def ravel(self, point: Point) -> np.ndarray:
-        """θ as one vector."""
+        """Return θ as one vector."""
         return np.concatenate(
             [np.asarray(point[name], float).ravel() for name, *_ in self._layout] or [np.zeros(0)]
         )
 
     def ravel_many(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Many θ, one a row, from arrays with one point a row."""
+        """Return many θ, one a row, from arrays with one point a row."""
         n = len(next(iter(points.values())))
         return np.concatenate(
             [np.asarray(points[name], float).reshape(n, -1) for name, *_ in self._layout], axis=1
         )
 
     def unravel(self, theta: np.ndarray) -> Point:
-        """The variables of a flat θ, or of one a row, by name and in the model's order."""
+        """Return the variables of one or many flat θ, by name and in the model's order."""
         parts = {
             name: theta[..., part].reshape((*theta.shape[:-1], *shape)).astype(dtype)
             for name, part, shape, dtype in self._layout
@@ -165,17 +165,17 @@ class JittedDensity:
         return {value.name: parts[value.name] for value in self._model.value_vars}
 
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Observed data as one vector."""
+        """Return observed data as one vector."""
         flat = [np.asarray(data[name], float).ravel() for name in self._observed]
         return np.concatenate([np.zeros(0), *flat, [0.0, 1.0] if self.rows else []])
 
     @cached_property
     def _terms(self) -> list[Variable]:
-        """Graphs of log p and ℓ."""
+        """Return the graphs of log p and ℓ."""
         return _simplified([self._model.varlogp, self._model.datalogp])
 
     def _graph(self, gradient: bool) -> "_Graph":
-        """Log p, ℓ and their gradients as functions of flat inputs."""
+        """Return the graph of log p, ℓ and their gradients for flat inputs."""
         model = self._model
         values = {value.name: value for value in model.value_vars}
         now, then = pt.scalars("now", "then")
@@ -202,7 +202,7 @@ class JittedDensity:
         if self.rows:
             flat |= {now: data[end], then: data[end + 1]}
         outputs = graph_replace(outputs, flat, strict=False)
-        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # that are not allocated
+        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
         return _Graph([theta, data], [*scalars, *outputs[2:]])
 
     @alone
@@ -210,7 +210,7 @@ class JittedDensity:
         load_numba()
         try:
             graph = self._graph(gradient)
-        except Exception as error:  # PyTensor has many classes for a missing gradient
+        except Exception as error:  # PyTensor raises many types of error for a missing gradient
             raise NotJittable(f"its gradient is not implemented: {_in_a_line(error)}") from error
         for variable in graph_inputs(graph.outputs):
             if isinstance(variable, SharedVariable):
@@ -222,33 +222,33 @@ class JittedDensity:
         except (EOFError, UnpicklingError) as error:
             raise RuntimeError(
                 f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
-                f"{pytensor.config.base_compiledir / 'numba'}; it is filled anew."
+                f"{pytensor.config.base_compiledir / 'numba'}; it will be filled again."
             ) from error
 
 
 def _in_a_line(error: Exception) -> str:
-    """What an error says first, but not where numba was, which tells a user nothing."""
+    """Return the first line of an error, without numba's internal locations."""
     lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
     return lines[0] if lines else ""
 
 
 MOST_KEPT = 64
-"""Compiled densities; of more models than that the oldest are compiled anew when they return."""
+"""Largest number of compiled densities kept; the oldest is dropped first."""
 
 _cfuncs: dict[tuple, Callable] = {}
 
 
 class _Graph:
-    """Outputs as functions of inputs."""
+    """Graph of outputs as functions of inputs."""
 
     def __init__(self, inputs: list[Variable], outputs: list[Variable]):
         self.inputs, self.outputs = inputs, outputs
         self.structure = structure(inputs, outputs)
-        """Equal to that of every graph of the same computation."""
+        """Key that is equal for graphs of the same computation."""
 
 
 def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
-    """The cfunc of a graph; one for all of a model's copies, since numba never frees its code."""
+    """Return the cfunc of a graph, shared by equal graphs since numba never frees its code."""
     key = graph.structure, gradient, check_bounds
     if key not in _cfuncs:
         if len(_cfuncs) == MOST_KEPT:
@@ -259,7 +259,7 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
 
 
 def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
-    with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it there
+    with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it in context
         function = compile_graph(
             graph.inputs, graph.outputs, mode=WITH_LIGHT_PRODUCTS, on_unused_input="ignore"
         )
@@ -272,7 +272,7 @@ def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
 
 @node_rewriter([Elemwise])
 def _evaluate_once(fgraph, node):
-    """switch(c, f(a), f(b)) → f(switch(c, a, b)), as in the density of a Bernoulli variable."""
+    """Rewrite switch(c, f(a), f(b)) to f(switch(c, a, b)), as in a Bernoulli density."""
     if not isinstance(node.op.scalar_op, Switch):
         return None
     condition, first, second = node.inputs
@@ -282,20 +282,20 @@ def _evaluate_once(fgraph, node):
     if more or not isinstance(function, Elemwise):
         return None
     if a.dtype != b.dtype or not a.broadcastable == b.broadcastable == node.out.broadcastable:
-        return None  # it would be evaluated at more places
+        return None  # it would be evaluated more often
     return [function(pt.switch(condition, a, b))]
 
 
 def _simplified(terms: list) -> list:
-    """Stable forms, with elementwise functions evaluated no more often than needed."""
+    """Rewrite graphs to stable forms that evaluate elementwise functions only as needed."""
     lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
     return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
 
 
 def _as_cfunc(jitted, gradient: bool):
-    """One signature for every model: the kernels are compiled once for all of them.
+    """Return a cfunc with the same signature for every model, so kernels are compiled once.
 
-    An exception cannot leave such a function; NaN stands for it, and the proposal is refused.
+    Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
     """
     if gradient:
 
@@ -304,7 +304,7 @@ def _as_cfunc(jitted, gradient: bool):
                 log_prior, ell, first, second = jitted(theta, data)
             except Exception:
                 return np.nan, np.nan
-            for i in range(first.size):  # numba takes seconds to compile assignments of slices
+            for i in range(first.size):  # numba needs seconds to compile assignments of slices
                 log_prior_gradient[i] = first[i]
                 log_likelihood_gradient[i] = second[i]
             return log_prior, ell
@@ -323,7 +323,7 @@ def _as_cfunc(jitted, gradient: bool):
 
 @cache
 def _caller():
-    """Call a cfunc from Python: ctypes knows nothing of arrays."""
+    """Return a function that calls a cfunc with arrays, which ctypes cannot."""
 
     @njit(cache=True)
     def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
@@ -333,7 +333,7 @@ def _caller():
 
 
 def _n_categories(model, value_name: str) -> int:
-    """Number of values of a discrete variable with finite support that starts at 0, else 0."""
+    """Return the number of values of a discrete variable with support 0, …, n − 1, else 0."""
     value = next(value for value in model.value_vars if value.name == value_name)
     rv = model.values_to_rvs[value]
     if isinstance(rv.owner.op, Bernoulli.rv_type):

@@ -1,4 +1,4 @@
-"""The joint density log p(θ, y) of a PyMC model, at many draws on the model's own scale."""
+"""Evaluate the joint log density log p(θ, y) of a PyMC model at many draws."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,22 +22,22 @@ __all__ = ["log_joint"]
 
 _PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
 AT_ONCE = 500
-"""Draws whose intermediate values are in memory together."""
+"""Number of draws that are evaluated together."""
 
 
 def log_joint(model: pm.Model, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Log p(θ, y) without the transforms' Jacobian, nats, of one draw a row.
+    """Return log p(θ, y) of every draw, without the Jacobian of transforms; nats.
 
     Parameters
     ----------
     model : pymc.Model
     values : mapping of str to ndarray of shape (n, ...)
-        Of the free variables, on the model's own scale.
+        Values of the free variables on the model's own scale, one draw a row.
 
     Returns
     -------
     ndarray of shape (n,)
-        −∞ where draws are impossible.
+        Log densities; −∞ for impossible draws.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def log_joint(model: pm.Model, values: Mapping[str, np.ndarray]) -> np.ndarray:
 
 @alone
 def _compiled(model: pm.Model) -> Callable[[list[np.ndarray]], np.ndarray]:
-    """A function of rows of the free variables; one by one where the graph has no rows."""
+    """Return a function of rows of the free variables, which loops if it cannot be vectorised."""
     with without_initial_values(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected variables likely created by GP")
         plain = remove_value_transforms(model)
     ordered = [plain.rvs_to_values[plain[rv.name]] for rv in model.free_RVs]
-    # A check of a parameter would judge all rows together; a switch judges each.
+    # A parameter check would fail for all rows together; a switch acts on each row.
     logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
     types = [value.dtype for value in ordered]
 
@@ -90,7 +90,7 @@ def _compiled(model: pm.Model) -> Callable[[list[np.ndarray]], np.ndarray]:
         with np.errstate(all="ignore"):
             try:
                 found = at_once(*values)
-            except Exception:  # an op that was built for rows but cannot compute them
+            except Exception:  # an op may accept rows but fail to compute them
                 found = one_by_one(*values)
         return np.broadcast_to(found, (len(arrays[0]),)).astype(float)
 

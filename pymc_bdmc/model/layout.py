@@ -1,4 +1,4 @@
-"""The unconstrained variables of a model as rows of numbers."""
+"""Convert the unconstrained variables of a model to rows of numbers and back."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -16,7 +16,7 @@ __all__ = ["Layout"]
 class Layout:
     """Order of the elements of θ: the value variables in the model's order, each raveled.
 
-    It is that of ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``.
+    This is the order of ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class Layout:
     Attributes
     ----------
     shapes : dict of str to tuple of int
-        Of the unconstrained variables, by name.
+        Shapes of the unconstrained variables, by name.
     titles : dict of str to str
-        Names of the model's variables, by those of the unconstrained ones.
+        Names of the model's variables, by the names of the unconstrained ones.
     size : int
         Number of elements.
 
@@ -58,19 +58,20 @@ class Layout:
         return ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
 
     def unravel(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Values by variable, shape (n, *shape), of rows, shape (n, d)."""
+        """Convert rows, shape (n, d), to values by variable, shape (n, *shape)."""
         return {
             name: rows[:, part].reshape(-1, *self.shapes[name]).astype(self._dtypes[name])
             for name, part in self._parts.items()
         }
 
     def ravel(self, argument: str, values: Mapping[str, Any] | xr.Dataset) -> np.ndarray:
-        """Rows, of values by variable: arrays of shape (n, *shape), or with chains and draws.
+        """Convert values by variable to rows; arrays have shape (n, *shape), or chains and draws.
 
         Raises
         ------
         ValueError
-            If a variable is missing, unknown or of another shape; names it and the argument.
+            If a variable is missing, unknown or of another shape; the message names it and the
+            argument.
         """
         if isinstance(values, xr.Dataset):
             order = [dim for dim in ("chain", "draw", "sample") if dim in values.dims]
@@ -82,8 +83,8 @@ class Layout:
             array = arrays[name]
             if array.ndim <= len(shape) or array.shape[array.ndim - len(shape) :] != shape:
                 raise ValueError(
-                    f"{argument}: its {name} has the shape {array.shape}, and the number of draws "
-                    f"and then {shape} is needed."
+                    f"{argument}: its {name} has the shape {array.shape}; the number of draws, "
+                    f"followed by {shape}, is needed."
                 )
             rows.append(array.reshape(-1, prod(shape)).astype(float))
         if len({len(each) for each in rows}) > 1:
@@ -91,20 +92,20 @@ class Layout:
         return self.checked(argument, np.concatenate(rows, axis=1))
 
     def checked(self, argument: str, rows: np.ndarray) -> np.ndarray:
-        """The rows; refused unless finite, and whole where a variable is discrete."""
+        """Return rows; raise an error unless finite, and integers for discrete variables."""
         for name, part in self._parts.items():
             values = rows[:, part]
             if not np.isfinite(values).all():
                 raise ValueError(f"{argument}: its {name} is not finite in some draws.")
             if self._dtypes[name] not in continuous_types and (values != np.round(values)).any():
                 raise ValueError(
-                    f"{argument}: {name} is discrete, and some of its draws are no whole numbers, "
-                    "so q is a density of something else. Pass a pair (draws, log_q)."
+                    f"{argument}: {name} is discrete, and some of its draws are not integers, so q "
+                    "is not a density of it. Pass a pair (draws, log_q)."
                 )
         return rows
 
     def check(self, argument: str, sizes: Mapping[str, int]) -> None:
-        """Refuse the variables of another model, given with the number of elements of each."""
+        """Raise an error unless names and sizes are those of the model."""
         self._check_names(argument, sizes)
         for name, size in sizes.items():
             if size != prod(self.shapes[name]):
@@ -114,12 +115,12 @@ class Layout:
                 )
 
     def places(self, names: Sequence[str]) -> np.ndarray:
-        """Where each element of θ stands among variables in another order."""
+        """Return the position of each element of θ among variables in another order."""
         given = np.concatenate([np.arange(self.size)[self._parts[name]] for name in names])
         return np.argsort(given)
 
     def places_of_labels(self, labels: Sequence[str]) -> np.ndarray:
-        """As `places`, from a label for every element: ``name`` or ``name[index]``."""
+        """Return `places`, from a label for every element: ``name`` or ``name[index]``."""
         names = [
             next((n for n in self.shapes if label == n or label.startswith(f"{n}[")), label)
             for label in map(str, labels)

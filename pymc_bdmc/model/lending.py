@@ -1,4 +1,4 @@
-"""Densities of earlier calls, lent to the next one while their model is unchanged."""
+"""Reuse the compiled densities of earlier calls while their model is unchanged."""
 
 import threading
 from weakref import WeakKeyDictionary
@@ -13,14 +13,14 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["Loan"]
 
 MOST_KEPT = 4
-"""Models whose density is kept, the last ones; each holds a copy of its data."""
+"""Number of models whose density is kept (the last ones); each keeps a copy of its data."""
 
 _kept: WeakKeyDictionary[pm.Model, tuple[tuple, TemperedDensity]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 class Loan:
-    """A density for one call: the one that the last call gave back, if the model is unchanged.
+    """Density for one call: that of an earlier call if the model is unchanged, else a new one.
 
     Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
@@ -30,21 +30,21 @@ class Loan:
     an operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what
     that code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
 
-    A density is lent to one call at a time, since it holds the data that it is evaluated on: a
-    second call at the same time has one of its own.
+    A density is used by one call at a time, since it holds the data on which it is evaluated; a
+    second call at the same time gets its own.
 
     Parameters
     ----------
     model : pymc.Model
     backend : str, optional
-        Of PyTensor, as in `sample_bdmc`.
+        Backend of PyTensor, as in `sample_bdmc`.
     compile_kwargs : dict, optional
         As in `sample_bdmc`.
 
     Attributes
     ----------
     density : TemperedDensity
-        Holding the data of the model.
+        Density with the data of the model.
 
     Examples
     --------
@@ -78,11 +78,11 @@ class Loan:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Hash of each variable; empty where the model cannot be compared with another."""
+        """Return a hash of each variable; empty if the model cannot be compared."""
         return {} if self._seen is None else fingerprint(self._model)
 
     def give_back(self) -> None:
-        """Let the next call have the density, as it was lent; not after an error."""
+        """Return the density for the next call, in its initial state; not called after an error."""
         if self._seen is None:
             return
         self.density.reset()

@@ -1,4 +1,4 @@
-"""Simulated data that resemble the real ones, with a θ* that is an exact posterior sample."""
+"""Simulate data that resemble the real ones, with an exact posterior sample θ*."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -27,38 +27,39 @@ Data = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Matched(Simulation):
-    r"""Of many draws from the model keep the one whose data are most like the real ones.
+    r"""Choose, of many draws from the model, the one whose data are most like the real ones.
 
-    The choice looks at y\* alone, so θ\* stays an exact sample of the posterior given y\*, and the
-    upper bound certified. How near it came is in the log, and in the attributes ``distance`` and
-    ``median_distance`` (of all draws) of the group ``simulated``, by data set: where they differ
-    little, the real data are far from anything that the prior foresees.
+    The choice depends on y\* only, so θ\* is still an exact sample of the posterior given y\*, and
+    the upper bound is certified. The log, and the attributes ``distance`` and ``median_distance``
+    (over all draws) of the group ``simulated``, give the distance from the real data by data set.
+    If the two differ little, the real data are unlike any data from the prior.
 
     Parameters
     ----------
     draws : int, default 1000
-        Draws from the joint distribution, for each data set afresh.
+        Number of draws from the joint distribution, new ones for each data set.
     distance : callable, optional
         ``distance(simulated, real) -> float`` of two mappings from the names of the observed
-        variables to arrays; NaN and infinities come last. Default: the Euclidean distance of
-        summaries of every observed variable, each in units of its median absolute deviation over
-        the draws. They are the mean (the inverse hyperbolic sine of its ratio to the real data's
-        standard deviation), the logarithm of the standard deviation, skewness (the median of
-        the standardised values), and the autocorrelation at lag 1 along the first dimension.
+        variables to arrays; draws with NaN or infinity are chosen last. Default: the Euclidean
+        distance of summaries of every observed variable, each in units of its median absolute
+        deviation over the draws. They are the mean (the inverse hyperbolic sine of its ratio to the
+        real data's standard deviation), the logarithm of the standard deviation, skewness (the
+        median of the standardised values), and the autocorrelation at lag 1 along the first
+        dimension.
     datasets : int, default 1
-        Simulated data sets. Errors of the gap are clustered by data set, so with one data set they
-        are conditional on it.
+        Number of simulated data sets. Errors of the gap are clustered by data set; with one data
+        set they are conditional on it.
 
     Raises
     ------
     ValueError
-        By `sample_bdmc`: if no distance is finite.
+        If no distance is finite; raised by `sample_bdmc`.
 
     References
     ----------
-    The choice by a distance of summaries is that of approximate Bayesian computation: Beaumont,
-    Zhang and Balding (2002), Approximate Bayesian computation in population genetics. Here nothing
-    is approximate, since θ\* is a posterior sample given y\*, not given the real data.
+    The choice by a distance of summaries is as in approximate Bayesian computation: Beaumont, Zhang
+    and Balding (2002), Approximate Bayesian computation in population genetics. It is exact here,
+    since θ\* is a posterior sample given y\*, not given the real data.
 
     Examples
     --------
@@ -80,10 +81,10 @@ class Matched(Simulation):
     def __post_init__(self):
         check_counts(draws=self.draws, datasets=self.datasets)
         if self.distance is not None and not callable(self.distance):
-            raise TypeError(f"distance: a function of two mappings is needed, {self.distance!r}.")
+            raise TypeError(f"distance: must be a function of two mappings, not {self.distance!r}.")
 
     def check(self, density: TemperedDensity) -> None:
-        """Refuse Potentials, observed variables that cannot be drawn, and too many draws."""
+        """Raise an error for Potentials, variables that cannot be drawn, or too many draws."""
         check_drawable(density)
         size = density.size + sum(prod(each.shape) for each in density.data.values())
         check_memory(lambda draws: 8 * size * draws, draws=self.draws)
@@ -91,7 +92,7 @@ class Matched(Simulation):
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
     ) -> list[Simulated]:
-        """The nearest of the draws, once a data set."""
+        """Return the nearest of the draws, for each data set."""
         return [
             self._nearest(density, entropy, place) for place in range(first, first + self.datasets)
         ]
@@ -107,8 +108,9 @@ class Matched(Simulation):
         best, median = int(np.argmin(distances)), float(np.median(distances))
         if distances[best] == np.inf:
             raise ValueError(
-                f"distance: it is not finite at any of {self.draws} draws; the prior hardly knows "
-                "data like the real ones. Give a distance of your own, or use FromHyperparameters."
+                f"distance: it is not finite at any of {self.draws} draws, so data from the prior "
+                "are very unlike the real ones. Pass your own distance, or use "
+                "FromHyperparameters."
             )
         _log.info(
             f"Matched data: distance {distances[best]:.3g}, the nearest of {self.draws} draws "
@@ -119,7 +121,7 @@ class Matched(Simulation):
 
 
 def _distances(simulated: Sequence[Data], real: Data) -> np.ndarray:
-    """Of every simulated data set from the real one, in robust units."""
+    """Return the distance of every simulated data set from the real one, in robust units."""
     squares = np.zeros(len(simulated))
     for name, values in real.items():
         unit = np.std(values) or 1.0
@@ -134,7 +136,7 @@ def _distances(simulated: Sequence[Data], real: Data) -> np.ndarray:
 
 
 def _summaries(values: np.ndarray, unit: float) -> np.ndarray:
-    """Location, log scale, skewness and autocorrelation; NaN where there is no such thing."""
+    """Return location, log scale, skewness and autocorrelation; NaN if not defined."""
     values = np.atleast_1d(np.asarray(values, dtype=float))
     with np.errstate(all="ignore"):  # draws from a wide prior may overflow
         mean, scale = values.mean(), values.std()

@@ -1,4 +1,4 @@
-"""Draws of any sampler from the posterior on the real data, as states of the model."""
+"""Convert a sampler's draws from the posterior on the real data to states of the model."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _log = logging.getLogger("pymc.bdmc")
 
 
 def check_idata(**idata: Any) -> None:
-    """Refuse what is neither None nor a DataTree with a group ``posterior``; names the argument."""
+    """Raise an error unless each argument is None or a DataTree with a group ``posterior``."""
     for argument, value in idata.items():
         if value is not None and "posterior" not in getattr(value, "children", ()):
             raise ValueError(f"{argument}: expected a DataTree with a group 'posterior'.")
@@ -36,13 +36,13 @@ def check_idata(**idata: Any) -> None:
 def posterior_draws(
     argument: str, idata: xr.DataTree, names: Sequence[str], model: pm.Model
 ) -> list[np.ndarray]:
-    """Draws of the variables, one a row, chain after chain.
+    """Return the draws of the variables, one a row, chain after chain.
 
     Raises
     ------
     ValueError
-        If a variable is missing, has no draws, another shape, or a value that is not finite; names
-        it and the argument.
+        If a variable is missing, has no draws, another shape, or a value that is not finite; the
+        message names it and the argument.
     """
     posterior: Any = idata["posterior"]
     missing = [name for name in names if name not in posterior]
@@ -66,7 +66,7 @@ def posterior_draws(
 
 
 def _aligned(argument: str, drawn: xr.DataArray, model: pm.Model) -> xr.DataArray:
-    """Draws of a variable with dimensions and labels in the model's order."""
+    """Return the draws of a variable with dimensions and labels in the model's order."""
     dims = [dim for dim in model.named_vars_to_dims.get(drawn.name, ()) if dim is not None]
     if set(drawn.dims) == {"chain", "draw", *dims}:
         drawn = drawn.transpose("chain", "draw", *dims)
@@ -81,15 +81,15 @@ def _aligned(argument: str, drawn: xr.DataArray, model: pm.Model) -> xr.DataArra
 
 
 def order_of_labels(argument: str, name: str, theirs: pd.Index, ours: pd.Index) -> np.ndarray:
-    """Return where our labels of a dimension stand among those of the draws of a variable.
+    """Return the positions of the model's labels of a dimension among those of the draws.
 
     Raises
     ------
     ValueError
-        If they are other labels.
+        If the labels differ.
     """
     if len(theirs) != len(ours) or not (theirs.is_unique and ours.is_unique):
-        return np.arange(len(theirs))  # as they come
+        return np.arange(len(theirs))  # in the given order
     order = theirs.get_indexer(ours)
     if (order < 0).any():
         raise ValueError(
@@ -102,29 +102,28 @@ def order_of_labels(argument: str, name: str, theirs: pd.Index, ours: pd.Index) 
 def posterior_states(
     argument: str, idata: xr.DataTree, n: int, density: TemperedDensity, most: int = 0
 ) -> list[Point]:
-    """Unconstrained states from n of the draws, or up to ``most``, spread evenly over all of them.
+    """Return unconstrained states of n draws, or of up to ``most``, evenly spaced among all.
 
     Raises
     ------
     ValueError
-        As by `posterior_draws`; if the draws are of a fit to other data, or fewer than n; and if a
-        state that was chosen is impossible, or lies outside the support of a variable or at its
-        very edge.
+        As for `posterior_draws`; if the draws are of a fit to other data, or fewer than n; and if a
+        chosen state is impossible, or lies outside the support of a variable or at its edge.
     """
     model = density.model
     names = [rv.name for rv in model.free_RVs]
     check_observed(argument, idata, density.data)
     known = {each.name for each in model.unobserved_RVs + model.value_vars}
     if unknown := sorted(set(idata["posterior"].data_vars) - known):
-        _log.warning(f"{argument}: the model lacks its variables {unknown}. Is it another model's?")
+        _log.warning(f"{argument}: the model lacks its variables {unknown}. Is it of another?")
     draws = posterior_draws(argument, idata, names, model)
     size = len(draws[0])
     if size < n:
         purpose = (
             f"in half of the draws, and {n} are needed to fit a reference. Pass more draws"
             if most
-            else f"for {n} chains, each of which starts from one of its own. Pass more draws, or "
-            "ask for fewer chains"
+            else f"for {n} chains, each of which starts from a different draw. Pass more draws, or "
+            "use fewer chains"
         )
         raise ValueError(f"{argument}: {size} draws {purpose}.")
     n = max(n, min(size, most))
@@ -136,7 +135,7 @@ def posterior_states(
 
 
 def check_observed(argument: str, idata: xr.DataTree, data: Mapping[str, np.ndarray]) -> None:
-    """Refuse a fit to other data, as far as it says what they were; names the argument."""
+    """Raise an error if ``idata`` contains other observed data; the message names the argument."""
     fitted = idata["observed_data"].data_vars if "observed_data" in idata.children else {}
     if fitted and data and not data.keys() & fitted.keys():
         raise ValueError(
@@ -159,8 +158,8 @@ def _state(argument: str, values: dict[str, np.ndarray], density: TemperedDensit
     for name, unconstrained in zip(values, point.values(), strict=True):
         if not np.isfinite(unconstrained).all():
             raise ValueError(
-                f"{argument}: {name} = {values[name]} lies outside its support, or at the edge of "
-                "it, which has no place on the unconstrained scale."
+                f"{argument}: {name} = {values[name]} lies outside its support, or at its edge, "
+                "which is infinite on the unconstrained scale."
             )
     if density.log_joint(point) == -np.inf:
         raise ValueError(
@@ -172,5 +171,5 @@ def _state(argument: str, values: dict[str, np.ndarray], density: TemperedDensit
 
 @alone
 def shape_of(rv) -> tuple[int, ...]:
-    """Of a random variable whose shape is fixed."""
+    """Return the shape of a random variable, which must be fixed."""
     return tuple(rv.shape.eval(mode=INTERPRETED))

@@ -19,34 +19,36 @@ __all__ = ["FALSE_ALARMS", "check_prior", "repeated_elements", "repeats", "suspi
 _log = logging.getLogger("pymc.bdmc")
 
 FALSE_ALARMS = 1e-3
-"""Probability, at most, of a warning for a model whose draws are right."""
+"""Largest probability of a warning for a model with right draws."""
 
 DRAWS = LEARNING + 512
 MOST_REPEATS = 2
-"""Draws that may share a value: in float32 it happens, in float64 practically never."""
+"""Most draws that may share a value; ties occur in float32, practically never in float64."""
 
 _found: WeakKeyDictionary[TemperedDensity, dict[JittedDensity | None, list[str]]] = (
     WeakKeyDictionary()
 )
-"""Suspicious variables of densities that are alive, since one may be lent to several calls."""
+"""Suspicious variables by density, kept since several calls may use the same density."""
 
 
 def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -> None:
-    """Refuse continuous variables that repeat a value; warn where draws and density disagree.
+    """Raise an error for repeated values; warn if prior draws and density disagree.
 
-    Both are seen in `DRAWS` draws from a stream of their own, so one model gets one verdict.
+    Both checks use `DRAWS` draws from a separate random stream, so a model always gets the same
+    result.
 
     Parameters
     ----------
     density : TemperedDensity
-        Holding the real data, of which a prior may depend.
+        Density with the real data, on which a prior may depend.
     jitted : JittedDensity, optional
-        Where it is compiled with its gradient: with it the check finds more.
+        The density compiled with its gradient, which gives the check more power.
 
     Raises
     ------
     ValueError
-        If a continuous variable takes single values with positive probability; names it.
+        If a continuous variable takes single values with positive probability; the message names
+        it.
     """
     found = _found.setdefault(density, {})
     if jitted not in found:
@@ -60,12 +62,12 @@ def check_prior(density: TemperedDensity, jitted: JittedDensity | None = None) -
         _log.warning(
             f"Prior draws of {', '.join(names)} disagree with the log density (false-alarm rate "
             f"{FALSE_ALARMS:g}): the results are wrong. Compare draws and density of "
-            f"{names[0]} first; a wrong parent disturbs what depends on it."
+            f"{names[0]} first; a wrong variable affects those that depend on it."
         )
 
 
 def repeated_elements(density: TemperedDensity, draws: dict[str, np.ndarray]) -> Iterator[str]:
-    """Names of the continuous variables of which an element repeats a value in several draws."""
+    """Yield the names of continuous variables with an element that repeats a value."""
     for value in density.model.value_vars:
         rows = draws[value.name].reshape(len(draws[value.name]), -1)
         if value.dtype in continuous_types and any(map(repeats, rows.T)):
@@ -73,7 +75,7 @@ def repeated_elements(density: TemperedDensity, draws: dict[str, np.ndarray]) ->
 
 
 def repeats(values: np.ndarray) -> bool:
-    """Whether some of the values are equal, of which continuous ones hardly ever are."""
+    """Return whether too many values are equal for a continuous variable."""
     finite = values[np.isfinite(values)]
     return len(finite) - len(np.unique(finite)) > MOST_REPEATS
 
@@ -84,7 +86,7 @@ def suspicious_variables(
     rng: np.random.Generator,
     jitted: JittedDensity | None = None,
 ) -> list[str]:
-    """Names of the continuous variables whose draws fail `exchangeability`; all if log p does.
+    """Return the continuous variables whose draws fail `exchangeability`; all if log p does.
 
     Draws outside the support that transforms impose are left out, as in `draw_supported`.
     """
@@ -118,7 +120,7 @@ def _with_gradient(density: TemperedDensity, jitted: JittedDensity) -> LogDensit
 
 @cache
 def _fill():
-    """Log prior and its gradient of every row, in one compiled loop."""
+    """Return a compiled loop for the log prior and its gradient at every row."""
 
     @njit(cache=True)
     def fill(function, thetas, data, values, gradients):
@@ -139,7 +141,7 @@ def _values(density: TemperedDensity, draws, layout: dict[str, slice]) -> LogDen
         )
         try:
             return density.terms(*values)[0]
-        except (ValueError, ArithmeticError):  # a move has led out of a parameter's domain
+        except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 
     return lambda thetas: (np.array([log_prior(theta) for theta in thetas], float), None)

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors that numba compiles in a second instead of fifteen."""
+"""Multiply matrices and vectors in a way that numba compiles in a second instead of fifteen."""
 
 import numpy as np
 from numba.extending import overload
@@ -14,20 +14,20 @@ __all__ = ["WITH_LIGHT_PRODUCTS"]
 
 
 class Product(Op):
-    """A B, where B is a matrix or a vector, by numba's own call of BLAS.
+    """Product A B of a matrix with a matrix or vector, by numba's own call of BLAS.
 
-    PyTensor calls BLAS by code of its own, which numba has to compile whole for every product.
+    PyTensor calls BLAS by its own code, which numba has to compile again for every product.
     """
 
     __props__ = ()
 
     def make_node(self, a: Variable, b: Variable) -> Apply:
-        """Of tensors of one type of number."""
+        """Make the node for tensors with the same type of numbers."""
         shape = a.type.shape[:1] + b.type.shape[1:]
         return Apply(self, [a, b], [TensorType(a.dtype, shape=shape)()])
 
     def perform(self, node, inputs, outputs):
-        """Without numba."""
+        """Compute the product without numba."""
         outputs[0][0] = np.dot(*inputs)
 
 
@@ -41,7 +41,7 @@ def _compiled(op, node, **kwargs):
 
 
 def contiguous(a):
-    """For numba: an array that BLAS can read, copied if it must be."""
+    """Return an array that BLAS can read, copied if necessary (for numba)."""
 
 
 @overload(contiguous)
@@ -53,7 +53,7 @@ def _contiguous(a):
 
 @node_rewriter([Dot])
 def _lighten(fgraph, node):
-    """Products of matrices, of which one that is a row or a column is taken as a vector."""
+    """Replace products of matrices; a matrix with one row or column becomes a vector."""
     a, b = node.inputs
     if not a.dtype == b.dtype == "float64":
         return None
@@ -67,5 +67,5 @@ def _lighten(fgraph, node):
 _product = Product()
 
 WITH_LIGHT_PRODUCTS = get_mode("NUMBA").register((dfs_rewriter(_lighten), 1.6))
-"""PyTensor's mode; the rewriting comes after it has gathered products, at 1.5, and before it
-specializes, at 2."""
+"""PyTensor's mode with this rewriting after products are gathered (at 1.5) and before
+specialization (at 2)."""

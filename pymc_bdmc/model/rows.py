@@ -1,4 +1,4 @@
-"""A likelihood whose observations come one after the other: log f on a path of the data."""
+"""Build the log density of a path on which observations are added one after the other."""
 
 import pymc as pm
 import pytensor.tensor as pt
@@ -9,12 +9,12 @@ __all__ = ["number_of_rows", "terms_in_turn"]
 
 
 def number_of_rows(model: pm.Model) -> int:
-    """N, the length of the first dimension of all observed variables; rows are independent.
+    """Return N, the length of the first dimension of all observed variables.
 
     Raises
     ------
     ValueError
-        Names the variable that has no such rows, and the remedy.
+        If a variable has no independent rows; the message names it and the remedy.
     """
     remedy = "path: 'data' needs observations in rows; use 'prior'."
     if model.potentials:
@@ -34,9 +34,9 @@ def number_of_rows(model: pm.Model) -> int:
 def terms_in_turn(
     model: pm.Model, rows: int, now: TensorVariable, then: TensorVariable
 ) -> list[Variable]:
-    """Graphs of what is left of log f at β = ``now``, and of its slope up to ``then``.
+    """Return graphs of log f − β · slope at β = ``now``, and of the slope up to ``then``.
 
-    Where an observation is impossible the slope is −∞ all along the path, as on that from the
+    If an observation is impossible the slope is −∞ along the whole path, as on the path from the
     prior.
     """
     each = pt.add(

@@ -1,4 +1,4 @@
-"""Simulated data sets with a posterior sample (θ*, y*): from the joint, as fitted, or given."""
+"""Simulate data sets y* with a posterior sample θ*: from the joint, a fit, or given pairs."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -39,17 +39,17 @@ __all__ = [
 _log = logging.getLogger("pymc.bdmc")
 
 DATASETS = 20
-"""As few as can certify a total variation well below 0.25: 1 − 0.05^(1/20) is 0.14."""
+"""Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
 
 Status = Literal["exact", "burned-in", "heuristic"]
 
 Fit = Callable[[], xr.DataTree]
-"""Returns a fit to the real data."""
+"""Function that returns a fit to the real data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """A data set with one sample θ* of its posterior.
+    """Simulated data set with one sample θ* of its posterior.
 
     Attributes
     ----------
@@ -58,15 +58,15 @@ class Simulated:
     data : mapping of str to ndarray
         y*, by the name of the observed variable.
     status : {"exact", "burned-in", "heuristic"}
-        What the upper bound that starts from θ* is worth.
+        Kind of start that θ* is, on which the upper bound rests.
     burn_in : int
         Transitions at β = 1 before a reverse chain starts.
     hyperparameters : tuple of str
-        Variables that were held at fitted values.
+        Variables held at fitted values.
     shorter : tuple of int
         Other burn-ins to try.
     attrs : mapping of str to float
-        What else a result says of it.
+        Further attributes for the result.
     """
 
     point: Point
@@ -79,16 +79,16 @@ class Simulated:
 
 
 class Simulation(ABC):
-    """Where the simulated data of `sample_bdmc` come from.
+    """Source of the simulated data of `sample_bdmc`.
 
-    One of `FromHyperparameters`, `FromPrior`, `Matched` and `Given`.
+    It is one of `FromHyperparameters`, `FromPrior`, `Matched` and `Given`.
 
     Attributes
     ----------
     name : str
-        What a result calls it.
+        Name in a result.
     datasets : int
-        How many there are.
+        Number of data sets.
     renews : bool
         Whether it can simulate further data sets.
 
@@ -106,30 +106,30 @@ class Simulation(ABC):
 
     @abstractmethod
     def check(self, density: TemperedDensity) -> None:
-        """Refuse a model that this simulation cannot serve, before the density is compiled.
+        """Raise an error for a model that cannot be simulated in this way, before compiling.
 
         Raises
         ------
         ValueError
-            Names the variable or the argument, and the remedy.
+            If it cannot; the message names the variable or the argument, and the remedy.
         """
 
     @abstractmethod
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
     ) -> list[Simulated]:
-        """Every simulated data set with its θ*.
+        """Return every simulated data set with its θ*.
 
         Parameters
         ----------
         density : TemperedDensity
-            Of a model that passed `check`.
+            Density of a model that passed `check`.
         entropy : int or sequence of int
-            Of the whole call; every data set has a stream of its own.
+            Entropy of the whole call; every data set has its own random stream.
         fit : callable
             Returns a fit to the real data; called only where one is needed.
         first : int, default 0
-            Place of the first data set: other places have other random streams.
+            Index of the first data set; each index has its own random stream.
         """
 
 
@@ -167,13 +167,13 @@ class FromPrior(Simulation):
         check_counts(datasets=self.datasets)
 
     def check(self, density: TemperedDensity) -> None:
-        """Refuse Potentials, and observed variables that cannot be drawn."""
+        """Raise an error for Potentials, and observed variables that cannot be drawn."""
         check_drawable(density)
 
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit | None = None, first: int = 0
     ) -> list[Simulated]:
-        """Draws from the joint distribution."""
+        """Draw parameters and data from the joint distribution."""
         return [
             Simulated(*pair, "exact")
             for place in range(first, first + self.datasets)
@@ -185,24 +185,24 @@ class FromPrior(Simulation):
 class FromHyperparameters(Simulation):
     r"""Hold the hyperparameters at values that fit the real data, and simulate everything else.
 
-    Data so simulated resemble the real ones, but θ\* is only close to a posterior sample, since the
-    hyperparameters were not drawn from their prior: reverse chains are burned in.
+    Such data resemble the real ones. But θ\* is only close to a posterior sample, since the
+    hyperparameters were not drawn from their prior, so reverse chains start after a burn-in.
 
     Parameters
     ----------
     names : str or sequence of str, optional
         Variables held at fitted values. Default: the scalar free variables without random parents.
-        Where there are none, everything is drawn from the model, and the start is exact.
+        If there are none, everything is drawn from the model, and the start is exact.
     at : {"draw", "mean"}
-        Hold them at a posterior draw, a different one for every data set while there are enough,
-        or at the mean.
+        Hold them at a posterior draw (a different one for every data set if there are enough), or
+        at the posterior mean.
     idata : DataTree, optional
         Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
         particles of a few forward runs on them.
     burn_in : int or sequence of int, default 100
-        Transitions at β = 1 before a reverse chain starts; with none of them the upper bound is
-        heuristic. Of several, increasing, the last is that of the result, and reverse chains after
-        each of them, on the same data with the same tuning, show whether it is long enough: see
+        Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
+        With several, in increasing order, the result has the last one. Reverse chains after each of
+        them, on the same data with the same tuning, show whether it is long enough: see
         `burn_in_effect` and `plot_burn_in`.
     datasets : int, default 20
         Number D of simulated data sets. With 20 the total variation between the sampler's posterior
@@ -251,7 +251,7 @@ class FromHyperparameters(Simulation):
         return tuple(default_hyperparameters(model) if self.names is None else self.names)
 
     def check(self, density: TemperedDensity) -> None:
-        """Refuse also names that are not free, a mean of discrete variables, and another's fit."""
+        """Raise an error also for wrong names, means of discrete variables, or a wrong fit."""
         model = density.model
         names = self._names(model)
         if self.names == ():
@@ -262,7 +262,7 @@ class FromHyperparameters(Simulation):
             raise ValueError(f"names: {unknown} are not among the free variables {free}.")
         discrete = [name for name in names if model[name].dtype in discrete_types]
         if discrete and self.at == "mean":
-            raise ValueError(f"at: the mean of the discrete {discrete} is no value.")
+            raise ValueError(f"at: the discrete {discrete} cannot be held at a mean.")
         if self.idata is not None:
             posterior_draws("idata", self.idata, names, model)
         check_drawable(density)
@@ -270,7 +270,7 @@ class FromHyperparameters(Simulation):
     def simulate(
         self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
     ) -> list[Simulated]:
-        """Draws from the model given the hyperparameters."""
+        """Draw from the model given the hyperparameters."""
         names = self._names(density.model)
         if not names:
             return FromPrior(self.datasets).simulate(density, entropy, first=first)
@@ -290,7 +290,7 @@ class FromHyperparameters(Simulation):
         ]
 
     def _values(self, draws: list[np.ndarray], rng: np.random.Generator) -> list[list[np.ndarray]]:
-        """The hyperparameters of every data set, from all draws of each."""
+        """Return the hyperparameters of every data set, from all posterior draws of each."""
         if self.at == "mean":
             return [[each.mean(axis=0) for each in draws]] * self.datasets
         size = len(draws[0])
@@ -300,7 +300,7 @@ class FromHyperparameters(Simulation):
 
 @dataclass(frozen=True, eq=False)
 class Given(Simulation):
-    r"""Your own pair of parameters and data.
+    r"""Use your own pair of parameters and data.
 
     Parameters
     ----------
@@ -309,15 +309,15 @@ class Given(Simulation):
     data : mapping of str to array_like
         The observed variables.
     exact : bool, default False
-        Say True only if the pair was drawn together from the joint distribution of the model, by
-        a simulator of yours: then the point is an exact posterior sample, which nothing here can
-        check. A draw by some sampler from its posterior is not; the upper bound is then heuristic.
+        True only if your simulator drew the pair together from the joint distribution of the model.
+        Then the point is an exact posterior sample; this cannot be checked. If the point is a draw
+        of some sampler, leave it False; the upper bound is then heuristic.
 
     Raises
     ------
     ValueError
-        By `sample_bdmc`: if a variable is missing, unknown, of another shape, or outside its
-        support; or if real data are called exact.
+        If a variable is missing, unknown, of another shape, or outside its support; or if ``exact``
+        is True for the real data. Raised by `sample_bdmc`.
 
     Examples
     --------
@@ -347,7 +347,7 @@ class Given(Simulation):
         check_flags(exact=self.exact)
 
     def check(self, density: TemperedDensity) -> None:
-        """Refuse what is no state of the model."""
+        """Raise an error unless the pair is a state of the model."""
         self.simulate(density)
 
     def simulate(
@@ -357,7 +357,7 @@ class Given(Simulation):
         fit: Fit | None = None,
         first: int = 0,
     ) -> list[Simulated]:
-        """The pair as it stands."""
+        """Return the given pair."""
         model = density.model
         free = [rv.name for rv in model.free_RVs]
         if set(self.point) != set(free):
@@ -389,7 +389,7 @@ _NAMED = {simulation.name: simulation for simulation in (FromHyperparameters, Fr
 
 
 def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
-    """The simulation of a name with its default options; an object is returned as it is.
+    """Return the simulation of this name with default options; an object is returned unchanged.
 
     Raises
     ------
@@ -406,15 +406,15 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
 def possible_simulation(
     simulation: Simulation | None, model: pm.Model, *, needed: bool
 ) -> Simulation | None:
-    """Return the default simulation, or None with a warning where the model cannot be simulated.
+    """Return the default simulation, or None with a warning if data cannot be simulated.
 
     Parameters
     ----------
     simulation : Simulation or None
-        What ``simulate="hyperparameters"`` stands for.
+        The simulation for ``simulate="hyperparameters"``.
     model : pymc.Model
     needed : bool
-        Whether the call is pointless without simulated data.
+        Whether the call needs simulated data.
 
     Raises
     ------
@@ -427,18 +427,18 @@ def possible_simulation(
         if needed:
             raise
         _log.warning(
-            "No simulated data, so no upper bound: the real data are annealed alone, as with "
-            f"simulate=None. ({reason})"
+            "Data cannot be simulated, so there is no upper bound: only the real data are "
+            f"annealed, as with simulate=None. ({reason})"
         )
         return None
     return simulation
 
 
 def default_hyperparameters(model: pm.Model) -> list[str]:
-    """Names of the scalar free variables that depend on no other random variable.
+    """Return the names of the scalar free variables that depend on no other random variable.
 
-    A vector of them, regression weights or non-centred effects say, is simulated from its prior
-    with the rest, which is exact; so is the missing part of a partly observed variable.
+    Vectors, such as regression weights or non-centred effects, are simulated from their prior with
+    everything else, which is exact; so is the missing part of a partly observed variable.
     """
     basic = set(model.basic_RVs)
     return [
@@ -451,12 +451,12 @@ def default_hyperparameters(model: pm.Model) -> list[str]:
 
 
 def check_drawable(density: TemperedDensity) -> None:
-    """Refuse models whose data cannot be drawn; names the variable."""
+    """Raise an error for models whose data cannot be drawn; the message names the variable."""
     check_simulable(density.model)
     sampler = density.joint()
     sampler.seed(np.random.default_rng(0))
-    for _ in range(20):  # parameters may leave their domain in some draws only
-        with suppress(TooLarge):  # held hyperparameters may make them smaller
+    for _ in range(20):  # parameters may leave their domain in a few draws only
+        with suppress(TooLarge):  # data may be smaller with fitted hyperparameters
             sampler.draw()
 
 
@@ -467,9 +467,9 @@ def joint_draws(
     n: int = 1,
     held: Mapping[str, np.ndarray] | None = None,
 ) -> list[tuple[Point, dict[str, np.ndarray]]]:
-    """Pairs of θ and y for the data set at this place, some variables held at given values.
+    """Draw pairs of θ and y for the data set of this index, given the values of some variables.
 
-    Pairs whose y is too large for its type are drawn anew: see `ForwardSampler.draw_supported`.
+    Pairs whose y is too large for its type are drawn again: see `ForwardSampler.draw_supported`.
     """
     held = held or {}
     sampler = density.joint(given=tuple(held))
@@ -483,7 +483,7 @@ def joint_draws(
 
 
 def _value(rv, value: ArrayLike) -> np.ndarray:
-    """A caller's value of a free variable, of the right shape and not rounded."""
+    """Return a given value of a free variable, checked for shape and type."""
     given = np.asarray(value).astype(rv.dtype)
     shape = shape_of(rv)
     if given.shape != shape or not np.array_equal(given, value):

@@ -1,4 +1,4 @@
-"""A PyMC model as a tempered density f_β(θ) = p(θ) exp(β ℓ(θ)), and exact draws from its prior."""
+"""Turn a PyMC model into f_β(θ) = p(θ) exp(β ℓ(θ)), with exact draws from its prior."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,11 +24,11 @@ __all__ = ["TemperedDensity", "TemperedModel", "without_initial_values"]
 
 
 class TemperedModel(pm.Model):
-    """A copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).
+    """Copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).
 
-    Step methods, gradients and everything else that PyMC derives from ``model.logp()`` then
-    target f_β, with β and the observed data as shared inputs: neither recompiles anything.
-    Free variables, transforms, names, dims and coords are those of the original.
+    Step methods, gradients and everything else that PyMC derives from ``model.logp()`` then target
+    f_β. β and the observed data are shared inputs, so changing them recompiles nothing. Free
+    variables, transforms, names, dims and coords are those of the original.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class TemperedModel(pm.Model):
     def from_model(cls, model: pm.Model) -> "TemperedModel":
         """Copy ``model`` and give it an inverse temperature."""
         with without_initial_values(model), warnings.catch_warnings():
-            # PyMC warns of using the old GP objects with the copy, which nobody can.
+            # PyMC warns about GP objects of the old model, which are not used here.
             warnings.filterwarnings("ignore", "Detected variables likely created by GP")
             tempered = freeze_dims_and_data(model)
-        # PyMC's own idiom for changing what a rebuilt model's methods do (see `freeze_model`).
+        # PyMC's own idiom for changing methods of a rebuilt model (see `freeze_model`).
         tempered.__class__ = cls
         tempered.check_bounds = model.check_bounds
         for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
@@ -64,17 +64,17 @@ class TemperedModel(pm.Model):
         return tempered
 
     def logp(self, vars=None, jacobian=True, sum=True):
-        """As `pymc.Model.logp`; without ``vars`` the scalar log f_β."""
+        """Return the same as `pymc.Model.logp`; without ``vars`` the scalar log f_β."""
         if vars is not None or not sum:
             return super().logp(vars=vars, jacobian=jacobian, sum=sum)
         log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
-        # The switch makes β = 0 exact: there 0·(−∞) counts as 0.
+        # The switch makes β = 0 exact: 0·(−∞) counts as 0.
         return log_prior + pt.switch(self.beta > 0, self.beta * self.datalogp, 0.0)
 
 
 @contextmanager
 def without_initial_values(model: pm.Model) -> Iterator[None]:
-    """Hide initial values, which have no meaning here and which PyMC cannot always copy."""
+    """Hide initial values, which are not used here and which PyMC cannot always copy."""
     saved = dict(model.rvs_to_initial_values)
     try:
         model.rvs_to_initial_values.update(dict.fromkeys(saved))
@@ -84,7 +84,7 @@ def without_initial_values(model: pm.Model) -> Iterator[None]:
 
 
 class TemperedDensity:
-    """The path of densities f_β between the prior and the posterior of a PyMC model.
+    """Path of densities f_β between the prior and the posterior of a PyMC model.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ class TemperedDensity:
     model : TemperedModel
         The copy of the model whose ``logp()`` contains β.
     compile_kwargs : mapping
-        As given.
+        Options as given.
     data : dict of str to ndarray
         The observed data of the original model, by the name of the observed variable; read-only.
     prior : ForwardSampler
-        Draws from the prior of the free variables, given the data where it depends on them.
+        Sampler of the prior of the free variables, given the data if the prior depends on them.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class TemperedDensity:
         self._joint: dict[tuple[str, ...], ForwardSampler] = {}
 
     def joint(self, given: Sequence[str] = ()) -> ForwardSampler:
-        """Draws of all variables, observed ones too, given the values of some free ones."""
+        """Return a sampler of all variables, observed ones too, given values of some free ones."""
         given = tuple(given)
         if given not in self._joint:
             self._joint[given] = ForwardSampler(self.model, observed=True, given=given)
@@ -140,50 +140,50 @@ class TemperedDensity:
 
     @cached_property
     def jitted(self) -> JittedDensity:
-        """The density as a numba function; compiled when that is first asked for."""
+        """Return the density as a numba function, compiled at the first use."""
         return JittedDensity(self)
 
     def __getstate__(self) -> dict:
-        """Without what is compiled, which another process compiles for itself."""
+        """Return the state without compiled functions; another process compiles its own."""
         compiled = (
             "jitted", "terms", "gradient", "_compiled_terms", "_compiled_factors", "_constrain",
         )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
     def reset(self) -> None:
-        """Forget what a run leaves: other data, and the terms of its engine."""
+        """Restore the original data, and remove the terms set by an engine."""
         self.set_data(self.data)
         vars(self).pop("terms", None)
 
     @property
     def titles(self) -> dict[str, str]:
-        """Names of the variables by those of their unconstrained values."""
+        """Return the names of the variables, by the names of their unconstrained values."""
         return {value.name: rv.name for value, rv in self.model.values_to_rvs.items()}
 
     @property
     def present_data(self) -> dict[str, np.ndarray]:
-        """Copies of the data that it is evaluated on."""
+        """Return copies of the data on which the density is evaluated."""
         return {name: shared.get_value() for name, shared in self.model.observed.items()}
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the unconstrained variables, in the model's order."""
+        """Return the shapes of the unconstrained variables, in the model's order."""
         return {name: value.shape for name, value in self.prior.draw()[0].items()}
 
     @property
     def size(self) -> int:
-        """Number of elements of θ."""
+        """Return the number of elements of θ."""
         return sum(prod(shape) for shape in self.shapes.values())
 
     @cached_property
     def terms(self) -> Callable[..., tuple[float, float]]:
-        """Log p and ℓ of the variables in the model's order; an engine may put its own here."""
+        """Return a function from the variables to log p and ℓ; an engine may replace it."""
         return self._compiled_terms
 
     @cached_property
     @alone
     def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
-        with self.model:  # PyMC reads `check_bounds` there
+        with self.model:  # PyMC reads `check_bounds` from the context
             terms = compile_graph(
                 self.model.value_vars,
                 [self.model.varlogp, self.model.datalogp],
@@ -195,12 +195,12 @@ class TemperedDensity:
 
     @cached_property
     def gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
-        """Gradient of log f_β with respect to the continuous variables, as a function of θ.
+        """Return the gradient of log f_β with respect to the continuous variables, as a function.
 
         Raises
         ------
         NotImplementedError, NullTypeGradError
-            If an operation of the model has none.
+            If an operation of the model has no gradient.
         """
         model, continuous = self.model, self.model.continuous_value_vars
         gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
@@ -213,11 +213,11 @@ class TemperedDensity:
         )
 
     def set_beta(self, beta: float) -> None:
-        """Move the step methods' target to f_β."""
+        """Set the target of the step methods to f_β."""
         self._beta[...] = beta
 
     def set_data(self, data: Mapping[str, ArrayLike]) -> None:
-        """Put other observed data in the place of the present ones.
+        """Replace the observed data.
 
         Raises
         ------
@@ -243,12 +243,12 @@ class TemperedDensity:
             self.model.observed[name].set_value(cast)
 
     def __call__(self, point: Point) -> tuple[float, float]:
-        """Log prior with the transforms' Jacobian and log likelihood ℓ, in nats.
+        """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
 
         Raises
         ------
         FloatingPointError
-            If either is NaN or +∞; names β and the variables. −∞ is legal.
+            If either is NaN or +∞; the message names β and the variables. −∞ is allowed.
         """
         log_prior, log_likelihood = self._terms(point)
         if not log_prior + log_likelihood < np.inf:
@@ -256,12 +256,12 @@ class TemperedDensity:
         return log_prior, log_likelihood
 
     def log_joint(self, point: Point) -> float:
-        """Log p + ℓ, in nats; −∞ where the prior has no mass, whatever the model makes of ℓ there.
+        """Return log p + ℓ, in nats; −∞ if the prior has no mass, even if ℓ is NaN.
 
         Raises
         ------
         FloatingPointError
-            As for the terms.
+            If log p or ℓ is NaN or +∞.
         """
         return -np.inf if self._terms(point)[0] == -np.inf else sum(self(point))
 
@@ -274,9 +274,9 @@ class TemperedDensity:
         state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
-            f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values "
-            "where the model's arithmetic fails: look for NaN among its constants, bound the "
-            "parameters or use a stabler form."
+            f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values where "
+            "the model's arithmetic fails: look for NaN among its constants, bound the parameters "
+            "or use a numerically stable form."
         )
 
     @cached_property
@@ -285,19 +285,20 @@ class TemperedDensity:
         return self.model.compile_logp(sum=False, mode=INTERPRETED)
 
     def factors(self, point: Point) -> list[tuple[str, np.ndarray]]:
-        """Name and elementwise log density of all variables and Potentials, interpreted."""
+        """Return name and elementwise log density of all variables and Potentials, not compiled."""
         factors = self.model.free_RVs + self.model.observed_RVs + self.model.potentials
         with np.errstate(all="ignore"):
             values = self._compiled_factors(dict(point))
         return [(rv.name, np.asarray(v)) for rv, v in zip(factors, values, strict=True)]
 
     def check(self) -> None:
-        """Evaluate all at a prior draw: compiled code would read beyond the end of an array.
+        """Evaluate everything at a prior draw, since compiled code does not check array bounds.
 
         Raises
         ------
         ValueError
-            If a variable or Potential cannot be evaluated, or there are no data; names it.
+            If a variable or Potential cannot be evaluated, or there are no data; the message names
+            it.
         """
         if not self.model.potentials and not any(data.size for data in self.data.values()):
             names = ", ".join(name.removesuffix("_observed") for name in self.data)
@@ -317,7 +318,7 @@ class TemperedDensity:
             ) from error
 
     def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
-        """The error to raise after so many draws in vain, with some of them."""
+        """Return the error to raise if ℓ = −∞ at all of ``n_draws`` draws, with examples."""
         points = [point for point in points if self.prior.supports(point)]
         if not points:
             return self.prior.unsupported(n_draws)
@@ -331,7 +332,7 @@ class TemperedDensity:
                 culprits += [f"{name}{place} = {data[*place]:g}" for place in places]
             elif always.any():
                 culprits.append(name)
-        blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["one variable or another"]
+        blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["different variables"]
         return ValueError(
             f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
             "Check the data and the constants of their distributions, or use a prior that makes "
@@ -339,20 +340,20 @@ class TemperedDensity:
         )
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:
-        """Exact draw from the prior restricted to S = {ℓ > −∞}, by rejection.
+        """Draw exactly from the prior restricted to S = {ℓ > −∞}, by rejection.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Source of the draw's stream.
+            Generator of the draw.
 
         Returns
         -------
         point : Point
             θ_0 with finite ℓ.
         n_draws : int
-            Draws from the unrestricted prior, this one included: geometric with mean 1/P(S) and
-            independent of ``point``.
+            Number of draws from the unrestricted prior, including this one: geometric with mean
+            1/P(S) and independent of ``point``.
 
         Raises
         ------
@@ -370,9 +371,9 @@ class TemperedDensity:
         raise self.impossible([self.prior.draw()[0] for _ in range(20)], n_draws)
 
     def unconstrain(self, values: Mapping[str, np.ndarray]) -> Point:
-        """The state with these values of the free variables on the model's own scale.
+        """Return the state with these values of the free variables on the model's own scale.
 
-        Not finite where they lie outside the support, or at the edge of it.
+        Values outside the support, or at its edge, give states that are not finite.
         """
         names = [rv.name for rv in self.model.free_RVs]
         return self._given.draw(*[values[name] for name in names])[0]
@@ -384,7 +385,7 @@ class TemperedDensity:
         return sampler
 
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
-        """Free variables and Deterministics on the model's own scale, of one point a row."""
+        """Return free variables and Deterministics on the model's own scale, one point a row."""
         values = self._constrain(*[points[name] for name in self._names])
         names = [rv.name for rv in self.model.unobserved_RVs]
         return dict(zip(names, values, strict=True))
@@ -392,7 +393,7 @@ class TemperedDensity:
     @cached_property
     @alone
     def _constrain(self) -> Callable[..., list[np.ndarray]]:
-        """Of values of the variables, one a row, in the model's order."""
+        """Return a function of the values of the variables, one a row, in the model's order."""
         model = self.model
         single = model.replace_rvs_by_values(model.unobserved_RVs)
         rows = {

@@ -1,4 +1,4 @@
-"""Pictures of a result, on arviz-plots: matplotlib, bokeh or plotly; a file for each.
+"""Plot a result with arviz-plots, in matplotlib, bokeh or plotly; one file per plot.
 
 Every plot returns a :class:`arviz_plots.PlotCollection` and takes these, all optional:
 

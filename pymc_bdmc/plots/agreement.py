@@ -1,4 +1,4 @@
-"""Draws of a sampler against those of a run: how far they differ, and where most."""
+"""Plot the differences between a sampler's draws and those of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
@@ -35,7 +35,7 @@ PANELS = {
 SCALES: dict[str, Callable] = {"shift": np.asarray, "ratio": np.log}
 
 POINTS = 400
-"""Points at which a distribution function is drawn."""
+"""Number of points at which a distribution function is drawn."""
 
 Visual = Literal[
     "margin",
@@ -65,12 +65,12 @@ def plot_agreement(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """How far draws differ from those of a run, and the distributions that differ most.
+    """Plot how far draws differ from those of a run, and the distributions that differ most.
 
-    On the left the rows of `agreement` with the largest differences: estimates and 95 % limits,
-    simultaneous over all rows, of the difference of means and of the ratio of standard deviations.
-    Intervals within the shaded margins are good. On the right the distribution functions of the two
-    worst elements, by the draws and by the run.
+    The left panels show the rows of `agreement` with the largest differences: estimates and 95 %
+    limits, simultaneous over all rows, of the difference of means and of the ratio of standard
+    deviations. Intervals within the shaded margins are good. The right panels show the distribution
+    functions of the two worst elements, from the draws and from the run.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def plot_agreement(
     )
 
     def draw(name, visual, data, **defaults):
-        """What a panel lacks is NaN there."""
+        """Draw a visual; panels without it get NaN."""
         canvas.draw(name, visual, data.reindex(model=order), **defaults)
 
     margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")
@@ -146,7 +146,7 @@ def plot_agreement(
 
 
 def _text(visual: Callable) -> Callable:
-    """A label whose text is the data."""
+    """Return a visual whose text is the data."""
     return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
@@ -155,14 +155,14 @@ def _limits(da, target, **kwargs):
 
 
 def _names(da, target, labels, **kwargs):
-    """A tick with its name for each row; the other panels keep their ticks."""
+    """Put a named tick at each row; other panels keep their ticks."""
     if not np.isnan(da.values).any():
         names = {"values": da.values.tolist(), "labels": [str(name) for name in labels]}
         set_yticks(da, target, **names | kwargs)
 
 
 def _ratios(da, target, **kwargs):
-    """Round ratios within the range that is shown, where there is one."""
+    """Put ticks at round ratios within the shown range, if there is one."""
     reach = da.values[0]
     if not np.isnan(reach):
         steps = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100])
@@ -174,7 +174,7 @@ def _ratios(da, target, **kwargs):
 
 
 def _by_panel(rows: list, dim: str) -> xr.DataArray:
-    """Values of the panels of means and of deviations, along a dimension."""
+    """Join the values of the panels of means and of standard deviations along a dimension."""
     width = max(map(len, rows))
     values = [[*row, *[np.nan] * (width - len(row))] for row in rows]
     array = xr.DataArray(values, {"model": list(PANELS)}, ["model", dim])
@@ -182,7 +182,7 @@ def _by_panel(rows: list, dim: str) -> xr.DataArray:
 
 
 def _reaches(shown: pd.DataFrame) -> list[float]:
-    """Half of the ranges that are shown: all estimates, and intervals as far as they are of use."""
+    """Return half of the shown ranges: they contain all estimates, and intervals up to a limit."""
     found = []
     for (name, scale), margin in zip(SCALES.items(), MARGINS[:2], strict=True):
         estimate, *ends = (scale(shown[f"{name}{end}"]) for end in ("", "_lower", "_upper"))
@@ -192,7 +192,7 @@ def _reaches(shown: pd.DataFrame) -> list[float]:
 
 
 def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
-    """Limits of all rows as one line with gaps, and estimates, for means and for deviations."""
+    """Return limits of all rows as one line with gaps, and estimates, by panel."""
     height = -np.arange(len(shown), dtype=float)  # the worst on top
     lines, points = [], []
     for name, scale in SCALES.items():
@@ -209,7 +209,7 @@ def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
 def _functions(
     dt: xr.DataTree, idata: Any, var_names: Sequence[str] | None, table: pd.DataFrame
 ) -> xr.DataArray:
-    """Distribution functions of the two worst elements, by the draws and by the run."""
+    """Return distribution functions of the two worst elements, of the draws and of the run."""
     elements = paired_elements(dt, idata, var_names=var_names)
     worst = [name for name in table.index if name in elements.labels][:2]
     levels = np.linspace(0, 1, POINTS)

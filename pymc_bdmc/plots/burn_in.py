@@ -1,4 +1,4 @@
-"""The upper bound against the burn-in of reverse runs."""
+"""Plot the upper bound against the burn-in of reverse runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -31,11 +31,11 @@ def plot_burn_in(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Mean reverse log weight against the burn-in S, less that after the longest.
+    """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
 
-    A line for each data set, and a band for the 95 % interval of their mean (`burn_in_effect`).
-    After Grosse, Ancha and Roy (2016), Fig. 6: where the band holds zero, S makes no difference
-    that these runs can tell.
+    There is a line for each data set, and a band for the 95 % interval of their mean
+    (`burn_in_effect`), as in Fig. 6 of Grosse, Ancha and Roy (2016). If the band contains zero,
+    these runs show no effect of S.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the plots share: results as labelled panels, their layout, and drawing one visual."""
+"""Shared parts of the plots: results as labelled panels, layout, and drawing one visual."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -18,15 +18,15 @@ from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import data_sets, variable
 
 Z95 = 1.96
-"""Standard errors on either side of a 95 % interval."""
+"""Half of a 95 % interval, in standard errors."""
 
 ROOM = 30
-"""Characters of the labels of an axis."""
+"""Number of characters that fit into the tick labels of an axis."""
 
 CHAIN_VARIABLES = ("log_weight", "prior_draws")
 
 Backend = Literal["matplotlib", "bokeh", "plotly"]
-"""Plotting libraries."""
+"""Names of the plotting libraries."""
 
 __all__ = [
     "Z95",
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Options(NamedTuple):
-    """What callers say of any plot: see `pymc_bdmc.plots`."""
+    """Common options of all plots; see `pymc_bdmc.plots`."""
 
     plot_collection: PlotCollection | None
     backend: Backend | None
@@ -68,7 +68,7 @@ def checked_options(
     visuals: Mapping | None,
     pc_kwargs: dict,
 ) -> Options:
-    """Options of a plot, unknown names of visuals refused.
+    """Return the options of a plot; raise an error for unknown names of visuals.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def checked_options(
 
 
 def panels(dt: Any) -> dict[str, Any]:
-    """Results by panel title; a single result has one panel without a title."""
+    """Return results by panel title; a single result has one panel without a title."""
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
 
 
 def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
-    """Log weights whose averages estimate log ML, nats, by direction: of every data set."""
+    """Return log weights of every data set by direction, whose averages estimate log ML; nats."""
     found = [
         {"real": forward + mass}
         if data == "real"
@@ -102,7 +102,7 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
 
 
 def finished_first(dt: xr.DataTree) -> xr.DataTree:
-    """Weights and prior draws of each direction, the chains that were not finished at the end."""
+    """Sort the chains of each direction so that unfinished ones come last."""
     groups = {}
     for group in ("forward", "reverse", "real"):
         if group in dt.children:
@@ -118,10 +118,10 @@ def finished_first(dt: xr.DataTree) -> xr.DataTree:
 def estimates(
     dt: xr.DataTree | Mapping[str, xr.DataTree], sizes: Sequence[int | None] = (None,)
 ) -> xr.Dataset:
-    """Columns of `evidence` by all methods, from the first chains and from all.
+    """Return the columns of `evidence` by all methods, for growing numbers of chains.
 
-    Of dimensions ``model``, a panel for every data set of each result, ``chains``, the numbers of
-    finished chains asked for, and ``estimator``. NaN where a method does not apply.
+    The dimensions are ``model`` (a panel for every data set of each result), ``chains`` (the
+    requested numbers of finished chains) and ``estimator``. NaN if a method does not apply.
     """
     found = {}
     packed = {title: finished_first(each) for title, each in panels(dt).items()}
@@ -149,7 +149,7 @@ def estimates(
 def exact_values(
     exact: float | Mapping[str, float] | None, titles: list[str]
 ) -> xr.DataArray | None:
-    """Known values by panel, NaN where there is none."""
+    """Return known values by panel, NaN if there is none."""
     if exact is None:
         return None
     by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
@@ -169,12 +169,12 @@ def stacked(by_panel: Mapping[str, Mapping[str, xr.DataArray]]) -> xr.DataArray:
 
 
 def along(dim: str, **parts: xr.DataArray) -> xr.DataArray:
-    """Join the coordinates of a visual along the dimension from which arviz-plots reads them."""
+    """Join the coordinates of a visual along the dimension that arviz-plots reads."""
     return xr.concat(xr.broadcast(*parts.values()), xr.Variable(dim, np.array(list(parts))))
 
 
 def log_ticks(values: np.ndarray) -> dict[str, list]:
-    """Ticks within the range of decimal logarithms: 1, 2, 5, 10, … or powers of ten, labelled."""
+    """Return labelled ticks on a logarithmic axis: 1, 2, 5, 10, … or powers of ten."""
     finite = np.asarray(values)[np.isfinite(values)]
     low, high = finite.min(), finite.max()
     steps = (1, 2, 5) if high - low < 2 else (1,)
@@ -185,24 +185,24 @@ def log_ticks(values: np.ndarray) -> dict[str, list]:
 
 
 def limit_x(da, target, **kwargs):
-    """Limits of the horizontal axis, from data along the dimension ``limit``."""
+    """Set the limits of the horizontal axis, from data along the dimension ``limit``."""
     return set_xlim(da, target, **{"limits": da.values.tolist(), **kwargs})
 
 
 def limit_y(da, target, **kwargs):
-    """Limits of the vertical axis, from data along the dimension ``limit``."""
+    """Set the limits of the vertical axis, from data along the dimension ``limit``."""
     return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})
 
 
 def few_xticks(da, target, **kwargs):
-    """Round values within the range of the data, so few that labels in full do not touch."""
+    """Put ticks at round values within the range of the data, few enough to avoid overlap."""
     finite = da.values[np.isfinite(da.values)]
     ticks = _round_values(finite.min(), finite.max()) if finite.size else {}
     return set_xticks(da, target, **{"values": [], "labels": [], **ticks, **kwargs})
 
 
 def _round_values(low: float, high: float) -> dict[str, list]:
-    """Multiples of the least of …, 1, 2, 5, 10, … for which there is room."""
+    """Return multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
     if low == high:
         return {"values": [low], "labels": [f"{low:g}"]}
     power = int(np.floor(np.log10((high - low) / ROOM)))
@@ -221,14 +221,14 @@ def set_yticks(da, target, values, labels, **kwargs):
 
 
 class Canvas:
-    """A plot a model, colours by one more dimension, and the user's options for each visual.
+    """Figure with a panel per model, colours by one more dimension, and options for each visual.
 
     Parameters
     ----------
     name : str
         Of the data in the plot's store of artists.
     data : DataArray
-        Has the dimensions ``model`` and ``by``.
+        Data with the dimensions ``model`` and ``by``.
     options : Options
     colored, dashed : sequence of str
         Visuals that are told by colour, and those that are told by the style of lines too.
@@ -257,7 +257,7 @@ class Canvas:
         aes |= {each: ["color", "linestyle"] for each in dashed}
         self.aes_by_visuals = aes | options.aes_by_visuals
         self._name = name
-        # One element of each panel, for the visuals that depend on the panel alone.
+        # One element per panel, for visuals that depend on the panel only.
         others = [dim for dim in data.dims if dim != "model"]
         self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
         told = {"color": [by], "linestyle": [by]} if dashed else {"color": [by]}
@@ -266,17 +266,17 @@ class Canvas:
         )
 
     def named(self, data: xr.DataArray) -> xr.Dataset:
-        """The data as arviz-plots takes them."""
+        """Return the data in the form of arviz-plots."""
         return data.to_dataset(name=self._name)
 
     def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:
-        """Draw one visual wherever the data and the aesthetics say."""
+        """Draw one visual for every combination of panel and aesthetics."""
         kwargs = get_visual_kwargs(self.visuals, name)
         if kwargs is not False:
             dims = [dim for dim in data.dims if dim not in ("model", self.by)]
             *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
             options = {**defaults, **kwargs}
-            # The several artists of ticks do not fit the collection's store.
+            # The collection cannot store the several artists of ticks.
             keep = visual not in (few_xticks, set_xticks, set_yticks)
             self.collection.map(
                 visual, name, data=self.named(data), ignore_aes=ignore, store_artist=keep, **options
@@ -315,7 +315,7 @@ def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
         plot_collection=canvas.collection,
         aes_by_visuals={name: canvas.aes_by_visuals[name] for name in names},
         visuals={
-            # Areas below dots or below a distribution function would hide one another.
+            # Areas below dots or distribution functions would hide one another.
             "face": {"alpha": 0.2} if kind in ("kde", "hist") else False,
             "credible_interval": False,
             "point_estimate": False,

@@ -1,4 +1,4 @@
-"""The gap of samplers or parametrisations against what it costs."""
+"""Plot the gap of samplers or parametrisations against its cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -42,16 +42,16 @@ def plot_compare(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Jeffreys bound of each result against temperatures, gradient evaluations and seconds.
+    """Plot the Jeffreys bound against temperatures, gradient evaluations and seconds.
 
     Every round of a result is a point, with one standard error on either side. Both axes are
-    logarithmic, so a gap that noise made negative has no point, only the upper end of its error.
+    logarithmic, so a gap that is negative by noise has no point, only the upper end of its error.
 
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results of one model and data, by sampler or parametrisation, as `compare` takes them. A
-        ladder of ``temperatures``, or a ``target_gap``, gives a line each.
+        Results of one model and data, by sampler or parametrisation, as for `compare`. Several
+        ``temperatures``, or a ``target_gap``, give a line.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -88,7 +88,7 @@ def plot_compare(
     table = pd.concat({name: cost(dt) for name, dt in results.items()}, names=["name", "round"])
     found = table[table["jeffreys_bound"].notna()].to_xarray()
     if not found.sizes["round"]:
-        raise ValueError("results: none has a gap, which takes simulated data.")
+        raise ValueError("results: none has a gap, which needs simulated data.")
     known = [column for column in PANELS if (found[column] > 0).any()]
     place = xr.ufuncs.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
     place = place.assign_coords(model=[PANELS[column] for column in known])
@@ -115,13 +115,13 @@ def plot_compare(
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
-    """Smallest gap that is drawn: a tenth of the smallest that is, or might be, above zero."""
+    """Return the smallest gap shown: a tenth of the smallest that may be above zero."""
     ends = np.concatenate([gap.values.ravel(), (gap + error).values.ravel()])
     return float(ends[ends > 0].min(initial=1.0)) / 10
 
 
 def _flat(pieces: xr.DataArray) -> xr.DataArray:
-    """The ends of all rounds along one dimension, so that one line has a piece for each."""
+    """Join the ends of all rounds along one dimension, as one line with a piece for each."""
     return pieces.transpose(..., "round", "end").stack(piece=("round", "end"), create_index=False)
 
 

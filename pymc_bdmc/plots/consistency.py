@@ -1,4 +1,4 @@
-"""Forward log weights on real and on simulated data, side by side at every T."""
+"""Plot forward log weights on real and on simulated data at every T."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from pymc_bdmc.results.consistency import forward_ladder
 __all__ = ["plot_consistency"]
 
 WIDTH = 0.12
-"""Of a box, in decades of T."""
+"""Width of a box, in decades of T."""
 
 Visual = Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim"]
 
@@ -29,19 +29,18 @@ def plot_consistency(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Quartiles of forward log weights on real and on simulated data, against T.
+    """Plot quartiles of forward log weights on real and on simulated data, against T.
 
-    Log weights are taken less the best estimate of their data set, that of its longest runs, so 0
-    is where runs would lie that leave nothing to be wished. Where boxes of one T lie alike the
-    sampler finds both data equally hard, and the bound on its divergence that simulated data give
-    tells of the real ones: Figs 1 and 5 of Grosse, Ancha and Roy (2016). `consistency` has the
-    numbers.
+    Log weights are relative to the best estimate of log ML of their data set (from its longest
+    runs), so perfect runs would lie at 0. If the boxes at one T are similar, both data are equally
+    hard for the sampler, and the bound on its divergence from simulated data applies to the real
+    ones: Figs 1 and 5 of Grosse, Ancha and Roy (2016). `consistency` has the numbers.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with a ladder of ``temperatures``, or with one number of them; a
-        dict gives a panel for each. Simulated data sets are drawn together.
+        Results of `sample_bdmc` with one or several numbers of ``temperatures``; a dict gives a
+        panel for each. Simulated data sets are drawn together.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -91,14 +90,14 @@ def plot_consistency(
 
 
 def _ladder_ticks(da: xr.DataArray, target, **kwargs):
-    """A tick at each number of temperatures of the panel."""
+    """Put a tick at each number of temperatures of the panel."""
     temperatures = da.values[~np.isnan(da.values)]
     ticks = {"values": np.log10(temperatures), "labels": [f"{t:.0f}" for t in temperatures]}
     set_xticks(da, target, **ticks | kwargs)
 
 
 def _boxes(dt: xr.DataTree) -> xr.DataArray:
-    """Outlines of the boxes of all T as one line by data, with NaN where the pen is lifted."""
+    """Return the outlines of the boxes of all T as one line by data, with NaN between pieces."""
     temperatures, real, simulated, _ = forward_ladder(dt)
     lines = []
     for side, sets in ((-1, real[None]), (1, simulated)):
@@ -116,7 +115,7 @@ def _boxes(dt: xr.DataTree) -> xr.DataArray:
 
 
 def _box(middle: float, runs: np.ndarray) -> np.ndarray:
-    """Outline in x and y: a box at the quartiles, a bar at the median, lines to the ends."""
+    """Return the outline in x and y: a box at the quartiles, a bar at the median, whiskers."""
     values = runs[np.isfinite(runs)]
     if not values.size:
         return np.full((2, 1), np.nan)
@@ -130,7 +129,7 @@ def _box(middle: float, runs: np.ndarray) -> np.ndarray:
 
 
 def _shown_range(pieces: xr.DataArray) -> xr.DataArray:
-    """Limits of the vertical axis: all of the boxes, lines to extreme runs as far as they fit."""
+    """Return limits of the vertical axis that contain all boxes, and whiskers up to a limit."""
     y = pieces.sel(plot_axis="y", drop=True)
     corners = y.isel(place=np.arange(y.sizes["place"]) % 14 < 7)
     others = [dim for dim in y.dims if dim != "model"]

@@ -1,4 +1,4 @@
-"""Estimates of log ML against the number of chains."""
+"""Plot estimates of log ML against the number of chains."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -46,10 +46,10 @@ def plot_convergence(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Estimates from the first n finished chains and their 95 % intervals, for growing n.
+    """Plot estimates from the first n finished chains, with 95 % intervals, for growing n.
 
-    A point marks each number of chains at which the method's check holds. Averages of one
-    direction that close in on BAR from either side show their bias; a step shows a rare weight.
+    A point marks each number of chains at which the method's check holds. One-sided averages that
+    approach BAR from below or above show their bias; a step shows a rare large weight.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If a method is unknown, no method applies, there are fewer than 8 chains, or ``exact``
-        names a panel that there is not.
+        If a method is unknown, no method applies, there are fewer than 8 chains, or ``exact`` names
+        an unknown panel.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def plot_convergence(
         if group in each.children
     )
     if chains < 2 * FEWEST_CHAINS:
-        raise ValueError(f"{chains} finished chains are too few; run {2 * FEWEST_CHAINS} or more.")
+        raise ValueError(f"{chains} finished chains are too few; run at least {2 * FEWEST_CHAINS}.")
     sizes = np.unique(np.geomspace(FEWEST_CHAINS, chains, 25).astype(int)).tolist()
     table = estimates(dt, sizes)
     truth = exact_values(exact, table["model"].values.tolist())
@@ -134,13 +134,13 @@ def plot_convergence(
         values=np.log10(ticks).tolist(),
         labels=[str(tick) for tick in ticks],
     )
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of chains a direction (log scale)")
+    canvas.draw("xlabel", labelled_x, canvas.panel, text="chains per direction (log scale)")
     canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
     return canvas.finish()
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Limits of the vertical axis: the intervals but for those of the fewest chains."""
+    """Return limits of the vertical axis: all intervals except those of the fewest chains."""
     late = value["chains"] >= value["chains"].max() / 8
     ends = [(value - reach).where(late), (value + reach).where(late)]
     if truth is not None:

@@ -1,4 +1,4 @@
-"""How far approximations are from the posterior, side by side."""
+"""Plot the divergences of approximations from the posterior."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from pymc_bdmc.results.distance import FROM_POSTERIOR, TO_POSTERIOR, distance
 __all__ = ["plot_distance"]
 
 HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
-"""Heights at which the two divergences are drawn, around that of their approximation."""
+"""Heights of the two divergences, relative to the row of their approximation."""
 
 NOTES = ("infinite ▸", "not known", "not reliable")
 
@@ -55,18 +55,17 @@ def plot_distance(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
+    """Plot KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
 
-    A point is an estimate, and its line goes as far as `distance` limits it, to either side; a line
-    without a point is all that is known of a divergence below its noise. The cross is the certified
-    lower end of KL(q‖p). What is not reliable, or infinite, is told at the right. Below the nats
-    stands by how much the probability of any event can be off at most (Pinsker; Bretagnolle and
-    Huber).
+    A point is an estimate, and its line shows the limits of `distance`; a divergence below its
+    noise has a line only. The cross is the certified lower bound on KL(q‖p). Divergences that are
+    infinite or not reliable are named at the right. Below the nats, the axis shows the largest
+    error of the probability of any event (Pinsker; Bretagnolle and Huber).
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc` on the real data.
+        Result of `sample_bdmc` on the real data.
     approximation : object, or mapping of str to object
         As in `distance`.
     model, draws, confidence, random_seed
@@ -89,7 +88,7 @@ def plot_distance(
     Raises
     ------
     ValueError, TypeError, FloatingPointError
-        As by `distance`.
+        As for `distance`.
 
     Examples
     --------
@@ -152,12 +151,12 @@ def plot_distance(
 
 
 def _log(array: xr.DataArray) -> xr.DataArray:
-    """Decimal logarithm, NaN where there is none."""
+    """Return the decimal logarithm, NaN for values ≤ 0."""
     return xr.ufuncs.log10(array.where(array > 0))
 
 
 def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:
-    """Limits of the axis: of points and ends, and as much again as a third to the left."""
+    """Return the limits of the axis: all points and limits, and a third more on the left."""
     known = np.concatenate([_log(each).values.ravel() for each in (value, upper, lower)])
     known = known[np.isfinite(known)]
     known = known if known.size else np.array([-1.0, 1.0])
@@ -166,7 +165,7 @@ def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.
 
 
 def _ticks(shown: xr.DataArray, below: str) -> dict[str, list]:
-    """Nats, and below them by how much a probability can be off at most."""
+    """Return ticks labelled by nats and by the largest error of a probability."""
     ticks = log_ticks(shown.values)
     bounds = [100 * total_variation_of_divergence(10**place) for place in ticks["values"]]
     told = [f"{bound:.{0 if bound >= 10 else 1}f} %" for bound in bounds]
@@ -175,7 +174,7 @@ def _ticks(shown: xr.DataArray, below: str) -> dict[str, list]:
 
 
 def _notes(da, target, *, x, **kwargs):
-    """Write at the right what has no place on the axis."""
+    """Write notes at the right for divergences that are not on the axis."""
     artist = None
     for told, y in zip(da.sel(part="told").values, da.sel(part="y").values, strict=True):
         if told:

@@ -1,4 +1,4 @@
-"""Spread and bias of averaged weights against the number of chains, and when to trust them."""
+"""Plot the spread and the bias of averaged weights against the number of chains."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -37,7 +37,7 @@ def plot_error_analysis(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Block analysis of the exponential average; after Favaro et al. (2015), Figs 1-3.
+    """Plot the block analysis of the exponential average, as in Favaro et al. (2015), Figs 1-3.
 
     Left, the variance σ̂²(M) of the log mean of M weights, and the limits of its mean square error.
     Middle, three estimates of σ²(M) that agree once the central limit holds; a line marks the
@@ -47,14 +47,14 @@ def plot_error_analysis(
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
     group : {"forward", "reverse", "real"}, optional
-        Whose weights; by default the forward ones of the simulated data, else of the real data.
+        Group of the weights; by default forward runs on simulated data, else on the real data.
         Reverse weights are averaged as 1/w, and the biases are those of log 1/Z.
     dataset : int
-        Which simulated data set.
+        Index of the simulated data set.
     exact : float, optional
-        The true log ML: then the right panel shows the actual error for growing N.
+        The true log ML. If given, the right panel shows the actual error for growing N.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -114,7 +114,7 @@ def plot_error_analysis(
         (bias, "limits D̂±(N)"): (n, *np.transpose([part.limits for part in parts])),
     }
     if exact is not None:
-        # Estimates have the hidden bias taken off; the limits are those of the plain average.
+        # Estimates are corrected for the hidden bias; the limits are those of the plain average.
         sign = 1 if direction == "forward" else -1
         errors = [sign * (p.estimate.value - exact) + np.mean(p.limits) for p in parts]
         lines[bias, "log Ẑ − log Z"] = (n, np.array(errors))
@@ -139,7 +139,7 @@ def plot_error_analysis(
 
 
 def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarray, str]:
-    """Log weights of one group and data set, and the direction in which to average them."""
+    """Return log weights of one group and data set, and the direction for averaging them."""
     runs = log_ml_runs(dt)
     group = next(iter(runs[0])) if group is None else group
     weights = [run[group] for run in runs if group in run]
@@ -149,7 +149,7 @@ def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarra
 
 
 def _filled(like: xr.DataArray, curves: Mapping, dim: str, parts: list) -> xr.DataArray:
-    """Coordinates of each curve along a dimension of arviz-plots, by panel and curve."""
+    """Return the coordinates of curves along a dimension of arviz-plots, by panel and curve."""
     length = max(len(values[0]) for values in curves.values())
     found = like.expand_dims({dim: parts, "place": range(length)}, axis=(2, 3)) * np.nan
     for (panel, curve), values in curves.items():

@@ -1,4 +1,4 @@
-"""All estimates of log ML side by side, with their errors and what their checks say."""
+"""Plot all estimates of log ML, with their errors and checks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -46,11 +46,11 @@ def plot_estimators(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Estimates of log ML by every method, with 95 % intervals.
+    """Plot estimates of log ML by every method, with 95 % intervals.
 
-    Colour tells the recommended method from the valid ones; the intervals of those whose check does
-    not hold are grey and dotted. The axis shows the intervals of the valid ones; an estimate
-    beyond it is written at the edge.
+    The recommended method and the other valid ones have different colours; methods whose check
+    fails have grey dotted intervals. The axis covers the valid intervals; an estimate beyond it is
+    written at the edge.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def plot_estimators(
     Raises
     ------
     ValueError
-        If ``exact`` names a panel that there is not.
+        If ``exact`` names an unknown panel.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def plot_estimators(
     )  # fmt: skip
     low, high = (limits.sel(limit=end, drop=True) for end in ("low", "high"))
     seen = value.where((value >= low) & (value <= high))
-    gaps = np.nan * value  # so that one line has a piece for each method
+    gaps = np.nan * value  # one line has a piece for each method
     pieces = xr.concat([value - reach, value + reach, gaps], "end").transpose(
         ..., "estimator", "end"
     )
@@ -135,7 +135,7 @@ def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Limits of each panel: around the trusted intervals, if there are any, and the truth."""
+    """Return limits of each panel: around the valid intervals, if any, and the true value."""
     trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
     count = value["status"].isin(STATUSES[:2]) | ~trusted
     ends = [(value - reach).where(count), (value + reach).where(count)]

@@ -1,4 +1,4 @@
-"""Mean log likelihood along the path, in both directions."""
+"""Plot the mean log likelihood along the path, in both directions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -31,12 +31,12 @@ def plot_hysteresis(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Mean ℓ of the chains along β, forward and reverse.
+    """Plot the mean ℓ of the chains along β, forward and reverse.
 
-    On a path from a reference r, that of log p(θ) + ℓ(θ) − log r(θ), which is in ℓ's place there.
+    On a path from a reference r it plots log p(θ) + ℓ(θ) − log r(θ), which replaces ℓ there.
 
-    Where the directions disagree the kernels do not keep up with the path. Against β the area
-    between the curves is the gap of the sandwich, up to the discretisation.
+    If the directions disagree, the kernels do not equilibrate along the path. The area between the
+    curves is the gap of the sandwich, up to discretisation.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def plot_hysteresis(
 
 
 def _meaning(taken: set[str]) -> str:
-    """What goes along these paths."""
+    """Name the quantity that is averaged along these paths."""
     if taken == {"prior"}:
         return "log likelihood"
     return "slope of log f" if "data" in taken else "log posterior over reference"
 
 
 def _mean_path(run: xr.Dataset) -> xr.DataArray:
-    """β and mean ℓ by the place along the path; panels may have different schedules."""
+    """Return β and mean ℓ by the index along the path; panels may have different schedules."""
     path = run["log_likelihood_path"]
     path = path.mean("dataset") if "dataset" in path.dims else path
     pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")
@@ -113,7 +113,7 @@ def _mean_path(run: xr.Dataset) -> xr.DataArray:
 
 
 def _shown_range(paths: xr.DataArray) -> xr.DataArray:
-    """Limits of the vertical axis: next to the prior ℓ can be lower by orders of magnitude."""
+    """Return limits of the vertical axis without the start, where ℓ can be extremely low."""
     low, high = (
         paths.quantile(q, ["place", "direction"]).drop_vars("quantile") for q in (0.05, 1.0)
     )

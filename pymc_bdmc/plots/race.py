@@ -1,4 +1,4 @@
-"""Errors of estimators of log ML against the time they take."""
+"""Plot the errors of estimators of log ML against CPU time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from pymc_bdmc.testbed import standings
 __all__ = ["plot_race"]
 
 LOWEST = 0.05
-"""Least error that is drawn, nats."""
+"""Smallest error shown, nats."""
 
 Visual = Literal["line", "point", "truth", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"]
 
@@ -44,15 +44,15 @@ def plot_race(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Root mean square error of each estimator against the CPU time of one estimate.
+    """Plot the root mean square error of each estimator against the CPU time of one estimate.
 
-    Both axes are logarithmic. Shaded is how far off the truth itself may be: the width of its
-    sandwich, or 1.96 of its standard error if that is more. There no estimator can be judged.
+    Both axes are logarithmic. The shaded area is the uncertainty of the true value: the width of
+    its sandwich, or 1.96 standard errors if that is more. Errors within it cannot be judged.
 
     Parameters
     ----------
     results : Dataset or mapping of {str : Dataset}
-        From `testbed.race`; of several problems each has a panel.
+        Result of `testbed.race`; with several problems each has a panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

@@ -1,4 +1,4 @@
-"""Forward and reverse log weights and the bounds that they give."""
+"""Plot forward and reverse log weights and their bounds on log ML."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -46,16 +46,16 @@ def plot_sandwich(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Log weights of both directions with their means, the bounds on log ML.
+    """Plot log weights of both directions with their means, the bounds on log ML.
 
-    Of one result, the distributions over chains. Of a sequence of results of one model, the
-    bounds against the number of temperatures, with a band of one standard error on either side.
+    For one result it shows the distributions over chains. For a sequence of results of one model it
+    shows the bounds against the number of temperatures, with a band of ± one standard error.
 
     Parameters
     ----------
     dt : DataTree, sequence of DataTree, or dict of either
         Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
-        sets, whose log ML differ, everything is relative to the middle of each one's bounds.
+        sets, whose log ML differ, values are relative to the middle of the bounds of each set.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
     visuals : mapping of {str : mapping or False}, optional
@@ -103,7 +103,7 @@ def _sequence(results: Results) -> Sequence[xr.DataTree]:
 
 
 def _weights(dt: xr.DataTree, relative: bool) -> dict[str, xr.DataArray]:
-    """Log weights by direction, relative to the middle of each data set's bounds if asked."""
+    """Return log weights by direction, on request relative to the middle of the bounds."""
     weights = log_ml_weights(dt)
     if relative:
         bounds = [each.mean("chain") for each in weights.values()]
@@ -112,7 +112,7 @@ def _weights(dt: xr.DataTree, relative: bool) -> dict[str, xr.DataArray]:
 
 
 def _pooled(weights: xr.DataArray) -> xr.DataArray:
-    """All chains of all data sets along one dimension; unfinished ones are left out."""
+    """Join all finished chains of all data sets along one dimension."""
     values = weights.values.ravel()
     values = values[~np.isnan(values)]
     return xr.DataArray(values, dims="sample", coords={"sample": np.arange(values.size)})
@@ -163,7 +163,7 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
 
 
 def _by_temperature(results: Results, relative: bool, which: str) -> dict[str, xr.DataArray]:
-    """Mean log weight, or its standard error, by direction and number of temperatures."""
+    """Return the mean log weight, or its error, by direction and number of temperatures."""
     results = sorted(_sequence(results), key=_n_temperatures)
     coord, places = "temperatures", [_n_temperatures(dt) for dt in results]
     weights = [_weights(dt, relative) for dt in results]

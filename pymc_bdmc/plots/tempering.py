@@ -1,4 +1,4 @@
-"""Chains of simulated tempering on their way up and down the ladder."""
+"""Plot the inverse temperatures that chains of simulated tempering visit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from pymc_bdmc.results.simulated_tempering import tempering_group
 __all__ = ["plot_tempering"]
 
 KNOT_CONDUCTANCE = 0.1
-"""Share of the draws on the smaller side that cross in a sweep: a chain stays there for ten."""
+"""Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
 
 Visual = Literal["path", "knot", "title", "xlabel", "ylabel"]
 
@@ -30,11 +30,11 @@ def plot_tempering(
     visuals: Mapping[Visual, Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Inverse temperatures that chains visit, draw by draw, and where they get stuck.
+    """Plot the inverse temperatures that chains visit by draw, and mark where few pass.
 
-    A run can be trusted where every chain goes from end to end many times. At a knot few pass: a
-    line marks the place on the ladder with the least flow across, if that is less than 0.1 of the
-    draws on the smaller side. After Carlson et al. (2016), Appendix F.
+    A result can be trusted if every chain goes from end to end many times. A line marks the β that
+    the fewest chains cross (a knot), if the flow is less than 0.1 of the draws on the side with
+    fewer. See Carlson et al. (2016), Appendix F.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def plot_tempering(
 
 
 def _path(run: xr.Dataset, chains: int) -> xr.DataArray:
-    """Draw number and β of the first chains."""
+    """Return draw number and β of the first chains."""
     places = run["place"].isel(chain=slice(chains))
     beta = places.copy(data=run["beta"].values[places.values])
     return along("plot_axis", x=places["draw"], y=beta)
 
 
 def _knot(run: xr.Dataset) -> xr.DataArray:
-    """β in the middle of the cut with the least conductance, if that is low; else NaN."""
+    """Return β at the cut with the smallest conductance, if that is low; else NaN."""
     names = ("log_likelihood", "place", "beta", "log_z_guess")
     arrays = [run[name].values for name in names]
     conductance = temperature_flow(*arrays).conductance

@@ -1,4 +1,4 @@
-"""Densities of forward and reverse work, which cross at −log Z."""
+"""Plot the densities of forward and reverse work, which cross at −log Z."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -34,17 +34,17 @@ def plot_work(
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Work W = −log w of both directions, and the estimates of −log Z.
+    """Plot the work W = −log w of both directions, and the estimates of −log Z.
 
-    By Crooks' relation p_f(W) e^(−W) = Z p_r(W), the densities cross at W = −log Z. Lines mark
-    the estimates: the exponential average of either direction in its colour, and BAR's, from both.
-    Where the densities do not overlap, nothing says where they would cross.
+    By Crooks' relation p_f(W) e^(−W) = Z p_r(W), the densities cross at W = −log Z. Lines mark the
+    estimates: the exponential average of each direction in its colour, and BAR from both. If the
+    densities do not overlap, their crossing is not known.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
         Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
-        sets, whose log Z differ, work is relative to BAR's estimate for each. Without simulated
+        sets, whose log Z differ, work is relative to the BAR estimate of each. Without simulated
         data, the work on the real data is shown. Infinite works are left out.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
@@ -93,12 +93,12 @@ def plot_work(
 
 
 def _both_ways(runs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Keep the data sets with both directions, or the real data where there are none."""
+    """Keep the data sets with both directions, or the real data if there are none."""
     return [run for run in runs if "reverse" in run] or runs
 
 
 def _pooled(runs: list[dict[str, np.ndarray]], relative: bool) -> dict[str, np.ndarray]:
-    """Log weights of all data sets by direction, relative to BAR's estimate for each if asked."""
+    """Return log weights of all data sets by direction, on request relative to BAR."""
     if relative and len(runs) > 1:
         middles = [bar(run["forward"], run["reverse"]).value for run in runs]
         runs = [
@@ -114,7 +114,7 @@ def _sample(works: np.ndarray) -> xr.DataArray:
 
 
 def _marks(run: dict[str, np.ndarray]) -> dict[str, xr.DataArray]:
-    """Estimates of −log Z by the direction that they come from."""
+    """Return estimates of −log Z by direction."""
     if "real" in run:
         found = {"real": jarzynski_forward(run["real"])}
     else:

@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines: annealed, tempered, trained and scored, exact where small."""
+"""Restricted Boltzmann machines: annealed, trained and scored, exact where small."""
 
 from pymc_bdmc.rbm.annealing import anneal
 from pymc_bdmc.rbm.machine import RBM

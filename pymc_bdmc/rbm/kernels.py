@@ -1,10 +1,10 @@
-"""Compiled block Gibbs sweeps of a restricted Boltzmann machine, many chains at once.
+"""Sweep many chains of a restricted Boltzmann machine by compiled block Gibbs updates.
 
 A sweep is two products of matrices (BLAS, single precision) and two passes over the units. The
 layers have symmetric parts, so everything is written for a layer x that conditions first and a
-layer y: (visible, hidden) forward and (hidden, visible) in reverse. With c the log odds of a
-unit's prior and d what the likelihood adds to them, the log odds of y_j at β given x are
-c_j + β (d_j + (x M)_j).
+layer y: (visible, hidden) forward and (hidden, visible) in reverse. With c the prior log odds of a
+unit and d the contribution of the likelihood, the log odds of y_j at β given x are c_j + β (d_j +
+(x M)_j).
 """
 
 import math
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 LANES = 16
-"""Random streams of a chain, advanced together: what one AVX-512 register holds."""
+"""Number of random streams of a chain, which fit into one AVX-512 register."""
 
 _FACTORS = 1000
-"""Factors of at most 2 whose product does not overflow in double precision."""
+"""Number of factors ≤ 2 whose product does not overflow in double precision."""
 
 _single = np.float32
 _word = np.uint32
@@ -40,34 +40,34 @@ _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; N
 
 
 class Layer(NamedTuple):
-    """Log odds c + β d of a layer's units without input, and the weights to the other; float32."""
+    """Log odds c + β d of a layer without input, and weights to the other layer; float32."""
 
     c: np.ndarray
-    """Shape (n_units,)."""
+    """Log odds c, shape (n_units,)."""
     d: np.ndarray
-    """Shape (n_units,)."""
+    """Log odds d, shape (n_units,)."""
     weights: np.ndarray
-    """Shape (n_units, units of the other layer)."""
+    """Weights, shape (n_units, units of the other layer)."""
 
 
 class Layers(NamedTuple):
-    """A machine as the kernels see it: y is drawn first in every sweep."""
+    """Machine in the form of the kernels; y is drawn first in every sweep."""
 
     x: Layer
     y: Layer
     constant: float
-    """Added to ℓ."""
+    """Constant added to ℓ."""
 
 
 class Units(NamedTuple):
-    """Both layers' units of n chains, and the chains' random streams; changed in place."""
+    """Units of both layers of n chains, and the chains' random streams; changed in place."""
 
     x: np.ndarray
-    """Shape (n, n_x), float32."""
+    """Units x, shape (n, n_x), float32."""
     y: np.ndarray
-    """Shape (n, n_y), float32."""
+    """Units y, shape (n, n_y), float32."""
     streams: np.ndarray
-    """Shape (n, 4, LANES), uint32."""
+    """Random streams, shape (n, 4, LANES), uint32."""
 
 
 @intrinsic
@@ -92,7 +92,7 @@ def _as_float64(context, bits):
 
 @njit(inline="always", cache=True)
 def _exp_single(x):
-    """e^x to 2e-7 of its value, without a branch; x beyond ±87 counts as ±87."""
+    """Return e^x with relative error 2e-7, without a branch; x is clipped to ±87."""
     t = min(max(x * _single(1.44269504), _single(-126)), _single(126))
     whole = np.floor(t)
     f = t - whole
@@ -107,7 +107,7 @@ def _exp_single(x):
 
 @njit(inline="always", cache=True)
 def _exp_double(x):
-    """e^x for x ≤ 0 to rounding, without a branch; below −700 it counts as −700."""
+    """Return e^x for x ≤ 0 up to rounding, without a branch; x is clipped at −700."""
     t = max(x, -700.0) * 1.4426950408889634
     whole = np.floor(t + 0.5)
     r = (t - whole) * 0.6931471805599453
@@ -131,8 +131,8 @@ def _exp_double(x):
 def _sample(layer, inputs, beta, streams, uniforms, y):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
-    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021), of which the upper 23 bits
-    make a uniform number; probabilities are so exact to 2^−23.
+    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021). Their upper 23 bits make a
+    uniform number, so probabilities are exact to 2^−23.
     """
     c, d = layer.c, layer.d
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
@@ -156,7 +156,7 @@ def _sample(layer, inputs, beta, streams, uniforms, y):
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
 def _dot(y, d, inputs):
-    """Σ_j y_j (d_j + (x M)_j), in double precision."""
+    """Return Σ_j y_j (d_j + (x M)_j), in double precision."""
     total = 0.0
     for j in range(y.size):
         total += y[j] * (d[j] + inputs[j])
@@ -165,7 +165,7 @@ def _dot(y, d, inputs):
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
 def _log_sum(c, d, inputs, beta):
-    """Log of the sum over all y: Σ_j log(1 + e^logit_j), with one logarithm per 1000 units."""
+    """Return the log of the sum over all y, Σ_j log(1 + e^logit_j)."""
     total = 0.0
     for first in range(0, c.size, _FACTORS):
         product = 1.0
@@ -179,7 +179,7 @@ def _log_sum(c, d, inputs, beta):
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
 def _slope(layer, inputs, beta):
-    """Derivative of `_log_sum` by β: the mean of `_dot` over y."""
+    """Return the derivative of `_log_sum` by β, which is the mean of `_dot` over y."""
     c, d = layer.c, layer.d
     total = 0.0
     for j in range(c.size):
@@ -191,26 +191,26 @@ def _slope(layer, inputs, beta):
 
 @njit(cache=True, nogil=True)
 def anneal(layers, units, betas, forward, integrated, stop):
-    """Anneal a block of chains in place and return log weights and the path of ℓ.
+    """Anneal a block of chains in place; return log weights and moments of ℓ along the path.
 
     Parameters
     ----------
     layers : Layers
     units : Units
-        Of n chains.
+        Units of n chains.
     betas : ndarray of shape (T + 1,)
     forward : bool
-        Whether x_0 comes first; else x_T.
+        Whether the chains run forward.
     integrated : bool
         Whether the chain's state is x alone, with y summed over.
     stop : ndarray of shape (1,)
-        Where it is set, the chains end early and their log weights are NaN.
+        Flag; if it is set, the chains end early and their log weights are NaN.
 
     Returns
     -------
     log_weight : ndarray of shape (n,)
     mean, sd : ndarray of shape (T + 1,)
-        Of ℓ over the chains.
+        Mean and standard deviation of ℓ over the chains.
     """
     x, y, c, d = units.x, units.y, layers.y.c, layers.y.d
     n, last = len(x), len(betas) - 1
@@ -252,8 +252,8 @@ def anneal(layers, units, betas, forward, integrated, stop):
 def sweep(layers, units, betas, n_sweeps, stop):
     """Sweep a block of chains, each at its own β, in place; return ℓ of shape (n,).
 
-    Parameters as for `anneal`, but ``betas`` has shape (n,). Where ``stop`` is set, the sweep at
-    work is the last one.
+    Parameters are as for `anneal`, but ``betas`` has shape (n,). If ``stop`` is set, the current
+    sweep is the last one.
     """
     x, y = units.x, units.y
     n = len(x)
@@ -277,7 +277,7 @@ def sweep(layers, units, betas, n_sweeps, stop):
 
 @njit(cache=True, nogil=True)
 def free_energies(biases, inputs):
-    """Σ_j log(1 + exp(b_j + inputs_ij)) of every row i, in double precision."""
+    """Return Σ_j log(1 + exp(b_j + inputs_ij)) of every row i, in double precision."""
     out = np.empty(len(inputs))
     zero = np.zeros_like(biases)
     for i in range(len(inputs)):
@@ -287,19 +287,19 @@ def free_energies(biases, inputs):
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True, nogil=True)
 def enumerate_states(biases, inputs, others, weights):
-    """Log marginal weight of all 2^k states of a layer, with the other layer summed over.
+    """Return the log marginal weights of all 2^k states of a layer, summed over the other layer.
 
-    Neighbours in the Gray code differ in one unit, so each costs one addition a unit of the
-    other layer. State s has unit j equal to bit j of s.
+    Neighbours in the Gray code differ in one unit, so each needs one addition per unit of the other
+    layer. In state s, unit j is bit j of s.
 
     Parameters
     ----------
     biases : ndarray of shape (k,)
-        Of the enumerated units.
+        Biases of the enumerated units.
     inputs : ndarray of shape (m,)
         Log odds of the other layer's units in state 0.
     others : float
-        Log weight that all states share.
+        Log weight common to all states.
     weights : ndarray of shape (k, m)
     """
     k, m = weights.shape
@@ -309,7 +309,7 @@ def enumerate_states(biases, inputs, others, weights):
     state, own = 0, others
     for i in range(1 << k):
         out[state] = own + _log_sum(zero, logits, zero, 1.0)
-        unit = 0  # the lowest set bit of i + 1 is the one that changes next
+        unit = 0  # the lowest set bit of i + 1 changes next
         while unit < k and not (i + 1) >> unit & 1:
             unit += 1
         if unit < k:

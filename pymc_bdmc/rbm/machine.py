@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines: annealed in both directions by block Gibbs, exact where small."""
+"""Restricted Boltzmann machines with block Gibbs sweeps, and exact results if small."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,30 +16,30 @@ from pymc_bdmc.rbm.kernels import Layer, Layers, Units
 __all__ = ["RBM", "RBMState"]
 
 MAX_ENUMERATED = 25
-"""Units of the smaller layer up to which log Z is summed exactly."""
+"""Most units of the smaller layer for which log Z is summed exactly."""
 
 MAX_TABULATED = 20
-"""Units of the smaller layer up to which exact samples are drawn, from a table of all states."""
+"""Most units of the smaller layer for exact samples, drawn from a table of all states."""
 
 _BLOCK = 14
-"""Units enumerated by one compiled call."""
+"""Number of units enumerated by one compiled call."""
 
 _UNIFORM = cast(np.ndarray, None)
-"""The default prior: `RBM.__post_init__` puts an array in the place of None."""
+"""Default prior; `RBM.__post_init__` replaces None by an array."""
 
 _NEVER = np.zeros(1, np.uint8)
-"""The flag of what nobody interrupts."""
+"""Flag for calls that are never stopped."""
 
 
 class RBMState(NamedTuple):
     """States of n chains, and their ℓ."""
 
     visible: np.ndarray
-    """Shape (n, V), float32, 0 or 1."""
+    """Visible units, shape (n, V), float32, 0 or 1."""
     hidden: np.ndarray
-    """Shape (n, H), float32, 0 or 1."""
+    """Hidden units, shape (n, H), float32, 0 or 1."""
     log_likelihood: np.ndarray
-    """Shape (n,), nats."""
+    """ℓ, shape (n,), nats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,10 @@ class RBM:
     W : array_like of shape (V, H)
         Weights.
     prior_log_odds : array_like of shape (V,), optional
-        Of the visible units under p_1; see `with_base_rate`. By default p_1 is uniform.
+        Log odds of the visible units under p_1; see `with_base_rate`. By default p_1 is uniform.
     integrated : {"none", "hidden", "visible"}
-        Layer that is summed over. Log weights then come from the free energies of the other
-        layer, log f_β(v) = log Σ_h f_β(v, h), and spread less.
+        Layer that is summed over. Log weights then use the free energies of the other layer, log
+        f_β(v) = log Σ_h f_β(v, h), and have a smaller spread.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class RBM:
         Raises
         ------
         ValueError
-            Names the arrays that are missing.
+            If arrays are missing; the message names them.
         """
         with np.load(path) as file:
             missing = {"a", "b", "W"} - set(file)
@@ -117,17 +117,17 @@ class RBM:
             return cls(file["a"], file["b"], file["W"])
 
     def save(self, path: str | PathLike) -> None:
-        """Write the arrays a, b and W to an ``.npz`` file, to be read by `load`."""
+        """Write the arrays a, b and W to an ``.npz`` file for `load`."""
         np.savez_compressed(path, a=self.a, b=self.b, W=self.W)
 
     def with_base_rate(self, visible: ArrayLike) -> Self:
-        """Return the same machine with a prior that knows how often each visible unit is on.
+        """Return the same machine with the base rates of the visible units as its prior.
 
         Parameters
         ----------
         visible : array_like of shape (n, V)
-            Training data, or samples of the machine. One state of ones and one of zeros are
-            added, lest a unit be certain.
+            Training data, or samples of the machine. One state of ones and one of zeros are added,
+            so that no probability is 0 or 1.
         """
         visible = np.asarray(visible)
         rate = (visible.sum(axis=0) + 1) / (len(visible) + 2)
@@ -135,23 +135,23 @@ class RBM:
 
     @property
     def description(self) -> str:
-        """What a transition does."""
+        """Return a description of a transition."""
         return f"block Gibbs, {self.integrated} integrated"
 
     # --- Exact answers ---
 
     @cached_property
     def log_prior_constant(self) -> float:
-        """Log of the sum over states of exp(prior_log_odds·v), nats."""
+        """Return the log of the sum over states of exp(prior_log_odds·v), nats."""
         return float(np.logaddexp(0, self.prior_log_odds).sum() + self.b.size * np.log(2))
 
     def log_z(self, beta: float = 1.0) -> float:
-        """Log Z_β = log Σ p_1 exp(β ℓ), by summing over the states of the smaller layer; nats.
+        """Return log Z_β = log Σ p_1 exp(β ℓ), a sum over the smaller layer; nats.
 
         Parameters
         ----------
         beta : float
-            At 1, the machine's log partition function.
+            Inverse temperature; at 1 the result is the machine's log partition function.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class RBM:
             )
 
     def log_marginal(self, visible: ArrayLike) -> np.ndarray:
-        """Log f(v) = log Σ_h f(v, h), minus the free energy.
+        """Return log f(v) = log Σ_h f(v, h), minus the free energy.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class RBM:
 
     @cached_property
     def _parts(self) -> tuple[Layer, Layer]:
-        """Visible and hidden layer, in the kernels' precision."""
+        """Return the visible and the hidden layer, in the kernels' precision."""
         parts = (
             (self.prior_log_odds, self.a - self.prior_log_odds, self.W),
             (np.zeros_like(self.b), self.b, self.W.T),
@@ -213,7 +213,7 @@ class RBM:
     def _ordered(
         self, state: RBMState, visible_first: bool, rng: np.random.Generator
     ) -> tuple[Layers, Units]:
-        """For the kernels: the layer that conditions first comes first."""
+        """Order the layers for the kernels: the layer that conditions first comes first."""
         shape = (len(state.visible), 4, rbm_kernels.LANES)
         streams = rng.integers(2**32, size=shape, dtype=np.uint32)
         x, y = self._parts
@@ -229,7 +229,7 @@ class RBM:
         return self._state(visible, rng.random(chance.shape) < chance)
 
     def scored(self, state: RBMState) -> RBMState:
-        """The same units with this machine's ℓ."""
+        """Return the same units with this machine's ℓ."""
         return self._state(*state[:2])
 
     def _state(self, visible: np.ndarray, hidden: np.ndarray) -> RBMState:
@@ -240,17 +240,17 @@ class RBM:
         return RBMState(visible, hidden, ell)
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> RBMState:
-        """Exact draws at β = 0."""
+        """Draw exactly at β = 0."""
         visible = rng.random((chains, self.a.size)) < expit(self.prior_log_odds)
         return self._state(visible, rng.random((chains, self.b.size)) < 0.5)
 
     def draw_posterior(
         self, chains: int, rng: np.random.Generator, burn_in: int, stop: np.ndarray = _NEVER
     ) -> RBMState:
-        """Draws at β = 1: exact if a layer has at most 20 units.
+        """Draw at β = 1: exactly if a layer has at most 20 units.
 
-        Else the last states of chains that are annealed from the prior for half of the
-        ``burn_in`` sweeps and stay at β = 1 for the other half; where ``stop`` is set they end
+        Otherwise these are the last states of chains that are annealed from the prior for half of
+        the ``burn_in`` sweeps and stay at β = 1 for the other half. If ``stop`` is set they end
         early.
         """
         if min(self.W.shape) <= MAX_TABULATED:
@@ -262,7 +262,7 @@ class RBM:
         return self.step(state, np.ones(chains), rng, burn_in - burn_in // 2, stop)
 
     def posterior_status(self, burn_in: int) -> Literal["exact", "burned-in", "heuristic"]:
-        """What an upper bound that starts from `draw_posterior` is worth."""
+        """Return the kind of start that `draw_posterior` gives for an upper bound."""
         if min(self.W.shape) <= MAX_TABULATED:
             return "exact"
         return "burned-in" if burn_in else "heuristic"
@@ -278,7 +278,7 @@ class RBM:
         return self.completed(states, rng)
 
     def log_likelihood(self, state: RBMState) -> np.ndarray:
-        """ℓ of the states, of shape (n,), nats."""
+        """Return ℓ of the states, shape (n,), nats."""
         return state.log_likelihood
 
     def step(
@@ -294,13 +294,13 @@ class RBM:
         Parameters
         ----------
         state : RBMState
-            Of n chains.
+            States of n chains.
         betas : ndarray of shape (n,)
         rng : Generator
             Seeds the compiled streams.
         sweeps : int
         stop : ndarray of uint8, shape (1,)
-            Where it is set, the sweep at work is the last one.
+            Flag; if it is set, the current sweep is the last one.
         """
         if sweeps == 0:
             return state
@@ -325,19 +325,19 @@ class RBM:
         Parameters
         ----------
         state : RBMState
-            Of n chains, from `draw_prior` or `draw_posterior`.
+            States of n chains, from `draw_prior` or `draw_posterior`.
         betas : ndarray of shape (T + 1,)
             The schedule.
         direction : Direction
         rng : Generator
             Seeds the compiled streams.
         stop : ndarray of uint8, shape (1,)
-            Where it is set, the chains end early and their log weights are NaN.
+            Flag; if it is set, the chains end early and their log weights are NaN.
         """
         forward = direction is Direction.FORWARD
         integrated = self.integrated != "none"
         visible_first = self.integrated != "visible" if integrated else forward
         layers, units = self._ordered(state, visible_first, rng)
-        betas = np.array(betas, dtype=float)  # a read-only array would be compiled for anew
+        betas = np.array(betas, dtype=float)  # a read-only array would need another compilation
         path = rbm_kernels.anneal(layers, units, betas, forward, integrated, stop)
         return Run.of_block(direction, *path)

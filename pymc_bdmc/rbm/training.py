@@ -27,23 +27,23 @@ __all__ = ["HeldOut", "Training", "binary_digits", "held_out_log_likelihood", "t
 _log = logging.getLogger("pymc.bdmc")
 
 _CORRECTION = 0.02
-"""Of log Z by the logs of the visits, at every update: small, since visits of one sweep are few."""
+"""Rate of correction of log Z at every update; small, since one sweep has few visits."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """A trained machine, and what was followed epoch by epoch.
+    """Trained machine, and its records by epoch.
 
     Attributes
     ----------
     rbm : RBM
-        With the base rates of its training data as the prior.
+        The machine, with the base rates of its training data as the prior.
     log_z : ndarray of shape (epochs + 1,)
-        Log Z before training and after every epoch, as it was followed; nats.
+        Estimate of log Z before training and after every epoch, nats.
     log_likelihood : ndarray of shape (epochs + 1,)
         Mean log likelihood of the training data with that log Z, nats.
     held_out : ndarray of shape (epochs + 1,)
-        The same of the held-out data; NaN without any.
+        Mean log likelihood of the held-out data with that log Z, nats; NaN without any.
     """
 
     rbm: RBM
@@ -59,11 +59,11 @@ class HeldOut:
     Attributes
     ----------
     lower : Estimate
-        From the stochastic upper bound on log Z.
+        Estimate from the stochastic upper bound on log Z.
     estimate : Estimate
-        From Bennett's acceptance ratio.
+        Estimate from Bennett's acceptance ratio.
     upper : Estimate
-        From the stochastic lower bound on log Z.
+        Estimate from the stochastic lower bound on log Z.
     """
 
     lower: Estimate
@@ -86,46 +86,45 @@ def train(
     random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> Training:
-    """Train by contrastive divergence (CD-k) or its persistent form (PCD), and follow log Z.
+    """Train by contrastive divergence (CD-k) or its persistent form (PCD), and track log Z.
 
     Log Z_β is known exactly while all weights are zero. From then on chains of simulated tempering
-    follow it along a ladder: at every update of the parameters importance weights take log Z_β
-    over from the previous ones, Carlson et al. (2016), Eq. 24, and after a sweep a small step
-    towards equal visits corrects it, lest errors add up. These chains take no part in the
-    updates, which lower f just where the chains of the negative phase are. Anneal the result for a
-    value with an error.
+    track it at a ladder of β. At every update of the parameters, importance weights update log Z_β
+    (Carlson et al. 2016, Eq. 24); after each sweep a small step towards equal visits prevents
+    errors from adding up. The updates do not use these chains, since they lower f at the chains of
+    the negative phase. Anneal the result for a value with an error.
 
     Parameters
     ----------
     data : array_like of shape (n, V)
         Zeros and ones.
     hidden : int
-        Hidden units.
+        Number of hidden units.
     method : {"cd", "pcd"}
-        Whether the chains of the negative phase start from the data or go on where they were:
-        Hinton (2002), Tieleman (2008).
+        Whether the chains of the negative phase start from the data (Hinton 2002) or continue from
+        their last states (Tieleman 2008).
     steps : int
-        Sweeps a parameter update, k.
+        k, the number of sweeps per parameter update.
     epochs : int
-        Passes through the data.
+        Number of passes through the data.
     rate : float
-        Of learning; from epoch to epoch it falls linearly to zero.
+        Learning rate; it decreases linearly to zero over the epochs.
     batch : int
-        Rows of the data in an update.
+        Number of rows of the data per update.
     particles : int
-        Chains that follow log Z.
+        Number of chains that track log Z.
     temperatures : int
-        Steps of their ladder: more for larger machines.
+        Number of steps of their ladder; use more for larger machines.
     held_out : array_like of shape (m, V), optional
-        Data that are scored and not learned.
+        Data that are scored but not used for training.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Fixes the result.
+        Seed of the result.
     progressbar : bool, default True
 
     Returns
     -------
     Training
-        After Ctrl-C, as it was after the last epoch that was finished.
+        The trained machine; after Ctrl-C, that of the last finished epoch.
 
     Raises
     ------
@@ -168,7 +167,7 @@ def train(
     n_batches = max(1, len(data) // batch)
     with (
         interruptible() as stop,
-        threadpool_limits(1),  # the bits of a product of matrices depend on the number of threads
+        threadpool_limits(1),  # rounding of matrix products depends on the number of threads
         ChainProgress({method: epochs}, progressbar, "Epochs", "Log likelihood") as progress,
     ):
         for update in range(epochs * n_batches + 1):
@@ -193,7 +192,7 @@ def train(
         if finished < 1:
             raise KeyboardInterrupt
         if finished < epochs:
-            _log.warning(f"Interrupted: the machine has learned for {finished} of {epochs} epochs.")
+            _log.warning(f"Interrupted: the machine was trained for {finished} of {epochs} epochs.")
     return Training(trained, *np.array(followed).T)
 
 
@@ -204,7 +203,7 @@ def _are_states(rows: ArrayLike, shape: tuple[int, ...]) -> bool:
 
 
 def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RBM:
-    """Parameters after a step up the gradient, with the hidden units summed over."""
+    """Return the machine after a step along the gradient, with the hidden units summed over."""
     on_data, on_fantasy = expit(rbm.b + data @ rbm.W), expit(rbm.b + fantasy @ rbm.W)
     return RBM(
         rbm.a + rate * (data.mean(axis=0) - fantasy.mean(axis=0)),
@@ -215,9 +214,9 @@ def _updated(rbm: RBM, data: np.ndarray, fantasy: np.ndarray, rate: float) -> RB
 
 
 class _Followers:
-    """Chains of simulated tempering that follow log Z_β of a machine while it changes.
+    """Chains of simulated tempering that track log Z_β of a machine during training.
 
-    It starts with no weights and with its prior's biases, so that log Z_β = β log Σ_x exp(a·v).
+    The machine starts with zero weights and its prior's biases, so log Z_β = β log Σ_x exp(a·v).
     """
 
     def __init__(self, rbm: RBM, chains: int, temperatures: int, rng: np.random.Generator):
@@ -228,7 +227,7 @@ class _Followers:
         self.places = rng.integers(len(self.betas), size=chains)
 
     def follow(self, rbm: RBM, sweeps: int) -> None:
-        """Go on with the new parameters, of a machine with the same prior."""
+        """Continue with new parameters of a machine with the same prior."""
         before = self.state.log_likelihood
         log_q = np.log(place_probabilities(before, self.betas, self.log_z) + 1e-300)
         self.state = rbm.scored(self.state)
@@ -246,16 +245,16 @@ def _mean_log_marginal(rbm: RBM, data) -> float:
 
 
 def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldOut:
-    """Mean log likelihood of data under a machine, between two bounds.
+    """Estimate the mean log likelihood of data under a machine, with two bounds.
 
     Parameters
     ----------
     rbm : RBM
     data : array_like of shape (n, V)
-        Zeros and ones that it was not trained on.
+        Zeros and ones that were not used for training.
     dt : DataTree
-        Of `rbm.anneal` on that machine. The lower side is worth what
-        ``dt.attrs["upper_bound"]`` says of the reverse chains' start.
+        Result of `rbm.anneal` on that machine. The lower bound depends on the start of the reverse
+        chains, ``dt.attrs["upper_bound"]``.
 
     Examples
     --------
@@ -282,12 +281,12 @@ def held_out_log_likelihood(rbm: RBM, data: ArrayLike, dt: xr.DataTree) -> HeldO
 
 
 def binary_digits() -> np.ndarray:
-    """Scikit-learn's 1797 digits of 8×8 pixels, on where more than half black; shape (1797, 64).
+    """Load scikit-learn's 1797 digits of 8×8 pixels as zeros and ones, shape (1797, 64).
 
     Raises
     ------
     ImportError
-        Without scikit-learn; gives the command that installs it.
+        Without scikit-learn; the message gives the command that installs it.
 
     Examples
     --------

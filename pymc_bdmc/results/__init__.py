@@ -1,1 +1,1 @@
-"""A result as a DataTree, and everything that is read from it."""
+"""Write a result as a DataTree, and read everything from it."""

@@ -1,4 +1,4 @@
-"""Draws of any sampler, judged against those of a run."""
+"""Judge the draws of any sampler against the draws of an annealing run."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ __all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 LOG_JOINT = "log p(θ, y)"
 
 DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
-"""Rows of combinations of elements, whose names these are."""
+"""Names of the rows that combine several elements."""
 
 MOST_COPIES = 1.5
-"""Times that a draw may be there on average."""
+"""Largest mean number of copies of a draw that is not reported."""
 
 _MEASURES = ("shift", "ratio", "distance")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Agreement:
-    """What `agreement` says; it prints as its text, and shows with its table in notebooks.
+    """Result of `agreement`; it prints as its text, and notebooks show its table too.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class Agreement:
         A few sentences.
     table : DataFrame
         A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
-        simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess``, what the draws are worth in
-        this row, and ``own_ess``, what those of the run are; ``rhat``, split R̂ of the draws where
-        it is not by chance; ``status``.
+        simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess`` and ``own_ess``, the effective
+        sample sizes of the draws and of the run's own particles in this row; ``rhat``, split R̂ of
+        the draws, where it is larger than chance explains; ``status``.
 
     Examples
     --------
@@ -96,15 +96,15 @@ def agreement(
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with runs on the real data; those alone will do (``simulate=None``).
+        Result of `sample_bdmc` with runs on the real data; ``simulate=None`` is enough.
     idata : DataTree, Dataset or InferenceData
         Draws of NUTS, ADVI, SMC or another sampler from the posterior of the same model and data,
-        by ``chain`` and ``draw``; one chain will do. It needs every free variable of the model;
-        of Deterministics those are compared that both have.
+        by ``chain`` and ``draw``; one chain is enough. Every free variable of the model must be
+        there; Deterministics are compared if both sides have them.
     model : pymc.Model, optional
-        For the row log p(θ, y). Default: that of the ``with`` block, if there is one.
+        Needed for the row log p(θ, y). Default: the model of the ``with`` block, if there is one.
     var_names : sequence of str, optional
-        Variables to compare, where the draws lack some: then nothing is said of the others.
+        Variables to compare, if the draws lack some. Nothing is said about the others.
 
     Returns
     -------
@@ -115,14 +115,14 @@ def agreement(
     ValueError
         If a free variable is missing or has another shape; for values that are not finite; for
         fewer than 100 draws; for a fit to other data; and if ``dt`` has no runs on the real data.
-        Names the variable and the remedy.
+        The message names the variable and the remedy.
 
     Notes
     -----
     Rows are all elements of all variables, log p(θ, y), and three directions in which the
     covariance matrices or the means differ most (`pymc_bdmc.estimators.differing_directions`). Each
-    has three columns, and each of these an error of its own (`pymc_bdmc.estimators.compare_draws`
-    derives the errors and the margins):
+    has three columns, each with its own error (`pymc_bdmc.estimators.compare_draws` derives the
+    errors and the margins):
 
     ============  =====================================================  ======================
     column        what                                                   margin
@@ -134,13 +134,14 @@ def agreement(
     ============  =====================================================  ======================
 
     *Good*: all 95 % limits, simultaneous over all rows and columns, lie within the margins. The
-    directions have a say in *bad* only, since they are tested on half of the draws. *Bad*: 99.5 %
-    simultaneous limits exclude *no difference*, and the estimate is beyond half of the margin; or
-    the draws are copies of each other. Draws from the posterior are called bad with a probability
-    of at most 0.005, if the run's own are from it too. *Open*: neither. Draws are not judged where
-    they are worth fewer than 100 or their R̂ is above 1.01, or where the runs contradict each other.
+    directions can only make the status *bad*, since they are tested on half of the draws. *Bad*:
+    99.5 % simultaneous limits exclude *no difference*, and the estimate is beyond half of the
+    margin; or the draws are copies of each other. Draws from the posterior are called bad with a
+    probability of at most 0.005, if the run's own are from it too. *Open*: neither. Draws are not
+    judged if their effective sample size is below 100, if their R̂ is above 1.01, or if the runs
+    contradict each other.
 
-    The run's own draws are an estimate too. How far they can be trusted is what `verdict` says.
+    The run's own draws are an estimate too; `verdict` says how far they can be trusted.
 
     Examples
     --------
@@ -177,7 +178,7 @@ def agreement(
 
 
 def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
-    """The model that is given or that of the context, if its free variables are all there."""
+    """Return the model given or in context, if ``elements`` has all its free variables."""
     model = model or pm.Model.get_context(error_if_none=False)
     if model is None or not {rv.name for rv in model.free_RVs} <= set(elements.shapes):
         return None
@@ -185,7 +186,7 @@ def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | No
 
 
 def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], DrawsComparison]:
-    """All rows with their names."""
+    """Compare draws and particles in every row; return the names of the rows and the comparison."""
     labels, draws, particles = elements.labels, elements.draws, elements.particles
     if model is not None:
         of_draws, of_particles = _log_joints(elements, model)
@@ -204,7 +205,7 @@ def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], Dr
 
 
 def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
-    """Log p(θ, y) of draws and particles; what is impossible lies below all that is possible."""
+    """Return log p(θ, y) of draws and particles, with a finite low value where it is −∞."""
     found = []
     for source in (elements.draws, elements.particles):
         found.append(log_joint(model, elements.values(source)).reshape(source.shape[:2]))
@@ -215,7 +216,7 @@ def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
 
 
 def _copies(elements: Elements) -> float:
-    """Return how often a draw is there; 1 where rounding of one element may repeat it by chance."""
+    """Return the mean number of copies of a draw; 1 if only one element could show copies."""
     chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
     return copies(elements.draws[..., chosen]) if chosen.size > 1 else 1.0
 
@@ -228,7 +229,7 @@ def _table(
     for j, name in enumerate(_MEASURES):
         scale = np.exp if name == "ratio" else np.asarray
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
-        with np.errstate(over="ignore"):  # nothing is known where the limits are this wide
+        with np.errstate(over="ignore"):  # exp of a very wide limit may be infinite
             columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
     columns |= {"ess": found.ess, "own_ess": found.own_ess, "rhat": found.rhat, "status": statuses}
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
@@ -240,13 +241,13 @@ def _table(
 def _told(
     status: Status, table: pd.DataFrame, elements: Elements, repeated: float
 ) -> Iterator[str]:
-    """The sentences about the draws."""
+    """Yield the sentences about the draws."""
     n = elements.draws.shape[0] * elements.draws.shape[1]
     worst = _worst(table)
     if repeated > MOST_COPIES:
         yield (
-            f"The {n} draws that you gave are copies: each is there {repeated:.2g} times on "
-            "average, so every effective sample size and error that rests on them is wrong."
+            f"The {n} draws that you gave are copies: each occurs {repeated:.2g} times on average, "
+            "so every effective sample size and error computed from them is wrong."
         )
     elif status == "bad":
         count = int(np.sum(table["status"] == "bad"))
@@ -272,7 +273,7 @@ def _told(
 
 
 def _worst(table: pd.DataFrame) -> pd.Series:
-    """Return the worst row, an element or log p(θ, y) before a direction, and bad before open."""
+    """Return the worst row: a bad one before an open one, an element before a direction."""
     bad = table["status"] == "bad"
     rows = table[bad] if bad.any() else table
     elements = rows[~rows.index.isin(DIRECTIONS)]
@@ -280,7 +281,7 @@ def _worst(table: pd.DataFrame) -> pd.Series:
 
 
 def _difference(row: pd.Series) -> str:
-    """The largest of a row's differences, in words."""
+    """Describe the largest difference of a row in words."""
     size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
     name = _MEASURES[int(np.nanargmax(size))]
     value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
@@ -299,7 +300,7 @@ def _difference(row: pd.Series) -> str:
 def _to_settle(
     table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
 ) -> str:
-    """Return what would settle the row that is known least."""
+    """Say how many draws or runs would settle the row with the widest limits."""
     chains, draws = elements.draws.shape[:2]
     elements_only = table[~table.index.isin(DIRECTIONS)]
     few = (elements_only["rhat"] > MOST_RHAT) | (elements_only["ess"] < LEAST_ESS)
@@ -308,10 +309,11 @@ def _to_settle(
         row = mixing.loc[mixing["ess"].idxmin()]
         rhat = f", with an R̂ of {row['rhat']:.3g}" if row["rhat"] > MOST_RHAT else ""
         return (
-            f"Those of {row.name} are worth only {row['ess']:.0f}{rhat}. Run that sampler longer, "
-            f"until every R̂ is below {MOST_RHAT:g} and all are worth {LEAST_ESS} at least."
+            f"The effective sample size of {row.name} is only {row['ess']:.0f}{rhat}. Run that "
+            f"sampler longer, until every R̂ is below {MOST_RHAT:g} and every effective sample "
+            f"size is at least {LEAST_ESS}."
         )
-    # Estimates of sound draws are noise, of about 0.4 of half an interval.
+    # If the draws are right, the estimates are noise of about 0.4 times half an interval.
     _, upper = found.limits(0.95, found.estimate.size)
     half = (upper - np.where(np.arange(3) < 2, found.estimate, 0)) / MARGINS
     half[[label in DIRECTIONS for label in labels]] = 0
@@ -322,16 +324,16 @@ def _to_settle(
         wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
     if of_draws < 0.8:
         wanted.append(f"chains={int(np.ceil(len(elements.weights) * factor))} in sample_bdmc")
-    return f"{labels[place]} is known least; {' and '.join(wanted)} would about settle it."
+    return f"{labels[place]} is the least certain row; {' and '.join(wanted)} should settle it."
 
 
 def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
-    """Why the run's own draws are not to be relied on."""
+    """Yield the reasons why the run's own draws cannot judge others."""
     runs = effective_runs(weights.sum(axis=1))
     if runs < FEWEST_RUNS:
         yield (
             f"The weights of the {len(weights)} runs on the real data are so uneven that they "
-            f"count as {runs:.1f}; with so few nothing is judged. Use more particles."
+            f"count as {runs:.1f}, too few to judge anything. Use more particles."
         )
     name, rhat = rhat_of_runs(dt)
     if rhat > MAX_RHAT:
@@ -347,18 +349,18 @@ def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
 
 
 def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
-    """Tell whose draws are wrong, if both are of runs and log ML of one refutes the other."""
+    """Say which draws are wrong, if both come from runs and one log ML refutes the other."""
     runs = [_log_weights(each) for each in (dt, idata)]
     if status == "bad" and all(each.size for each in runs):
         for higher, lower, whose in ((0, 1, "this run"), (1, 0, "the run that you gave")):
             if refutes(runs[higher], runs[lower]):
                 yield (
-                    f"{whose[0].upper()}{whose[1:]} comes to a higher log ML, by more than chance "
-                    "lets it, so the other misses part of the posterior."
+                    f"{whose[0].upper()}{whose[1:]} has a higher log ML, by more than chance "
+                    "explains, so the other misses part of the posterior."
                 )
     yield (
-        "The draws of the run are an estimate too: how far they can be trusted, bdmc.verdict(dt) "
-        "says."
+        "The draws of the run are an estimate too: bdmc.verdict(dt) says how far they can be "
+        "trusted."
     )
 
 
@@ -372,13 +374,13 @@ def _log_weights(dt: Any) -> np.ndarray:
 
 
 def agreement_dataset(found: Agreement) -> xr.Dataset:
-    """As a group of a result, from which `kept_agreement` reads it."""
+    """Return the agreement as a group of a result, for `kept_agreement` to read."""
     dataset = xr.Dataset.from_dataframe(found.table)
     return dataset.assign_attrs(status=found.status, text=found.text, sample_dims=[])
 
 
 def kept_agreement(dt: xr.DataTree) -> Agreement | None:
-    """Return what the call that made the result found of the draws that it was given."""
+    """Return the agreement of the draws that ``posterior=`` gave in the call, if any."""
     if "agreement" not in dt.children:
         return None
     kept = dt["agreement"].dataset

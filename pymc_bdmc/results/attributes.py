@@ -1,4 +1,4 @@
-"""What every result says of its run, as attributes."""
+"""Attributes that every result has: schedule, seed, timing and version."""
 
 import time
 from collections.abc import Hashable
@@ -13,7 +13,7 @@ __all__ = ["run_attributes"]
 def run_attributes(
     schedule: Schedule, entropy: Entropy, started: float, interrupted: bool
 ) -> dict[Hashable, str | float | int]:
-    """Schedule, seed, seconds since ``started`` (of `time.perf_counter`), Ctrl-C, and version."""
+    """Return schedule, seed, seconds since ``started``, whether interrupted, and version."""
     return {
         "schedule": schedule.name,
         "random_seed": recorded(entropy),

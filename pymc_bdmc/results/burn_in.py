@@ -1,4 +1,4 @@
-"""Whether the log weights of reverse runs depend on their burn-in."""
+"""Test whether the log weights of reverse runs depend on their burn-in."""
 
 import numpy as np
 import pandas as pd
@@ -12,25 +12,27 @@ __all__ = ["burn_in_effect"]
 
 
 def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
-    """How the upper bound changes with the burn-in S of reverse runs; nats.
+    """Compare the upper bounds after several burn-ins S of the reverse runs; nats.
 
-    With fitted hyperparameters θ* is no posterior sample, and reverse runs are burned in. That is
-    enough where more of it changes nothing; what S steps cannot reach it does not show.
+    With fitted hyperparameters θ* is no exact posterior sample, so reverse runs start after a
+    burn-in. The burn-in is long enough if a longer one changes nothing. Regions that no burn-in
+    reaches are not seen by this comparison.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc` with ``simulate=FromHyperparameters(burn_in=[10, 100, 1000])``, say.
+        Result of `sample_bdmc` with several burn-ins, such as
+        ``simulate=FromHyperparameters(burn_in=[10, 100, 1000])``.
 
     Returns
     -------
     DataFrame
         Indexed by ``burn_in``. Columns: ``upper_bound``, the mean log weight of the reverse runs;
-        ``difference``, how far it lies above the one after the longest burn-in, and its standard
-        error ``error``; ``pvalue`` of so large a difference if there is none, by Student's t. In
-        ``attrs["pvalue"]`` the one for all together (Bonferroni). With several data sets they are
-        clustered by data set; with one they are conditional on θ*, from which runs of a short
-        burn-in cannot have gone far even if θ* is an exact sample.
+        ``difference``, how far it lies above the mean after the longest burn-in, and ``error``, the
+        standard error of the difference; ``pvalue`` of the difference by Student's t. The p-value
+        for all rows together is in ``attrs["pvalue"]`` (Bonferroni). Errors are clustered by data
+        set. With a single data set they are conditional on θ*: a short burn-in stays near θ* even
+        if θ* is an exact sample.
 
     Raises
     ------

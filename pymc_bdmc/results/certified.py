@@ -1,4 +1,4 @@
-"""Numbers that hold with a stated probability: bounds on log ML, and total variation."""
+"""Certify bounds on log ML, and the total variation, with a stated probability."""
 
 import numpy as np
 import pandas as pd
@@ -23,26 +23,25 @@ from pymc_bdmc.results.groups import (
 __all__ = ["certified", "certified_total_variation"]
 
 MOST_PAIRS = 60
-"""Groups into which runs with starts of their own are divided, at most."""
+"""Largest number of groups into which runs with independent starts are divided."""
 
 
 def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
-    """Bounds on log ML that hold with a stated probability for any number of chains; nats.
+    """Bound log ML with a stated probability, for any number of chains; nats.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
     confidence : float, default 0.95
-        Of each data set's interval; its failure probability is split over the sides, and over
-        log P(ℓ > −∞) where part of the prior makes the data impossible.
+        Confidence of each data set's interval. Its failure probability is split over the two sides,
+        and over log P(ℓ > −∞) if part of the prior makes the data impossible.
 
     Returns
     -------
     DataFrame
-        Indexed by (data, dataset). Columns ``lower``, ``upper``, ``confidence`` and ``kind``.
-        Only where θ* comes from the joint distribution is there an upper side; on the real data
-        never.
+        Indexed by (data, dataset). Columns ``lower``, ``upper``, ``confidence`` and ``kind``. There
+        is an upper bound only if θ* comes from the joint distribution, so never on the real data.
 
     Raises
     ------
@@ -51,18 +50,18 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
 
     Notes
     -----
-    Chains that finish before an interruption are no random sample, so where some did not there are
-    no bounds.
+    There are no bounds after an interruption, since the chains that finished first are no random
+    sample.
 
-    Whether any draw from the prior makes the data impossible is seen in the run, so either case has
-    one half of the failure probability. Without such a draw the K starts are K draws from the whole
-    prior, and the bound from their weights is one on Z itself. With some, that half is split
-    evenly over the bounds on Z/P(ℓ > −∞) and those on P(ℓ > −∞).
+    Only the run shows whether some prior draws make the data impossible, so each of the two cases
+    has one half of the failure probability. If no draw does, the K starts are K draws from the
+    whole prior, and their weights bound Z itself. If some do, that half is split evenly over the
+    bounds on Z/P(ℓ > −∞) and on P(ℓ > −∞).
 
-    A run with a ``target_gap`` stops by looking at its gap. Round r, and the round that would
-    confirm it, have the share 2^−(r+1) of the failure probability each, so that the bounds of
-    whichever is the result hold. The confirming one needs a share for every r, for r itself was
-    chosen by looking, and with `Given` the y* and θ* are those that the rule looked at.
+    A call with a ``target_gap`` stops when its gap is small. Round r, and the round that would
+    confirm it, each spend 2^−(r+1) of the failure probability, so the bounds hold whichever of them
+    is the result. The confirming round needs a share for every r, since r was chosen by the gap,
+    and since with `Given` the y* and θ* are the same as before.
 
     Examples
     --------
@@ -105,23 +104,23 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
 def certified_total_variation(
     dt: xr.DataTree, confidence: float = 0.95, look: int | None = None
 ) -> TotalVariation | None:
-    """Return how far posterior draws of such runs are from the posterior on simulated data.
+    """Bound the total variation between posterior draws and the posterior on simulated data.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
     confidence : float, default 0.95
         1 − δ of the upper end.
     look : int, optional
-        Number of this look, from 1, where each look had more data sets than the one before; it
-        spends δ/2^look. Default: the only look, which spends δ.
+        Number of this look, from 1, if each look had more data sets than the one before. It spends
+        δ/2^look. Default: a single look, which spends δ.
 
     Returns
     -------
     TotalVariation or None
-        None without simulated data, and where reverse runs have a heuristic start. See
-        `pymc_bdmc.estimators.total_variation` for what is proved.
+        None without simulated data, and if reverse runs have a heuristic start.
+        `pymc_bdmc.estimators.total_variation` states what is proved.
 
     Raises
     ------
@@ -130,12 +129,12 @@ def certified_total_variation(
 
     Notes
     -----
-    The reverse runs of a lattice or a machine start from independent samples, and there are no
-    data: so disjoint groups of runs stand in for data sets.
+    A lattice or a machine has no data, and its reverse runs start from independent samples. So
+    disjoint groups of runs take the place of data sets.
 
-    A round that met a ``target_gap`` was chosen by its gap. Its confirmation has new data sets, so
-    it spends no more than δ. Where there is none, as after Ctrl-C, or where the data are the same
-    (`Given`), round r spends δ/2^(r+1).
+    A round that met a ``target_gap`` was chosen by its gap. The confirming round has new data sets,
+    so it spends δ. If there is none (after Ctrl-C), or if the data are the same (`Given`), round r
+    spends δ/2^(r+1).
 
     Examples
     --------

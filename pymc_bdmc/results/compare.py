@@ -1,4 +1,4 @@
-"""Models, or samplers of one model, side by side."""
+"""Compare models by their evidence, or samplers of one model by their gaps."""
 
 from collections.abc import Mapping
 
@@ -28,16 +28,16 @@ COLUMNS = [
 def compare(
     results: Mapping[str, xr.DataTree], *, prior: Mapping[str, float] | None = None
 ) -> pd.DataFrame:
-    """Which model the data favour, and which sampler comes nearest to its posterior.
+    """Compare models by log ML and Bayes factors, and samplers by their Jeffreys bounds.
 
     Parameters
     ----------
     results : mapping of str to DataTree
-        Results of `sample_bdmc` on the same data, by name: of several models, or of one model by
-        several samplers or in several parametrisations. Or results of `lattice.anneal` and
-        `RBM.anneal` on one system.
+        Results of `sample_bdmc` on the same data, by name: several models, or one model with
+        several samplers or parametrisations. Results of `lattice.anneal` and `RBM.anneal` must be
+        of one system.
     prior : mapping of str to float, optional
-        Prior probabilities of the models, or numbers in proportion to them. Default: equal.
+        Prior probabilities of the models, or numbers proportional to them. Default: equal.
 
     Returns
     -------
@@ -45,25 +45,25 @@ def compare(
         Indexed by name, the largest valid log ML first, then those that are not valid. In nats:
 
         ``log_ml``, ``error``
-            By the method that `evidence` recommends, and one standard error.
+            Estimate by the method that `evidence` recommends, and one standard error.
         ``log_bayes_factor``, ``bayes_factor_error``
             Logarithm of the Bayes factor against the first row.
         ``probability``
-            Of the model given the data, among those that have a valid log ML.
+            Posterior probability of the model, among those with a valid log ML.
         ``lower``, ``upper``
-            Interval of the log Bayes factor, for any number of runs: the intervals of all rows hold
-            together with 95 % probability, whichever row comes first. They take certified bounds on
-            both sides of every log ML, whose failure probability is split evenly over the results
-            (Bonferroni). On real data none is certified from above, so only systems whose reverse
-            chains start from exact samples have them.
+            Certified interval of the log Bayes factor, for any number of runs. All intervals hold
+            together with 95 % probability. They need certified bounds on both sides of every log
+            ML, with the failure probability split evenly over the results (Bonferroni). Log ML of
+            real data is not certified from above, so only systems whose reverse chains start from
+            exact samples have them.
         ``valid``, ``reason``
-            Whether the check of the method holds, and what it found. Where it does not, errors,
-            Bayes factor and probability are left out.
+            Whether the check of the method holds, and what it found. If it fails, the error, the
+            Bayes factor and the probability are left out.
         ``jeffreys_bound``, ``jeffreys_error``, ``temperatures``
-            The gap of the sandwich on simulated data, and T. The error is left out where the gap is
-            no bound; see `summary`.
+            The gap of the sandwich on simulated data, its error, and T. The error is left out if
+            the gap is no bound; see `summary`.
         ``gradient_evaluations``, ``seconds``
-            What the longest round took.
+            Cost of the round with the most temperatures.
 
     Raises
     ------
@@ -73,8 +73,8 @@ def compare(
 
     Notes
     -----
-    Observed variables are compared by their values, whatever they are called. Values in another
-    order, or transformed, are other data: the densities of log y and of y differ by a Jacobian.
+    Observed variables are compared by their values, not by their names. Reordered or transformed
+    values count as other data: the densities of log y and of y differ by a Jacobian.
 
     Errors of two rows are taken to be independent.
 
@@ -134,7 +134,7 @@ def cost(dt: xr.DataTree) -> pd.DataFrame:
 
 
 def _row(dt: xr.DataTree) -> dict:
-    """What one result says, but for what depends on the others."""
+    """Return the columns of one result that do not depend on the other results."""
     row = {
         **cost(dt).iloc[-1].drop(["jeffreys_bound", "error"]),
         "valid": False,
@@ -157,8 +157,8 @@ def _row(dt: xr.DataTree) -> dict:
 
 
 def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
-    """Refuse what is no mapping of results, and results of different data: says how they differ."""
-    # A DataTree is a mapping too, of its groups.
+    """Raise an error unless ``results`` is a mapping of results on the same data."""
+    # A DataTree is itself a mapping of its groups.
     if isinstance(results, xr.DataTree) or not isinstance(results, Mapping) or len(results) < 2:
         raise ValueError(
             "results: a mapping of names to two or more results is needed, such as "
@@ -179,20 +179,20 @@ def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
 
 
 def _observed(name: str, dt: xr.DataTree) -> dict[str, np.ndarray]:
-    """Observed values by variable; of a system without data, what it is."""
+    """Return observed values by variable; for a system without data, its description."""
     if is_system(dt):
         return {"system": np.array(dt.attrs["system"])}
     if "observed_data" not in dt.children:
         raise ValueError(
-            f"{name}: it has no group 'observed_data', which says what it is the evidence of; was "
-            "the result cut, or saved in parts?"
+            f"{name}: it has no group 'observed_data', so its data are not known. Was the result "
+            "cut, or saved in parts?"
         )
     observed = dt["observed_data"].dataset
     return {str(name): observed[name].values for name in observed.data_vars}
 
 
 def _unpaired(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> tuple[dict, dict]:
-    """The arrays of each that have no equal in the other, whatever their names."""
+    """Return the arrays of each mapping that have no equal in the other, by values alone."""
     left, right = dict(a), dict(b)
     for name, array in a.items():
         twin = next((other for other, each in right.items() if _is_equal(array, each)), None)
@@ -207,7 +207,7 @@ def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _told(data: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> str:
-    """Names and shapes; values from the first one on that another array of that shape has not."""
+    """Describe arrays by name, shape and three values, from the first that differs."""
     told = []
     for name, values in data.items():
         start = 0
@@ -234,8 +234,8 @@ def _prior_odds(prior: Mapping[str, float] | None, names: list[str]) -> pd.Serie
 
 
 def _certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> pd.DataFrame:
-    """Intervals of the log Bayes factors against the first name, where all four ends are there."""
-    # The results choose the first name, so the bounds of all of them have to hold.
+    """Return intervals of log Bayes factors against the first name, if all bounds are finite."""
+    # The first name depends on the results, so the bounds of all of them must hold.
     each = 1 - (1 - CONFIDENCE) / len(results)
     bounds = {}
     for name in names:

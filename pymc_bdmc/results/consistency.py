@@ -1,4 +1,4 @@
-"""Whether simulated data behaved as the real ones, as a labelled table."""
+"""Compare runs on real and on simulated data, in a labelled table."""
 
 import numpy as np
 import pandas as pd
@@ -30,88 +30,88 @@ __all__ = [
 ]
 
 ALPHA = 0.05
-"""The rank test flags a p-value of at most this."""
+"""Largest p-value that the rank test flags."""
 
 FEWEST_SETS = 19
-"""Simulated data sets with which the rank test can flag anything."""
+"""Smallest number of simulated data sets with which the rank test can flag anything."""
 
 FEWEST_RUNS = 8
-"""On either kind of data; fewer may all be good by chance, and then so is their spread."""
+"""Smallest number of runs on each kind of data; fewer may all agree by chance."""
 
 MARGIN = 0.25
-"""Nats by which runs on real data may fall short more than those on simulated data."""
+"""Nats by which the shortfall on real data may exceed that on simulated data."""
 
 _CHOSEN = (
-    "no p: Matched chose the simulated data for their likeness to the real ones, so these are not "
-    "exchangeable with them; use FromPrior or FromHyperparameters"
+    "no p-value: Matched chose simulated data that resemble the real ones, so they are not "
+    "exchangeable; use FromPrior or FromHyperparameters"
 )
 
 COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", "flagged", "kind"]
 
 
 def consistency(dt: xr.DataTree) -> pd.DataFrame:
-    r"""Whether runs on the real data behave as those on simulated data, and the data are alike.
+    r"""Test whether runs on real and simulated data behave alike, and whether the data are alike.
 
-    The bound on a sampler's divergence is found on simulated data. It tells of the real ones if the
-    sampler finds both equally hard, and simulated data can only be like the real ones if the model
-    is.
+    The bound on a sampler's divergence is found on simulated data. It applies to the real data if
+    the sampler finds both equally hard. Simulated data can be like the real ones only if the model
+    is right.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with runs on real and on simulated data.
+        Result of `sample_bdmc`, with runs on real and on simulated data.
 
     Returns
     -------
     DataFrame
         Indexed by (quantity, temperatures), the number T of temperatures of each round that the
         result holds. Columns: ``value``; ``error``, one standard error; ``lower`` and ``upper``, an
-        interval at 95 % by Student's t, with a run less one as degrees of freedom; ``reference``,
-        what the value would be if nothing differed; ``p_value``; ``valid``, whether the check could
-        have failed; ``flagged``, whether it did; ``kind``, what it is, and what would make it
-        valid. Quantities:
+        interval at 95 % by Student's t, with one degree of freedom less than there are runs;
+        ``reference``, the value if nothing differed; ``p_value``; ``valid``, whether the check
+        could have failed; ``flagged``, whether it did; ``kind``, a description, and what would make
+        the row valid. Quantities:
 
         ``log weights``
             Distance (Wasserstein's, nats) of the forward log weights on real data from those on
-            simulated data, each less the best estimate of its data set, which is that at the
-            largest T. With one simulated data set the p-value is that of permuted runs: whether
-            *these two* data sets differ, which two of a right model do too, so it never flags. With
-            several it is the rank of the real data among all.
+            simulated data, after subtracting the best estimate of log ML of each data set (that at
+            the largest T). With one simulated data set the p-value comes from permuting runs. It
+            tests whether *these two* data sets differ, as two data sets of a right model may, so it
+            never flags. With several data sets it is the rank of the real data among all.
         ``shortfall``
-            By how many more nats the mean log weight lies below the best estimate on the real
-            data: so much more the divergence may be. The reference is the shortfall on simulated
-            data. Flagged if its interval lies above 0.25 nats, valid if that is no wider to either
-            side and there are 8 runs on either kind of data.
+            Distance of the mean log weight below the best estimate of log ML on the real data, less
+            the same distance on simulated data (the ``reference``). The divergence may be larger by
+            this many nats. Flagged if the interval lies above 0.25 nats; valid if half of the
+            interval is at most 0.25 nats and there are 8 runs on each kind of data.
         ``log ML``, ``path length``, ``spread of y``, ``tails of y``
             Deviation of the real data from the mean of all data sets, in standard deviations, with
-            the rank as the p-value: of log ML; of the thermodynamic length; of the
-            observed variables, value by value against the mean and the standard deviation of its
-            place (`pymc_bdmc.estimators.spread_and_tails`). With two or more simulated data sets.
+            the rank as the p-value. The features are log ML, the thermodynamic length, and the
+            spread and tails of each observed variable, value by value against the mean and standard
+            deviation of each element (`pymc_bdmc.estimators.spread_and_tails`). These rows need two
+            or more simulated data sets.
         ``model``
-            The largest of the deviations, that of log weights among them: one test of the model. It
-            is flagged at p ≤ 0.05, and valid from 19 simulated data sets on, with which p
-            can be as low.
+            The largest of the deviations, including that of the log weights: one test of the model.
+            It is flagged at p ≤ 0.05, and valid with 19 or more simulated data sets, since fewer
+            cannot give such a p-value.
 
     Raises
     ------
     ValueError
-        If there are no runs on real or none on simulated data, or a variable is missing.
+        If runs on real data, runs on simulated data or a variable are missing.
 
     Notes
     -----
-    Where everything is simulated from the prior, data sets are exchangeable with the real one if
-    the model is right, so the p-values of spread and tails are exact. Those of features of the runs
-    are nearly so: runs on simulated data take over step sizes from the real data. Where
-    hyperparameters are held at draws from a fit it is approximate, and rather too large, since the
-    fit has seen the data. Data sets that `Matched` chose for their likeness to the real ones are
-    not exchangeable with them, so with several of these no rank has a p-value, and ``model`` is not
-    valid.
+    If everything is simulated from the prior and the model is right, data sets are exchangeable
+    with the real one. Then the p-values of spread and tails are exact, and those of features of the
+    runs nearly so: runs on simulated data use the step sizes of the real data. If hyperparameters
+    are held at draws from a fit, p-values are approximate and rather too large, since the fit has
+    seen the data. Data sets of `Matched` were chosen to resemble the real ones and are not
+    exchangeable with them, so no rank has a p-value, and ``model`` is not valid.
 
-    Runs see the data through the likelihood function only. So fat tails under a normal model whose
-    scale is free change nothing in them, nor in how hard the sampler finds its task: only ``tails
-    of y`` shows them. A missing covariate that is normal itself is then seen by nothing here, for
-    the data *are* those of the model with a larger scale. Wide priors make data sets so different
-    that no real one stands out; held hyperparameters are sharper.
+    Runs see the data through the likelihood function only. So heavy tails under a normal model with
+    a free scale change nothing in the runs: only ``tails of y`` shows them. A missing covariate
+    that is itself normal is not detected at all, since the data *are* then those of the model with
+    a larger scale. Wide priors make data sets so different that no real one stands out; held
+    hyperparameters give a sharper test.
 
     References
     ----------
@@ -136,7 +136,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     check_annealed(dt, "consistency")
     temperatures, real, simulated, finished = forward_ladder(dt)
     n, rng = 1 + len(simulated), np.random.default_rng(0)
-    # All data sets are treated alike: by as many runs.
+    # Use the same number of runs of every data set.
     alike = real[:, : simulated.shape[-1]]
     ranked = n > 2 and dt.attrs.get("simulate") != Matched.name
     if n == 2:
@@ -165,7 +165,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
 
 
 def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
-    """Forward log weights of every round, on the real data first and then on simulated ones.
+    """Return the forward log weights of every round, on real and on simulated data.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, 
         Nats; NaN marks a run that was not finished.
     simulated : ndarray of shape (n_datasets, n_rounds, K)
     finished : ndarray of int
-        Simulated data sets that are there: those with finished runs in every round.
+        Indices of the simulated data sets that have finished runs in every round.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, 
 
 
 def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
-    """Half of the interval of a mean of n values by Student's t; infinite where n says nothing."""
+    """Return half of the t interval of a mean of n values; infinite if n < 2."""
     return float(error * stdtrit(n - 1, (1 + confidence) / 2)) if n > 1 else np.inf
 
 
@@ -230,7 +230,7 @@ def _shortfall(dt: xr.DataTree, found: Shortfall, real: np.ndarray, simulated: n
 
 
 def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
-    """Numbers that describe each data set, the real one first; of what `forward_ladder` gives."""
+    """Return numbers that describe each data set, the real one first, from `forward_ladder`."""
 
     def by_set(name: str) -> list[np.ndarray]:
         simulated = variable(dt, "forward", name).values[finished]
@@ -261,14 +261,14 @@ def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict
 
 
 def _alike(draws: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the prior draws of as many runs of the first data set as of the others."""
+    """Cut the prior draws of the first data set to as many runs as the others have."""
     return [draws[0][: len(draws[1])], *draws[1:]]
 
 
 def _ranks(features: dict[str, np.ndarray], test: str, ranked: bool) -> dict[str, dict]:
-    """The rank of the real data by each feature, and by the one in which it stands out most.
+    """Rank the real data by each feature, and by the feature in which it deviates most.
 
-    Without p-values where the data sets are not to be ranked.
+    P-values are left out if the data sets may not be ranked.
     """
     found = rank_among(np.stack(list(features.values()), axis=1))
     kind = f"deviation from the mean of all in standard deviations; {test}"

@@ -1,4 +1,4 @@
-"""Finished runs as the groups of an ArviZ DataTree."""
+"""Convert finished runs to the groups of an ArviZ DataTree."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 POSTERIOR_CHAINS = 4
-"""Chains of the group ``posterior``: as many as ArviZ asks for to compare them."""
+"""Number of chains of the group ``posterior``; ArviZ asks for four to compare them."""
 
 
 def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Dataset:
-    """Log weights by chain, and what happened along β.
+    """Return the log weights by chain, and the records of the runs by β.
 
     Parameters
     ----------
     runs : sequence (dataset) of Annealing
-        Of one direction.
+        Runs of one direction.
     betas : ndarray of shape (T + 1,)
         The schedule.
 
@@ -82,7 +82,7 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
 
 
 def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """One array a row; where rows differ in their last axis, the shorter ones end in NaN."""
+    """Stack arrays as rows; if the last axes differ in length, shorter rows end in NaN."""
     if len({array.shape for array in arrays}) == 1:
         return np.array(arrays)
     arrays = [array.reshape(len(array), -1) for array in arrays]
@@ -99,15 +99,15 @@ def particles_dataset(
     log_weights: np.ndarray,
     n_particles: int,
 ) -> xr.Dataset:
-    """Last states of the runs on the real data, weighted, by (chain, particle).
+    """Return the weighted last states of the runs on the real data, by (chain, particle).
 
-    Where the runs made further moves at β = 1, the states after each of them are further particles:
-    the attribute ``sweeps`` says how many states of each of the N there are, those after the last
-    weight first, and ``autocorrelation_time`` how many of them are worth an independent one, for
-    the element, or its squared deviation, that mixes worst. Normalised weights are the coordinate
-    ``bdmc_weight``. The attribute ``pareto_k`` is Pareto k of the tail of the weights of the runs
-    (Vehtari et al. 2024), ``free_variables`` names what is not a Deterministic. Whether averages
-    can be trusted `expectation` says.
+    If the runs made further moves at β = 1, the states after each move are further particles. The
+    attribute ``sweeps`` counts the states of each of the N particles, of which the first are those
+    after the last weight. ``autocorrelation_time`` is the number of states per independent one, for
+    the element or squared deviation that mixes worst. The coordinate ``bdmc_weight`` has the
+    normalised weights. The attribute ``pareto_k`` is Pareto k of the tail of the weights of the
+    runs (Vehtari et al. 2024), and ``free_variables`` names the variables that are not
+    Deterministics. `expectation` says whether averages can be trusted.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def particles_dataset(
     ends : sequence (C) of (Point, ndarray of shape (N,))
         Last states by variable, and their weights within the run.
     log_weights : ndarray of shape (C,)
-        Of the runs, nats.
+        Log weights of the runs, nats.
     n_particles : int
         N.
     """
@@ -151,8 +151,9 @@ def particles_dataset(
 def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> float:
     """Return 1 + 2 Σ_s (1 − s/S) ρ_s, with ρ_s the largest correlation after s of S moves.
 
-    It is the largest over all elements and their squared deviations: moves that turn an element to
-    the other side of its mean leave the latter as they were, and with it many probabilities.
+    It is the largest over all elements and their squared deviations. Squared deviations matter
+    since a move that reflects an element about its mean does not change them, nor many
+    probabilities.
     """
     if sweeps == 1 or not np.isfinite(shares).all():
         return 1.0
@@ -166,7 +167,7 @@ def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> flo
             first, later = each[0], each[1:]
             product = np.einsum("i,ik,sik->sk", weight, first, later)
             scale = np.sqrt(weight @ first**2 * np.einsum("i,sik->sk", weight, later**2))
-            with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
+            with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
                 found = np.fmax(found, np.nanmax(product / scale, axis=1, initial=0.0))
             each = each**2
     return float(1 + 2 * (1 - np.arange(1, sweeps) / sweeps) @ found)
@@ -175,19 +176,18 @@ def _autocorrelation_time(states: Point, shares: np.ndarray, sweeps: int) -> flo
 def posterior_dataset(
     particles: xr.Dataset, ancestors: np.ndarray, rng: np.random.Generator
 ) -> xr.Dataset:
-    """Draws of equal weight from weighted particles, dealt at random to four chains.
+    """Resample weighted particles to draws of equal weight, dealt at random to four chains.
 
-    There are about as many draws as the particles are worth, so that errors which take draws for
-    independent hold: their effective number, and at most that of the starts from which they
-    descend, rounded down to a multiple of four. States after further moves at β = 1 add what their
-    correlation with earlier ones leaves of them. Particles worth less than four still give one draw
-    a chain. Which chain a draw belongs to is left to chance, so rank plots and R̂ compare four
-    parts of one sample; they do not judge the runs.
+    There is about one draw per effective particle, so that errors which assume independent draws
+    are right. The number is at most the effective number of starts from which the particles
+    descend, and it is rounded down to a multiple of four, with at least one draw a chain. States
+    after further moves at β = 1 count by their autocorrelation time. Draws are assigned to chains
+    at random, so rank plots and R̂ compare four parts of one sample; they do not judge the runs.
 
     Parameters
     ----------
     particles : Dataset
-        From `particles_dataset`.
+        Result of `particles_dataset`.
     ancestors : ndarray of shape (C,)
         Number of starts from which the particles of each run descend.
     rng : numpy.random.Generator
@@ -196,7 +196,7 @@ def posterior_dataset(
     runs, sweeps = weights.sum(axis=1), particles.attrs.get("sweeps", 1)
     once = min(1 / np.sum(weights**2) / sweeps, 1 / np.sum(runs**2 / ancestors))
     worth = once * sweeps / particles.attrs.get("autocorrelation_time", 1.0)
-    length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors cost no draw
+    length = max(1, int(round(worth, 6) / POSTERIOR_CHAINS))  # rounding errors do not remove a draw
     n = POSTERIOR_CHAINS * length
     places = rng.permutation(systematic(weights.ravel(), n, rng.random()))
     chains = places.reshape(POSTERIOR_CHAINS, length)
@@ -204,13 +204,13 @@ def posterior_dataset(
         chain=xr.DataArray(chains // weights.shape[1], dims=("chain", "draw")),
         particle=xr.DataArray(chains % weights.shape[1], dims=("chain", "draw")),
     )
-    posterior.attrs["sample_dims"] = ["chain", "draw"]  # by which ArviZ reduces and plots
+    posterior.attrs["sample_dims"] = ["chain", "draw"]  # ArviZ reduces over these and plots by them
     posterior = posterior.assign_coords(chain=np.arange(POSTERIOR_CHAINS), draw=np.arange(length))
     return posterior.transpose("chain", "draw", ...)
 
 
 def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) -> xr.Dataset:
-    """y* and θ* (constrained) of every simulated data set."""
+    """Return y* and θ* (constrained) of every simulated data set."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
@@ -230,13 +230,13 @@ def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) 
 def burn_in_dataset(
     log_weights: Callable[[str], np.ndarray], simulated: Sequence[Simulated]
 ) -> xr.Dataset:
-    """Reverse log weights by (burn_in, dataset, chain); the last burn-in is that of the result.
+    """Return reverse log weights by (burn_in, dataset, chain), the longest burn-in last.
 
     Parameters
     ----------
     log_weights : callable
-        Those of a group, shape (dataset, chain); of ``burn_in`` the shorter ones of each data set
-        in turn.
+        Function of a group's name that returns its log weights, shape (dataset, chain). The group
+        ``burn_in`` has the shorter burn-ins of each data set in turn.
     simulated : sequence of Simulated
     """
     longest = log_weights("reverse")
@@ -250,7 +250,7 @@ def burn_in_dataset(
 
 
 def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Dataset:
-    """Where the reverse run of each chain on the real data started, as the model's variables."""
+    """Return the start of every reverse run on the real data, as the model's variables."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     return dict_to_dataset(
@@ -263,7 +263,7 @@ def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Data
 
 
 def observed_dataset(density: TemperedDensity) -> xr.Dataset:
-    """The real data, as ArviZ keeps them."""
+    """Return the real data in the form that ArviZ uses."""
     coords, dims = coords_and_dims_for_inferencedata(density.model)
     data = {name: value.copy() for name, value in density.data.items()}
     return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)

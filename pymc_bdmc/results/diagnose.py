@@ -1,4 +1,4 @@
-"""What to doubt in a result, with what to do about it."""
+"""List what to doubt in a result, each doubt with a remedy."""
 
 import logging
 from collections.abc import Callable
@@ -31,49 +31,49 @@ MOST_WARNINGS = 3
 MAX_DIVERGENT_SHARE = 0.01
 
 MOST_DIVERGENT = 0.2
-"""Share beyond which a result should not be called good, see `divergent_share`."""
+"""Largest share of divergent transitions of a good result; see `divergent_share`."""
 
 MIN_ACCEPTANCE = 0.01
 
 WIDE_GAP = 2.0
-"""Nats, beyond two errors."""
+"""Gap that counts as wide, in nats, after subtracting two standard errors."""
 MAX_SLOWNESS = 20
-"""Gap by the ideal one, from which on more temperatures would help less than better moves."""
+"""Ratio of the gap to the ideal gap above which a better kernel helps more than temperatures."""
 
 MAX_UNEVENNESS = 0.1
-"""Of the visits to the places of a ladder, as `temper` asks for."""
+"""Largest unevenness of the visits to the temperatures that `temper` accepts."""
 
 MAX_CHANCE = 1e-3
-"""Up to it forward runs and posterior draws disagree by more than chance."""
+"""Largest p-value at which forward runs and posterior draws are said to disagree."""
 
 KNOT_PARTS = 10
-"""A knot is where half of the gap opens within one part in ten of the temperatures."""
+"""A knot is a tenth of the temperatures within which half of the gap opens."""
 
 
 _REVERSE = {reverse for _, reverse in SIDES.values()}
 
 
 def warn(dt: xr.DataTree) -> None:
-    """Log what to doubt in a result: the three gravest doubts at most.
+    """Log the gravest doubts about a result, at most three.
 
-    Nothing that goes wrong here may lose a finished run: it is logged as well.
+    An error in here is logged too, so that no finished run is lost.
     """
     try:
         messages = diagnose(dt)
     except Exception:
-        _log.exception("The result is whole, but it could not be diagnosed.")
+        _log.exception("The result is complete, but diagnosing it failed.")
         return
     for message in messages[:MOST_WARNINGS]:
         _log.warning(message)
 
 
 def diagnose(dt: xr.DataTree) -> list[str]:
-    """What to doubt in a result, the gravest first, each with a remedy; an empty list if nothing.
+    """List the doubts about a result, the gravest first, each with a remedy.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `temper`.
+        Result of `sample_bdmc`, `lattice.anneal` or `temper`.
 
     Returns
     -------
@@ -81,13 +81,13 @@ def diagnose(dt: xr.DataTree) -> list[str]:
         Unfinished chains, infinite weights, forward runs on the real data that disagree with the
         posterior draws they were given, a burn-in that is too short, a mean of log weights that
         does not exist, averages of weights whose check fails (`evidence`), dead chains,
-        divergences, transitions that hold most of a wide gap, straggling weights, and any other
-        wide gap. Of `temper`: an interruption, few passages from end to end, uneven visits.
+        divergences, transitions that cause most of a wide gap, outlying weights, and any other wide
+        gap. For `temper`: an interruption, few passages from end to end, uneven visits.
 
     Raises
     ------
     ValueError
-        If the result has no chains, or lacks a variable; names it.
+        If the result has no chains, or lacks a variable; the message names it.
 
     Examples
     --------
@@ -112,24 +112,24 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 
 
 def divergent_share(dt: xr.DataTree) -> float:
-    """Share of the transitions that diverged, in the forward runs on real or simulated data.
+    """Return the share of transitions that diverged in the forward runs.
 
-    Returns the larger share of the two kinds of data, over all temperatures and particles of the
-    final runs; 0 where divergences are not counted.
+    It is the larger share of the two kinds of data (real, simulated), over all temperatures and
+    particles of the final runs; 0 if divergences were not counted.
 
-    A divergent transition is one that was rejected, so the weights stay unbiased whatever the share
-    is. Measured on 108 calls for a centred funnel, v ~ N(0, s²), x_i ~ N(0, e^v), y_i ~ N(x_i, σ²)
-    with s = 3, 6, 10 and 9 or 30 data (HMC and NUTS from the prior, log ML by quadrature): the
-    share reached 0.83, and errors did not grow with it. Below 0.1, from 0.1 to 0.4 and above it log
-    ML was at most 0.33, 0.47 and 0.34 nats off, and the mean of v 0.15, 0.12 and 0.12 posterior
-    standard deviations (root mean square). So a large share refutes nothing by itself; it says that
-    the kernel does not move at the step size that its pilot chose, and what the weights alone carry
-    is open. `MOST_DIVERGENT` is the share up to which the kernel did at least four moves in five.
+    A divergent transition is rejected, so the weights are unbiased for any share. Measured on 108
+    calls for a centred funnel, v ~ N(0, s²), x_i ~ N(0, e^v), y_i ~ N(x_i, σ²) with s = 3, 6, 10
+    and 9 or 30 data (HMC and NUTS from the prior, log ML by quadrature): the share reached 0.83,
+    and errors did not grow with it. Below 0.1, from 0.1 to 0.4 and above it log ML was at most
+    0.33, 0.47 and 0.34 nats off, and the mean of v 0.15, 0.12 and 0.12 posterior standard
+    deviations (root mean square). So a large share refutes nothing by itself. It says that the
+    kernel hardly moves at the step size that the pilot chose, so that the result rests on the
+    weights alone. Up to `MOST_DIVERGENT`, at least four transitions in five did not diverge.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
 
     Examples
     --------
@@ -145,26 +145,26 @@ def divergent_share(dt: xr.DataTree) -> float:
 
 
 def _interruption(dt: xr.DataTree) -> str:
-    """What Ctrl-C left."""
+    """Describe what is left after an interruption by Ctrl-C."""
     weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
     if all(each.notnull().all() for each in weights.values()):
         last = dt["rounds"].dataset.isel(round=-1) if "rounds" in dt.children else {}
         if last.get("meets_target", False) and not last["confirms"]:
             return (
-                "interrupted: the result is the round that met the target, not confirmed by a new "
-                "one. It may owe that to noise: its lower bound is too high, its gap too small. "
-                "Certified bounds allow for it."
+                "interrupted: the result is the round that met the target, and no new round has "
+                "confirmed it. It may have met the target by noise: its lower bound may be too "
+                "high and its gap too small. Certified bounds allow for this."
             )
-        return "interrupted: the result is that of the last round that was finished."
+        return "interrupted: the result is the last finished round."
     done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
     return (
-        f"interrupted: {', '.join(done)} chains were finished. They need be no random sample of "
+        f"interrupted: {', '.join(done)} chains were finished. They may not be a random sample of "
         "all, so nothing is certified."
     )
 
 
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
-    """Log weights of the finished chains of each data set, in reverse those of 1/w."""
+    """Return log weights of finished chains by data set; reverse ones with the sign changed."""
     rows = by_data_set(dt, group, "log_weight")
     finished = [row[~np.isnan(row)] for row in (-rows if group in _REVERSE else rows)]
     return [row for row in finished if row.size]
@@ -199,11 +199,11 @@ def _few_runs(dt: xr.DataTree, group: str) -> str:
 
 
 def _worst_average(dt: xr.DataTree, group: str) -> tuple[str, float]:
-    """Why an average fails its check, if it does, and the share of runs that it rests on."""
+    """Return why an average fails its check, if it does, and its effective share of the runs."""
     if _bar_is_valid(dt, group):
-        return "", 1.0  # both directions together have a good estimate
+        return "", 1.0  # both directions together give a valid estimate
     if group in SIDES["simulated"] and dt[group].sizes.get("dataset", 1) > 1:
-        return "", 1.0  # nobody asks for the log ML of many simulated data sets
+        return "", 1.0  # log ML of several simulated data sets is of no use
     checks = [(check_average(row), len(row)) for row in _rows(dt, group)]
     failed = [(check.size / n, check.reason) for check, n in checks if not check.valid]
     share, reason = min(failed, default=(1.0, ""))
@@ -232,7 +232,7 @@ def _divergent(dt: xr.DataTree, group: str) -> str:
 
 
 def _share(dt: xr.DataTree, group: str) -> float:
-    """Divergent transitions of a group, as a share of all; 0 where they were not counted."""
+    """Return the share of divergent transitions in a group; 0 if they were not counted."""
     run, chains = dt[group].dataset, _n_chains(dt, group)
     if "divergences" not in run or not chains:
         return 0.0
@@ -241,7 +241,7 @@ def _share(dt: xr.DataTree, group: str) -> float:
 
 
 def _diverges(dt: xr.DataTree) -> bool:
-    """Whether the kernel does so, of which other doubts are a consequence."""
+    """Return whether the kernel diverges often, since other doubts follow from that."""
     return any(_divergent(dt, group) for group in GROUPS if group in dt.children)
 
 
@@ -250,11 +250,11 @@ def _straggling(dt: xr.DataTree, group: str) -> str:
     if not straggling:
         return ""
     chains = _n_chains(dt, group)
-    return f"{straggling} of {chains} log weights lie so far out that they decide the mean"
+    return f"{straggling} of {chains} log weights are outliers that decide the mean"
 
 
 def _straggles(signed: np.ndarray) -> int:
-    """Number of log weights so far below the median that alone they shift the mean by an IQR."""
+    """Count log weights so far below the median that each alone shifts the mean by an IQR."""
     finite = signed[np.isfinite(signed)]
     if len(finite) < 4:
         return 0
@@ -263,7 +263,7 @@ def _straggles(signed: np.ndarray) -> int:
 
 
 def _wide_part(dt: xr.DataTree) -> tuple[str, bool]:
-    """Where half of a wide gap opens within a small part of the path, and if that is its start."""
+    """Say which small part of the path causes half of a wide gap, and whether it is the start."""
     if not {"forward", "reverse"} <= set(dt.children) or "log_likelihood_path" not in dt["forward"]:
         return "", False
     paths = [dt[group].dataset["log_likelihood_path"] for group in ("reverse", "forward")]
@@ -290,7 +290,7 @@ def _knot(dt: xr.DataTree, group: str) -> str:
     if group != "forward" or at_start or not text:
         return ""
     if dt.attrs.get("path") == "data":
-        return f"{text}, where observations come that change much"
+        return f"{text}, where observations are added that change the density much"
     return f"{text}, a transition that the kernel hardly crosses"
 
 
@@ -300,22 +300,22 @@ def _far_start(dt: xr.DataTree, group: str) -> str:
 
 
 def _even_gap(dt: xr.DataTree, group: str) -> str:
-    """A wide gap that opens along all of the path."""
+    """Describe a wide gap that opens along the whole path."""
     if group != "forward" or "reverse" not in dt.children or _wide_part(dt)[0]:
         return ""
     gap, error = _gap(dt)
     if not gap - 2 * error > WIDE_GAP or not mean_of_logs(dt, group).resolved:
         return ""
-    return f"{gap:.2g} nats between forward and reverse open along all of the path"
+    return f"{gap:.2g} nats between forward and reverse runs arise along the whole path"
 
 
 def _gap(dt: xr.DataTree) -> tuple[float, float]:
-    """Jeffreys bound and its error, nats."""
+    """Return the Jeffreys bound and its error; nats."""
     return jeffreys_bound(*(by_data_set(dt, g, "log_weight") for g in SIDES["simulated"]))
 
 
 def _slowness(dt: xr.DataTree) -> float:
-    """Gap of the simulated data by the ideal one; NaN where it is not known."""
+    """Return the ratio of the gap on simulated data to the ideal gap; NaN if unknown."""
     if (
         not {"forward", "reverse"} <= set(dt.children)
         or "thermodynamic_length" not in dt["forward"]
@@ -326,11 +326,11 @@ def _slowness(dt: xr.DataTree) -> float:
 
 
 def _closing(dt: xr.DataTree) -> str:
-    """How many temperatures would close the gap to one nat, as it falls in proportion to them."""
+    """Say how many temperatures would reduce the gap to about one nat; it falls as 1/T."""
     if better := _better_moves(dt):
         return better
     needed = (dt["forward"].sizes["beta"] - 1) * _gap(dt)[0]
-    return f"use temperatures={float(f'{needed:.2g}'):.0f}, for about one nat."
+    return f"use temperatures={float(f'{needed:.2g}'):.0f}, for a gap of about one nat."
 
 
 def _finer_start(dt: xr.DataTree) -> str:
@@ -341,7 +341,7 @@ def _finer_start(dt: xr.DataTree) -> str:
     )
     other = _more_particles(dt) if _has_particles(dt) else "a prior with lighter tails"
     start = "prior" if dt.attrs.get("path", "prior") in ("prior", "data") else "reference"
-    return f"chains that the {start} started in the far tail: {finer}, or {other}."
+    return f"chains that started far out in the tail of the {start}: {finer}, or {other}."
 
 
 def _lighter_tails(dt: xr.DataTree) -> str:
@@ -362,20 +362,20 @@ def _more_runs(dt: xr.DataTree) -> str:
 
 
 def _better_moves(dt: xr.DataTree) -> str:
-    """The remedy where the kernel is to blame; empty where it is not."""
+    """Return the remedy if the kernel is the cause, else an empty string."""
     if _diverges(dt):
-        return "see to the divergences first."
+        return "remove the divergences first."
     gap, error = _gap(dt) if {"forward", "reverse"} <= set(dt.children) else (0.0, 0.0)
     if gap - 2 * error > WIDE_GAP and _slowness(dt) > MAX_SLOWNESS:
         return (
-            f"the gap is {_slowness(dt):.2g} times the ideal one, so the kernel hardly mixes: "
+            f"the gap is {_slowness(dt):.2g} times the ideal gap, so the kernel hardly mixes: "
             f"{_easier(dt, _another_kernel(dt))}."
         )
     return ""
 
 
 def _easier(dt: xr.DataTree, kernel: str) -> str:
-    """Changes of the model that its variables call for, then another kernel."""
+    """Return changes of the model that its variables suggest, then another kernel."""
     discrete, centred = map(dt.attrs.get, ("discrete_variables", "centred_effects"))
     remedies = [f"try {kernel}"]
     if centred:
@@ -386,7 +386,7 @@ def _easier(dt: xr.DataTree, kernel: str) -> str:
 
 
 def _has_particles(dt: xr.DataTree) -> bool:
-    """Whether runs of this kind of system can have several; lattices and machines have one."""
+    """Return whether runs of this system can have several particles (not lattices, machines)."""
     return "particles" in dt.attrs
 
 
@@ -395,19 +395,19 @@ def _more_particles(dt: xr.DataTree) -> str:
 
 
 def _another_kernel(dt: xr.DataTree) -> str:
-    """The nearest kernel that may do better."""
+    """Return the next kernel that may mix better."""
     step = str(dt.attrs.get("step", ""))
     if step.startswith("compiled"):
         if "HMC(" in step:
             return 'step="nuts"'
         if "NUTS(" in step:
             return 'step="autostep"'
-        return "more particles"  # Metropolis, which has no gradient to follow
+        return "more particles"  # for Metropolis, which uses no gradient
     return "another step method"
 
 
 def _local_steps(dt: xr.DataTree) -> str:
-    """A kernel whose step size follows the state, if it was not that."""
+    """Return a kernel with local step sizes, unless the run already used one."""
     step = str(dt.attrs.get("step", ""))
     if step.startswith("compiled") and "AutoStep" not in step:
         return 'step="autostep"'
@@ -447,8 +447,8 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (
         _infinite,
         lambda dt: (
-            "the kernel accepted states where the likelihood is zero, which a correct one does "
-            "not: put it to testing.check_invariance."
+            "the kernel accepted states where the likelihood is zero, which a correct kernel "
+            "never does: test it with testing.check_invariance."
         ),
     ),
     (
@@ -468,7 +468,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_far_start, _finer_start),
     (_even_gap, _closing),
 ]
-"""What is looked for in each group, and its remedy: the gravest first."""
+"""Checks of each group with their remedies, the gravest first."""
 
 
 def _tempering_doubts(dt: xr.DataTree) -> list[str]:

@@ -1,4 +1,4 @@
-"""How far an approximation with a density is from the posterior on the real data."""
+"""Estimate divergences between an approximation with a density and the posterior."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -56,84 +56,86 @@ def distance(
     confidence: float = 0.95,
     random_seed: RandomSeed = None,
 ) -> pd.DataFrame:
-    """Divergences between an approximation q and the posterior p on the real data, in nats.
+    """Estimate the divergences between an approximation q and the posterior p, in nats.
 
-    KL(q‖p) = log ML − E_q[log p(θ, y) − log q(θ)], whose mean is the ELBO, and
-    KL(p‖q) = E_p[log p(θ, y) − log q(θ)] − log ML, on the unconstrained scale with the transforms'
-    Jacobians. Either is the same on the model's own scale.
+    KL(q‖p) = log ML − E_q[log p(θ, y) − log q(θ)], whose mean is the ELBO, and KL(p‖q) = E_p[log
+    p(θ, y) − log q(θ)] − log ML, on the unconstrained scale with the transforms' Jacobians. Both
+    are the same on the model's own scale. The posterior is that on the real data.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc` on the real data; ``simulate=None`` is enough.
+        Result of `sample_bdmc` on the real data; ``simulate=None`` is enough.
     approximation : object, or mapping of str to object
-        The density q, or several by name. What `pymc.fit` returns (mean field or full rank); a
-        frozen SciPy distribution with ``rvs`` and ``logpdf`` on the unconstrained scale, such as
-        `scipy.stats.multivariate_normal` or ``multivariate_t``; of pymc_extras the result of
-        ``fit_laplace`` or ``fit_dadvi``, or a ``Trainer`` of ADVI; or a pair ``(draws, log_q)``.
+        The density q, or several by name. Each is the result of `pymc.fit` (mean field or full
+        rank); a frozen SciPy distribution with ``rvs`` and ``logpdf`` on the unconstrained scale,
+        such as `scipy.stats.multivariate_normal` or ``multivariate_t``; the result of
+        ``fit_laplace`` or ``fit_dadvi`` of pymc_extras, or its ADVI ``Trainer``; or a pair
+        ``(draws, log_q)``.
 
         The elements of θ are those of the value variables, each raveled, in the order of
         ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``. The ``draws`` of a pair
         are independent, and an array of shape (n, d) in this order, or a mapping or Dataset of
-        arrays by value variable (``"tau_log__"``). ``log_q`` is a function of such draws, or an
-        array of its n values at them; then KL(p‖q) is not known. It is the logarithm of the
-        normalised density on the unconstrained scale.
+        arrays by value variable (``"tau_log__"``). ``log_q`` is the logarithm of the normalised
+        density on the unconstrained scale: a function of such draws, or an array of its n values at
+        them. With an array KL(p‖q) is not known.
     model : pymc.Model, optional
-        The model that ``dt`` is a result of. Default: that of a `pymc.fit` result, or the one of
-        the context.
+        The model of ``dt``. Default: that of a `pymc.fit` result, or that of the context.
     draws : int, default 10_000
-        From q. The first half judges the tail of the terms of the ELBO, and chooses what
-        `estimators.certified_divergence` has to fix beforehand.
+        Number of draws from q. The first half judges the tail of the terms of the ELBO, and sets
+        the constants that `estimators.certified_divergence` needs beforehand.
     confidence : float, default 0.95
-        Of ``lower``, and of all ``upper`` of one approximation together.
+        Confidence of ``lower``, and of all ``upper`` of one approximation together.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
 
     Returns
     -------
     DataFrame
-        Indexed by divergence, or by (approximation, divergence) of a mapping: ``KL(q‖p)``,
+        Indexed by divergence, or by (approximation, divergence) for a mapping: ``KL(q‖p)``,
         ``KL(p‖q)`` and their sum, which needs no log ML. Columns:
 
         ``value``, ``error``
-            Estimate, which noise may make negative, and one standard error; nats.
+            Estimate (noise may make it negative) and one standard error; nats.
         ``lower``
-            Certified lower end of KL(q‖p), finite sample: from the certified lower bound on log ML
-            and an upper limit of the ELBO (`estimators.certified_divergence`), which spend half of
-            1 − ``confidence`` each. NaN in the other rows, of which nothing is certified.
+            Certified lower bound on KL(q‖p) that holds for any number of draws: from the certified
+            lower bound on log ML and an upper limit of the ELBO
+            (`estimators.certified_divergence`), which spend half of 1 − ``confidence`` each. NaN in
+            the other rows, where nothing is certified.
         ``upper``
-            Upper limit by Student's t with a run less one as degrees of freedom, and Bonferroni
-            over the three rows; infinite where the row is not valid. It is as right as ``error``
-            and not certified.
+            Upper limit by Student's t, with one degree of freedom less than there are runs, and
+            Bonferroni over the three rows; infinite if the row is not valid. It relies on ``error``
+            and is not certified.
         ``total_variation``
-            At most so much may the probability of any event under q be off, if the divergence is at
-            most ``upper``: the smaller of √(KL/2) (Pinsker) and √(1 − e^−KL) (Bretagnolle and
-            Huber), and of the sum, by `estimators.total_variation_bound`. The smallest of the three
-            holds at the same confidence.
+            Largest error of the probability of any event under q, if the divergence is at most
+            ``upper``: the smaller of √(KL/2) (Pinsker) and √(1 − e^−KL) (Bretagnolle and Huber);
+            for the sum, `estimators.total_variation_bound`. The smallest of the three holds at the
+            same confidence.
         ``confidence``
             As given.
         ``valid``, ``reason``
-            Whether value and error can be relied on, and what the checks found.
+            Whether value and error can be trusted, and what the checks found.
 
     Raises
     ------
     ValueError
         If ``dt`` has no runs on the real data, or is of another model or other data; if an
-        approximation has no density, or is one of other variables; names it and the remedy.
+        approximation has no density or has other variables. The message names it and the remedy.
     TypeError
-        If an approximation is nothing that is known, or there is no model.
+        If an approximation is of an unknown type, or there is no model.
     FloatingPointError
-        If the log density of the model is NaN at a draw or a particle; names the variables.
+        If the log density of the model is NaN at a draw or a particle; the message names the
+        variables.
 
     Notes
     -----
-    Log ML is the recommended estimate of `evidence`, with its error. Where it is the average of the
-    weights of runs, its covariance with E_p, which is of the same runs, enters the error of
-    KL(p‖q); with any other estimate errors are added, which is too much rather than too little.
+    Log ML is the recommended estimate of `evidence`, with its error. If it is the average of
+    forward weights, its covariance with E_p, which uses the same runs, enters the error of KL(p‖q).
+    With any other estimate the errors are added, which is conservative.
 
-    Where all runs have missed a part of the posterior, log ML is too low and so is KL(q‖p), while
-    ``lower`` holds: whether the run is to be believed `verdict` says. A divergence that is below
-    zero beyond chance (p < 0.001) has its row say so: either the runs have missed something that q
-    has found, or log q is no normalised density of the draws.
+    If all runs missed a part of the posterior, log ML and KL(q‖p) are too low, while ``lower``
+    still holds; `verdict` says whether the run can be trusted. A divergence below zero beyond
+    chance (p < 0.001) is reported in its row: either the runs missed a part that q found, or log q
+    is not the normalised density of the draws.
 
     Examples
     --------
@@ -172,7 +174,7 @@ def distance(
 
 
 def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
-    """The one that is given, that of a result of `pymc.fit`, or that of the context."""
+    """Return the given model, that of a result of `pymc.fit`, or that of the context."""
     fitted = [getattr(each, "model", None) for each in named.values()]
     known = [each for each in fitted if isinstance(each, pm.Model)]
     if model is not None or not known:
@@ -183,11 +185,11 @@ def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
 
 
 def _check_results(dt: xr.DataTree, loan: Loan) -> None:
-    """Refuse results without the real data, and those of another model or of other data."""
+    """Raise an error for results without real data, or of another model or other data."""
     check_annealed(dt, "distance")
     if not {"real", "particles"} <= set(dt.children):
         raise ValueError(
-            "dt: it has no runs on the real data, whose posterior the approximation is of; leave "
+            "dt: it has no runs on the real data, so there is no posterior to compare with; leave "
             "out real_data=False."
         )
     if not any(data == "real" for data, *_ in data_sets(dt)):
@@ -195,7 +197,7 @@ def _check_results(dt: xr.DataTree, loan: Loan) -> None:
     density = loan.density
     known = {rv.name for rv in density.model.unobserved_RVs}
     if unknown := sorted(set(map(str, dt["particles"].data_vars)) - known):
-        raise ValueError(f"dt: the model lacks its variables {unknown}. Is it of another model?")
+        raise ValueError(f"dt: the model lacks its variables {unknown}. Is it a result of another?")
     check_observed("dt", dt, density.data)
     versions = {"pymc_bdmc_version": VERSION, "pymc_version": pm.__version__}
     if versions.items() <= dt.attrs.items():
@@ -210,12 +212,12 @@ def _check_results(dt: xr.DataTree, loan: Loan) -> None:
 
 
 class _Runs:
-    """What the runs on the real data know: log ML, a bound on it, and the weighted particles."""
+    """Log ML, its certified lower bound and the weighted particles of the runs on the real data."""
 
     def __init__(self, dt: xr.DataTree, density: TemperedDensity, confidence: float):
         self.layout, self.confidence = Layout(density), confidence
         self._density = density
-        with suppress(NotJittable):  # else PyTensor's own functions, which take longer
+        with suppress(NotJittable):  # else use PyTensor's own functions, which are slower
             density.terms = density.jitted.terms(density.jitted.without_gradient)
         self._theta, self.shares, self.log_weights = self._particles(dt)
         methods = evidence(dt).loc["real"].loc[0]
@@ -224,13 +226,13 @@ class _Runs:
         reason = f"by {row.name}" if len(best) else f"no estimate can be trusted: {row['reason']}"
         self.log_ml = Estimate(row["value"], row["error"], "log ML", bool(len(best)), reason)
         self._is_average = row.name == "forward average"
-        # One half of 1 − confidence is spent on the lower side, and the upper one is not used.
+        # The lower side spends one half of 1 − confidence; the upper side is not used.
         self.lower = float(certified(dt, confidence).loc[("real", 0), "lower"])
         (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
         self.own_error = jarzynski_forward(forward).error
 
     def _particles(self, dt: xr.DataTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Flat θ of shape (K, N, d), NaN at the edge of the support; weights; log weights."""
+        """Return θ of shape (K, N, d), NaN at the edge of the support; weights; log weights."""
         particles = dt["particles"].dataset.transpose("chain", "particle", ...)
         model = self._density.model
         names = [rv.name for rv in model.free_RVs]
@@ -247,7 +249,7 @@ class _Runs:
             return theta, np.nan_to_num(weights / runs[:, None]), np.log(runs)
 
     def _log_joint(self, theta: np.ndarray) -> np.ndarray:
-        """Log p(θ, y) of rows, NaN for rows that are not finite."""
+        """Return log p(θ, y) of rows, NaN for rows that are not finite."""
         found = np.full(len(theta), np.nan)
         finite = np.flatnonzero(np.isfinite(theta).all(axis=1))
         points = self.layout.unravel(theta[finite])
@@ -256,7 +258,7 @@ class _Runs:
         return found
 
     def table(self, q: Approximation) -> pd.DataFrame:
-        """Rows of one approximation."""
+        """Return the rows of one approximation."""
         terms = self._log_joint(q.draws) - q.log_density
         elbo = evidence_lower_bound(terms)
         share = (1 + self.confidence) / 2
@@ -274,7 +276,7 @@ class _Runs:
         rows[TO_POSTERIOR]["lower"] = lower
         refuted = [name for name, row in rows.items() if row["reason"].startswith(BELOW_ZERO)]
         for name, row in rows.items():
-            if refuted and name not in refuted:  # what is wrong there is wrong here
+            if refuted and name not in refuted:  # one refuted divergence refutes the others
                 reason = f"{refuted[0]} is {BELOW_ZERO}; {row['reason']}"
                 unknown = {"lower": np.nan, "upper": np.inf, "total_variation": 1.0}
                 rows[name] = row | unknown | {"valid": False, "reason": reason}
@@ -283,7 +285,7 @@ class _Runs:
 
     @cached_property
     def _of_particles(self) -> np.ndarray:
-        """Log p(θ, y) of the particles, nats."""
+        """Return log p(θ, y) of the particles, nats."""
         return self._log_joint(self._theta)
 
     def _posterior_mean(self, of_rows: Callable[[np.ndarray], np.ndarray]) -> PosteriorMean:
@@ -298,9 +300,9 @@ class _Runs:
         return posterior_log_ratio(terms.reshape(self.shares.shape), self.shares, self.log_weights)
 
     def _from_posterior(self, mean: PosteriorMean) -> Estimate:
-        """KL(p‖q), with an error that knows of the covariance where it can be known."""
+        """Estimate KL(p‖q), with the covariance in the error if log ML averages the same runs."""
         if self._is_average:
-            rest = max(self.log_ml.error**2 - self.own_error**2, 0.0)  # not of the weights' spread
+            rest = max(self.log_ml.error**2 - self.own_error**2, 0.0)  # not from weights
             error = np.sqrt(mean.difference_error**2 + rest)
         else:
             error = mean.estimate.error + self.log_ml.error
@@ -308,7 +310,7 @@ class _Runs:
         return Estimate(found.value, float(error), found.method, found.valid, found.reason)
 
     def _row(self, name: str, found: Estimate) -> dict:
-        """Columns of one divergence."""
+        """Return the columns of one divergence."""
         runs = max(int(np.isfinite(self.log_weights).sum()), 2)
         reach = float(stdtrit(runs - 1, 1 - (1 - self.confidence) / 3)) * found.error
         farthest = float(stdtrit(runs - 1, 1 - MAX_CHANCE)) * found.error
@@ -318,8 +320,8 @@ class _Runs:
         elif valid and found.value + farthest < 0:
             valid = False
             reason = (
-                f"{BELOW_ZERO}: the runs have missed a part of the posterior, or log q "
-                f"is no normalised density of the draws; {reason}"
+                f"{BELOW_ZERO}: the runs missed a part of the posterior, or log q is not the "
+                f"normalised density of the draws; {reason}"
             )
         elif valid:
             upper = max(found.value + reach, 0.0)
@@ -339,7 +341,7 @@ class _Runs:
 
 
 def _minus(first: Estimate, second: Estimate, error: float) -> Estimate:
-    """Difference of two independent estimates, whose first has the error given."""
+    """Return the difference of two estimates, with the given error of the first."""
     return Estimate(
         first.value - second.value,
         float(np.hypot(error, second.error)),

@@ -1,4 +1,4 @@
-"""Draws of a sampler beside the particles of a run, element by element."""
+"""Pair the draws of a sampler with the particles of a run, element by element."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from pymc_bdmc.model.posterior import check_observed, order_of_labels
 __all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
 
 ROUNDING = 1e-6
-"""Range of a constant, relative to its value: draws may be in single precision."""
+"""Relative range up to which an element is constant; draws may be in single precision."""
 LEAST_DRAWS = 100
-"""Fewer say nothing of a distribution."""
+"""Smallest number of draws from which a distribution is judged."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """Draws and particles of the same elements, in the same order.
+    """Draws and particles with the same elements, in the same order.
 
     Attributes
     ----------
     labels : list of str
-        Such as ``theta[A, 1]``, by coordinates where there are any.
+        Names such as ``theta[A, 1]``, with coordinates if there are any.
     shapes : dict of str to tuple
-        Of the variables, in the order of their elements.
+        Shapes of the variables, in the order of their elements.
     draws : ndarray of shape (chains, draws, elements)
     particles : ndarray of shape (runs, particles, elements)
     weights : ndarray of shape (runs, particles)
         They add up to 1.
     free : ndarray of bool, shape (elements,)
-        Whether it belongs to a free variable of the model.
+        Whether the element belongs to a free variable of the model.
     continuous : ndarray of bool, shape (elements,)
-        Whether its variable is continuous.
+        Whether the element's variable is continuous.
     """
 
     labels: list[str]
@@ -48,7 +48,7 @@ class Elements:
     continuous: np.ndarray
 
     def values(self, source: np.ndarray) -> dict[str, np.ndarray]:
-        """One of the sources by variable, one draw a row."""
+        """Split draws or particles by variable, one draw a row."""
         ends = np.cumsum([prod(shape) for shape in self.shapes.values()])
         parts = np.split(source.reshape(-1, source.shape[2]), ends[:-1], axis=1)
         return {
@@ -63,22 +63,22 @@ def paired_elements(
     free: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
 ) -> Elements:
-    """Elements of all variables that both have.
+    """Return the elements of all variables that both the draws and the run have.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with runs on the real data.
+        Result of `sample_bdmc`, with runs on the real data.
     idata : DataTree, Dataset or InferenceData
     free : sequence of str, optional
-        Free variables of the model. Default: those that ``dt`` names.
+        Free variables of the model. Default: those named in ``dt``.
     var_names : sequence of str, optional
-        Variables to take. Default: all that both have, the free ones among them.
+        Variables to compare. Default: all that both have, with all free ones.
 
     Raises
     ------
     ValueError
-        Names the variable and the remedy.
+        If draws cannot be compared; the message names the variable and the remedy.
     """
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
@@ -96,7 +96,7 @@ def paired_elements(
     for name in [str(each) for each in wanted if each in posterior]:
         own = particles[name].transpose("chain", "particle", ...)
         if name not in needed and not (_is_finite(own) and _is_finite(posterior[name])):
-            continue  # a Deterministic may be without a value in some states
+            continue  # a Deterministic may be NaN in some states
         theirs = _values(name, posterior[name], own)
         found = list(_labels(name, own))
         labels += found
@@ -115,7 +115,7 @@ def paired_elements(
 
 
 def _without_rounding(draws: np.ndarray, particles: np.ndarray) -> None:
-    """Make elements equal, in place, that are constant but for rounding errors in both sources."""
+    """Make elements equal, in place, if they are constant up to rounding in both sources."""
     both = (draws, particles)
     low = np.min([each.min(axis=(0, 1)) for each in both], axis=0)
     high = np.max([each.max(axis=(0, 1)) for each in both], axis=0)
@@ -133,14 +133,14 @@ def _particles(dt: xr.DataTree) -> xr.Dataset:
     particles = dt["particles"].dataset
     if not np.isfinite(particles["bdmc_weight"]).all():
         raise ValueError(
-            "dt: every run on the real data has a weight of zero, so it has no draws of its own; "
-            "see bdmc.diagnose(dt)."
+            "dt: every run on the real data has a weight of zero, so it has no draws to compare "
+            "with; see bdmc.diagnose(dt)."
         )
     return particles
 
 
 def _posterior(idata: Any) -> xr.Dataset:
-    """Draws by chain and draw, whatever they come in."""
+    """Return the draws by chain and draw, from a DataTree, Dataset or InferenceData."""
     found = idata if isinstance(idata, xr.Dataset) else getattr(idata, "posterior", None)
     if isinstance(found, xr.DataTree):
         found = found.dataset
@@ -152,8 +152,8 @@ def _posterior(idata: Any) -> xr.Dataset:
     if "draw" not in found.dims:
         raise ValueError(
             f"idata: its posterior has the dimensions {sorted(map(str, found.dims))}, and none is "
-            "'draw'. Name them: idata['posterior'].dataset.rename(sample='draw'), say; a dimension "
-            "'chain' may be left out."
+            "'draw'. Rename one, for example: idata['posterior'].dataset.rename(sample='draw'). A "
+            "dimension 'chain' is optional."
         )
     found = found if "chain" in found.dims else found.expand_dims("chain")
     n = found.sizes["chain"] * found.sizes["draw"]
@@ -181,13 +181,13 @@ def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) 
         )
         raise ValueError(f"idata: its posterior lacks the variables {missing}.{hint}")
     if not set(known) & set(map(str, particles.data_vars)):
-        raise ValueError(f"idata: none of its variables {known} is one of the run's.")
+        raise ValueError(f"idata: the run has none of its variables {known}.")
 
 
 def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
-    """Draws of a variable, in the order of the run's own elements."""
+    """Return the draws of a variable, in the order of the run's elements."""
     if not {"chain", "draw"} <= set(drawn.dims):
-        raise ValueError(f"idata: its {name} does not change by chain and draw.")
+        raise ValueError(f"idata: its {name} lacks the dimension chain or draw.")
     dims = own.dims[2:]
     if set(drawn.dims) == {"chain", "draw", *dims}:
         drawn = drawn.transpose("chain", "draw", *dims)
@@ -202,7 +202,7 @@ def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
             "a fit of another model?"
         )
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"idata: its {name} is not numbers, but {values.dtype}.")
+        raise ValueError(f"idata: its {name} is not numeric but {values.dtype}.")
     lost = int(np.sum(~np.isfinite(values)))
     if lost:
         raise ValueError(

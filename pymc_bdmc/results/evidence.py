@@ -1,4 +1,4 @@
-"""Labelled tables of evidence: every estimator on a result."""
+"""Estimate the evidence of a result by every estimator, in a labelled table."""
 
 import numpy as np
 import pandas as pd
@@ -24,40 +24,39 @@ from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 __all__ = ["annealed_estimates", "evidence", "refuting_path"]
 
 FEWEST_TO_JUDGE = 5
-"""Simulated data sets, whose mean tells what share of a posterior forward runs miss."""
+"""Fewest simulated data sets from which the share that forward runs miss is estimated."""
 MOST_SHORT = 30.0
-"""Nats of shortfall that count of one data set: it can be infinite by rounding."""
+"""Largest shortfall of one data set, in nats; rounding could make it infinite."""
 MAX_SHORTFALL = 1.0
-"""Nats that forward averages may miss on simulated data (root mean square) and be valid."""
+"""Largest shortfall of valid forward averages on simulated data (root mean square), in nats."""
 
 
 def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
-    """Estimates of log ML by one method or by all, with errors and their validity; nats.
+    """Estimate log ML by one method or by all, with errors and checks; nats.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `temper`.
+        Result of `sample_bdmc`, `lattice.anneal` or `temper`.
     method : str, default "all"
         ``"all"``, or a name in `pymc_bdmc.estimators.ESTIMATORS`: ``"bar"``, ``"histogram"``,
         ``"forward average"``, ``"reverse average"``, ``"cumulant forward"``, ``"cumulant reverse"``
-        or ``"cumulant combined"``.
-        On the real data only the forward methods, unless reverse chains started from ``posterior``
-        draws; what rests on these is heuristic. Of `temper`:
+        or ``"cumulant combined"``. The real data have the forward methods only, unless reverse
+        chains started from ``posterior`` draws; methods that use these are heuristic. For `temper`:
         ``"RTS"``, ``"sequential likelihood"`` (which uses the initial iterations too), ``"TI
         riemann"``, ``"TI trapezoid"``, ``"TI corrected"``, the same three as ``"TI-RB …"``, or
-        ``"MBAR"``, which needs pymbar and is left out of ``"all"`` without it.
+        ``"MBAR"``; without pymbar, ``"all"`` leaves the last one out.
 
     Returns
     -------
     DataFrame
         Indexed by (data, dataset, method), with the data ``simulated``, ``real`` or ``tempering``.
-        Columns: ``value``; ``error``, one standard error, which for forward methods on the real
-        data contains in quadrature what such averages miss on simulated data; ``valid``, whether
-        the method's own check holds; ``recommended``, true for the method to use on that data
-        set; ``reason``, what the checks found, and where reverse chains start that are no exact
-        posterior samples. Where part of the prior makes the data impossible, value and error
-        include log P(ℓ > −∞).
+        Columns: ``value``; ``error``, one standard error (for forward methods on the real data, the
+        shortfall of such averages on simulated data is added in quadrature); ``valid``, whether the
+        method's own check holds; ``recommended``, true for the method to use on that data set;
+        ``reason``, what the checks found, and the kind of start of reverse chains that is not
+        exact. If part of the prior makes the data impossible, value and error include log P(ℓ >
+        −∞).
 
     Raises
     ------
@@ -72,10 +71,10 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     No method of `temper` is valid if all chains together went from one end of the ladder to the
     other less than 10 times. RTS is recommended where it is valid.
 
-    Reverse chains of one data set share their start θ*. Errors that use them count the chains as
-    independent, so they are right where the chains forget θ*, and conditional on it where the
-    kernels mix too slowly for that; no check on a single data set can see this. Several data sets
-    do: their rows are independent of one another, and the errors in `summary` are clustered.
+    Reverse chains of one data set share their start θ*, but errors treat the chains as independent.
+    These errors are right if the chains forget θ*, and conditional on θ* if the kernels mix too
+    slowly for that. No check on a single data set can detect this; several data sets can, since
+    their rows are independent and `summary` clusters its errors by data set.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
 
 
 def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
-    """Rows of the methods asked for, and the names of all."""
+    """Return the rows of the requested methods of `temper`, and the names of all methods."""
     found, names = simulated_tempering_estimates(dt, method)
     rows = {
         ("tempering", 0, name): {
@@ -125,7 +124,7 @@ def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]
 
 
 def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
-    """Rows of `evidence` by (data, dataset, method), of data sets with chains that finished."""
+    """Return the rows of `evidence` by (data, dataset, method), where chains are finished."""
     rows, short = {}, short_on_simulated(dt)
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
@@ -133,13 +132,13 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
         other = refuting_path(dt) if data == "real" else ""
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
-            doubt = f"runs on path {other!r} come to more, beyond chance" if other else ""
+            doubt = f"runs on path {other!r} give a higher log ML, beyond chance" if other else ""
             needs = ESTIMATORS[name].needs
             missed = short if data == "real" and "reverse" not in needs else 0.0
             if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
-                doubt = f"on simulated data such averages miss some {missed:.2g} nats"
+                doubt = f"on simulated data such averages are too low by about {missed:.2g} nats"
             recommended = name == found.recommended and not doubt
             reason = found.reason if recommended else estimate.reason
             if doubt:
@@ -157,22 +156,22 @@ def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
 
 
 def short_on_simulated(dt: xr.DataTree) -> float:
-    """Return the root mean square by which forward averages may miss log Z on simulated data; nats.
+    """Estimate how far forward averages fall below log Z on simulated data, in nats (RMS).
 
-    Reverse runs show what forward ones miss, however well the weights of these agree. On one data
-    set the mean of (1 − Ẑ/w)₊ over reverse runs, less that of (1 − w/Ẑ)₊ over forward runs with Ẑ
-    from the others, estimates the share s of the posterior that forward runs do not come to. With
-    the true Z in place of Ẑ, both means are the same where they come to all of it, by Crooks'
-    relation. So Ẑ is too low by −log(1 − s). The real data are one more such set, as far as they
-    are like the simulated ones, and this shortfall adds its mean square to the variance of their
-    log ML. Squares keep the sign of s, so that part of the noise cancels. What is left of it widens
-    the error: with three runs a direction and nothing missed, by about 0.17 nats where log weights
-    have a standard deviation of 0.5, and by 0.4 where it is 1.
+    Reverse runs show what forward runs miss, even if all forward weights agree. On one data set,
+    the mean of (1 − Ẑ/w)₊ over reverse runs, less that of (1 − w/Ẑ)₊ over forward runs with Ẑ from
+    the others, estimates the share s of the posterior that forward runs do not reach. With the true
+    Z in place of Ẑ, and nothing missed, both means are equal by Crooks' relation. So Ẑ is too low
+    by −log(1 − s). If the real data are like the simulated ones, the same applies to them, and the
+    mean square of this shortfall is added to the variance of their log ML. Squares keep the sign of
+    s, so that part of the noise cancels. The rest of the noise widens the error: with three runs a
+    direction and nothing missed, by about 0.17 nats if log weights have a standard deviation of
+    0.5, and by 0.4 if it is 1.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
 
     Returns
     -------
@@ -191,9 +190,9 @@ def short_on_simulated(dt: xr.DataTree) -> float:
 
 
 def _spread_alone(forward: np.ndarray) -> float:
-    """Mean of (1 − w/Ẑ)₊ over forward runs, each with Ẑ from the others."""
+    """Return the mean of (1 − w/Ẑ)₊ over forward runs, each with Ẑ from the others."""
     others = [log_mean_exp(np.delete(forward, k)) for k in range(len(forward))]
-    with np.errstate(invalid="ignore"):  # where every weight is zero, nothing is known
+    with np.errstate(invalid="ignore"):  # if every weight is zero, nothing is known
         return float(np.mean(np.nan_to_num(-np.expm1(np.minimum(forward - others, 0.0)))))
 
 
@@ -203,10 +202,10 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`. Where it chose the path itself, the group ``scouts`` has the log weights
-        of a few runs on either path.
+        Result of `sample_bdmc`. If the call chose the path, the group ``scouts`` has the log
+        weights of a few runs on each path.
     confidence : float
-        Of `pymc_bdmc.estimators.refutes`.
+        Confidence of `pymc_bdmc.estimators.refutes`.
     """
     if not {"scouts", "real"} <= set(dt.children):
         return ""
@@ -223,7 +222,7 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:
-    """Estimates that need no reverse chains; the average unless only the cumulants are valid."""
+    """Compare estimates without reverse chains; recommend the average if it is valid."""
     estimates = {
         name: each.estimate(forward=forward)
         for name, each in ESTIMATORS.items()

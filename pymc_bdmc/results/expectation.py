@@ -1,4 +1,4 @@
-"""Posterior means by the weights of the runs on the real data."""
+"""Estimate posterior means from the weighted runs on the real data."""
 
 import numpy as np
 import xarray as xr
@@ -9,15 +9,15 @@ __all__ = ["expectation"]
 
 
 def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
-    """Posterior mean of a variable of the model, by the weights of the runs on the real data.
+    """Estimate the posterior mean of a variable from the weighted runs on the real data.
 
-    The last states of the forward runs are near the posterior only; weighted by w they average
-    to its mean whatever the schedule, by Crooks' relation (Favaro et al. 2015, Eq. 11).
+    The last states of forward runs only approximate the posterior, but their average weighted by w
+    estimates its mean for any schedule, by Crooks' relation (Favaro et al. 2015, Eq. 11).
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with the runs on the real data.
+        Result of `sample_bdmc`, with runs on the real data.
     name : str
         A variable of the group ``particles``.
 
@@ -48,8 +48,8 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     """
     if "particles" not in dt.children:
         raise ValueError(
-            "There are no particles, which sample_bdmc with real_data=True writes; is the result "
-            "that of another sampler?"
+            "dt: it has no particles, which sample_bdmc with real_data=True writes; is it a "
+            "result of another sampler?"
         )
     particles = dt["particles"].dataset
     if name not in particles.data_vars:
@@ -61,7 +61,7 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_weights = np.log(np.nan_to_num(runs.values))
         within = (weights / runs).fillna(0.0)
-    # The mean of every run is one value: its particles are not independent.
+    # Each run counts as one value, since its particles are not independent.
     means = states.where(within > 0, 0.0).weighted(within).mean("particle")
     average = weighted_average(log_weights, means.values)
     like = states.isel(chain=0, particle=0, drop=True)

@@ -1,4 +1,4 @@
-"""Which groups of a result hold what, and what the readers of a result take from them."""
+"""Read the groups of a result: which runs they hold, by data and direction."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,26 +27,26 @@ __all__ = [
 ]
 
 SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
-"""Groups of forward and of reverse runs, by the data that they are on."""
+"""Groups of forward and of reverse runs, by kind of data."""
 
 GROUPS = ("forward", "reverse", "real", "real_reverse")
-"""Of runs, whatever their data and direction."""
+"""All groups of runs."""
 
-_LOST = "which sample_bdmc and lattice.anneal write; was the result cut, or saved in parts?"
+_LOST = "which sample_bdmc and lattice.anneal write. Was the result cut, or saved in parts?"
 
 
 def is_simulated_tempering(dt: xr.DataTree) -> bool:
-    """Whether this is a result of `temper`."""
+    """Return whether this is a result of `temper`."""
     return "tempering" in getattr(dt, "children", ())
 
 
 def is_system(dt: xr.DataTree) -> bool:
-    """Whether it is a system without data, of which the log ML itself is sandwiched."""
+    """Return whether this is a result of a system without data, such as a lattice."""
     return "observed_data" not in dt.children and "system" in dt.attrs
 
 
 def check_result(dt: xr.DataTree) -> None:
-    """Refuse what does not hold annealed chains."""
+    """Raise an error unless the result has annealed runs."""
     if not {"forward", "real"} & set(getattr(dt, "children", ())):
         raise ValueError(
             "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
@@ -55,7 +55,7 @@ def check_result(dt: xr.DataTree) -> None:
 
 
 def check_annealed(dt: xr.DataTree, reader: str) -> None:
-    """Refuse what does not hold annealed chains, and results of `temper` by name."""
+    """Raise an error unless the result has annealed runs; say so of a result of `temper`."""
     if is_simulated_tempering(dt):
         raise ValueError(
             f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."
@@ -64,7 +64,7 @@ def check_annealed(dt: xr.DataTree, reader: str) -> None:
 
 
 def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
-    """A variable of a group; names the group or the variable that is not there."""
+    """Return a variable of a group; the error names the group or variable that is missing."""
     if group not in dt.children:
         raise ValueError(f"dt: it has no group {group!r}, {_LOST}")
     if name not in dt[group]:
@@ -73,16 +73,16 @@ def variable(dt: xr.DataTree, group: str, name: str) -> xr.DataArray:
 
 
 def attribute(dt: xr.DataTree, name: str) -> Any:
-    """An attribute of the result; names the one that is not there."""
+    """Return an attribute of the result; the error names the attribute that is missing."""
     if name not in dt.attrs:
         raise ValueError(f"dt: it has no attribute {name!r}, {_LOST}")
     return dt.attrs[name]
 
 
 def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
-    """Whether the mean of forward log weights exists: the worst verdict over the data sets.
+    """Check whether the mean of forward log weights exists; return the worst case over data sets.
 
-    Results without ℓ of prior draws are not doubted.
+    Results without ℓ of prior draws pass the check.
     """
     if "prior_log_likelihood" not in dt[group]:
         return TailCheck(np.nan, True, True, "")
@@ -92,7 +92,7 @@ def mean_of_logs(dt: xr.DataTree, group: str) -> TailCheck:
 
 
 def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
-    """(data, dataset, forward, reverse or None, prior draws) of the chains that were finished."""
+    """Yield (data, dataset, forward, reverse or None, prior draws) of the finished chains."""
     check_result(dt)
     for data, (forward, reverse) in SIDES.items():
         if forward not in dt.children:
@@ -107,13 +107,13 @@ def data_sets(dt: xr.DataTree) -> Iterator[tuple]:
 
 
 def by_data_set(dt: xr.DataTree, group: str, name: str) -> np.ndarray:
-    """Values of a variable, a row for each data set; the real data are one."""
+    """Return the values of a variable with a row for each data set; the real data have one row."""
     found = variable(dt, group, name)
     return found.values if "dataset" in found.dims else found.values[None]
 
 
 def start_of_reverse(dt: xr.DataTree, data: str) -> str:
-    """What reverse runs start from: an exact, a burned-in or a heuristic posterior sample."""
+    """Return the kind of start of the reverse runs: exact, burned-in or heuristic."""
     return "heuristic" if data == "real" else dt.attrs.get("upper_bound", "unknown")
 
 
@@ -122,7 +122,7 @@ def _finished(values: np.ndarray) -> np.ndarray:
 
 
 def directions(dt: xr.DataTree) -> tuple[str, ...]:
-    """Groups that sandwich one data set: both directions on simulated data, else the real one."""
+    """Return the groups that bound log ML: both directions on simulated data, else ``real``."""
     check_result(dt)
     if "forward" not in dt.children:
         return ("real",)
@@ -130,7 +130,7 @@ def directions(dt: xr.DataTree) -> tuple[str, ...]:
 
 
 def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
-    """Log weights whose means bound log ML: log w + log P(ℓ > −∞), nats, by direction."""
+    """Return log weights whose means bound log ML, log w + log P(ℓ > −∞), by direction; nats."""
     draws = variable(dt, directions(dt)[0], "prior_draws")
     masses = xr.apply_ufunc(
         lambda row: tuple(log_prior_mass(row)),
@@ -147,10 +147,10 @@ def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
 
 
 def ladder(dt: xr.DataTree, group: str) -> xr.DataArray:
-    """Log weights of a group by (round, …, chain), with T as coordinate; the longest runs last.
+    """Return log weights of a group by (round, …, chain), with T as coordinate, the largest T last.
 
-    A result without a ladder has one round. Of rounds with the same T the last one counts, and only
-    the last round of all where it confirms a target on new data.
+    A result without rounds has one. Of rounds with the same T the last one is kept. If the last
+    round confirms a target on new data, only that round is kept.
     """
     name = f"{group}_log_weight"
     if "rounds" in dt.children and name in dt["rounds"]:

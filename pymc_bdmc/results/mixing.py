@@ -1,4 +1,4 @@
-"""Whether the runs on the real data end in the same places."""
+"""Measure by R̂ whether the runs on the real data end in the same places."""
 
 import numpy as np
 import xarray as xr
@@ -6,30 +6,30 @@ import xarray as xr
 __all__ = ["rhat_of_runs"]
 
 FEWEST = np.array([4, 8])
-"""Runs and particles; with fewer the means of sound runs differ about as much as their states."""
+"""Fewest runs and particles for R̂; with fewer, means of good runs differ as much as states."""
 
 ROUNDING = 1e-9
-"""Standard deviation, relative to the largest value, up to which a quantity is constant."""
+"""Relative standard deviation up to which a quantity counts as constant."""
 
 
 def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     """Return the variable whose means differ most between the final runs, and its R̂.
 
-    Every run is a weighted population, and the weight of a run is its share of all. With W the mean
-    variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 where the runs agree,
-    1.4 where each of them has collapsed to a single ancestor, and far more where they end in
-    different modes. A run that has all the weight by itself hides what the others found.
+    Every run is a weighted population, and runs are weighted by their share of the total. With W
+    the mean variance within runs and B the variance of their means, R̂ is √(1 + B/W): 1 if the runs
+    agree, 1.4 if each of them has collapsed to a single ancestor, and far more if they end in
+    different modes. A single run with all the weight hides what the others found.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, with the group ``particles``.
+        Result of `sample_bdmc`, with the group ``particles``.
 
     Returns
     -------
     str, float
-        Name of the variable, with the index of its element, and R̂; NaN where there are too few
-        particles or runs to tell (`FEWEST`), and where none of them has a weight.
+        Name of the variable, with the index of its element, and R̂. R̂ is NaN if there are too few
+        particles or runs (`FEWEST`), or if every weight is zero.
 
     References
     ----------
@@ -63,7 +63,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")
         size = abs(values).max(("chain", "particle")).values
         moves = (spread + between).values > (ROUNDING * size) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):  # what is constant says nothing
+        with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
             rhat = np.where(moves, np.sqrt(1 + between.values / spread.values), np.nan)
         if not np.isnan(rhat).all() and not np.nanmax(rhat) <= highest:
             place = np.unravel_index(np.nanargmax(rhat), rhat.shape)

@@ -1,4 +1,4 @@
-"""How a status with its sentences and its table is shown in a notebook."""
+"""Show a status with its sentences and its table in a notebook."""
 
 from html import escape
 from typing import Literal
@@ -15,7 +15,7 @@ MOST_ROWS = 20
 
 
 def status_html(status: Status, text: str, table: pd.DataFrame) -> str:
-    """The first line as a headline in the colour of the status, the others, and the table."""
+    """Return HTML: the first line as a coloured headline, the other lines, and the table."""
     headline, *sentences = text.split("\n")
     style = f"color: {_COLOURS[status]}; font-weight: bold"
     paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)

@@ -1,4 +1,4 @@
-"""Whether reverse runs on the real data have the log weights that forward ones predict."""
+"""Test whether reverse runs on the real data have the log weights that forward runs predict."""
 
 from typing import NamedTuple
 
@@ -17,9 +17,9 @@ class BothSides(NamedTuple):
     Attributes
     ----------
     forward, reverse : float
-        What forward runs predict, and what it is; nats.
+        Mean that forward runs predict, and mean of the reverse runs; nats.
     pvalue : float
-        Of a difference this large, if both are right and log weights are normal.
+        P-value of the difference, for normal log weights.
     """
 
     forward: float
@@ -31,18 +31,19 @@ def both_sides(dt: xr.DataTree) -> BothSides | None:
     """Compare log weights of forward and of reverse runs on the real data.
 
     By Crooks' relation the mean of reverse log weights is E_f[w log w]/E_f[w]; for normal ones it
-    is ⟨log w⟩_f + Var_f(log w). They differ where forward runs miss a transition, since rare heavy
-    weights are what may be missing. Student's t with a run less one as degrees of freedom.
+    is ⟨log w⟩_f + Var_f(log w). The two differ if forward runs miss part of the posterior, since
+    then rare large weights are missing. The test is Student's t with one degree of freedom less
+    than there are runs.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`.
+        Result of `sample_bdmc`.
 
     Returns
     -------
     BothSides or None
-        None without ``posterior`` draws, and with infinite weights.
+        None without ``posterior`` draws, or if a log weight is infinite.
 
     Examples
     --------

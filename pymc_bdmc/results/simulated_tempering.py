@@ -1,4 +1,4 @@
-"""Estimates of log Z from simulated tempering, by every method on the same draws."""
+"""Estimate log Z from simulated tempering, by every method on the same draws."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -19,14 +19,14 @@ from pymc_bdmc.results.groups import attribute, is_simulated_tempering
 __all__ = ["MIN_PASSAGES", "mbar", "simulated_tempering_estimates", "tempering_group"]
 
 MIN_PASSAGES = 10
-"""From end to end of the ladder, by all chains; with fewer, none may have seen what matters."""
+"""Fewest passages from end to end of the temperatures, over all chains, for a valid estimate."""
 
 MAX_MBAR_DRAWS = 20_000
-"""Draws that pymbar is given: it holds several matrices with a number for each of them and β."""
+"""Most draws that pymbar is given; it stores several matrices of size draws × temperatures."""
 
 
 def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
-    """Log Z by one method or by all, from the same draws, and the names of all methods.
+    """Estimate log Z by one method or by all; return estimates and the names of all methods.
 
     See `evidence`.
     """
@@ -64,21 +64,21 @@ def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple
 
 
 def tempering_group(dt: xr.DataTree) -> xr.Dataset:
-    """The draws of `temper`; refuses other results."""
+    """Return the draws of `temper`; raise an error for other results."""
     if not is_simulated_tempering(dt):
         raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
     return dt["tempering"].dataset
 
 
 def _rao_blackwellized(ell, betas, guess) -> Estimate:
-    """RTS, with the leading order of its bias, which is not taken off, in the reason."""
+    """Estimate log Z by RTS; the reason states the leading order of its bias."""
     found = rao_blackwellized(ell, betas, guess)
     reason = f"{found.estimate.reason}, bias {found.bias[-1]:.2g} nats"
     return replace(found.estimate, reason=reason)
 
 
 def _sequential(dt: xr.DataTree) -> Estimate:
-    """All runs at their different guesses, the initial iterations first."""
+    """Estimate log Z by the sequential likelihood of all iterations, the initial ones first."""
     initial, run = dt["initial"].dataset, dt["tempering"].dataset
 
     def joined(name):
@@ -89,20 +89,20 @@ def _sequential(dt: xr.DataTree) -> Estimate:
 
 
 def mbar(dt: xr.DataTree) -> Estimate:
-    """Log Z by the multistate Bennett acceptance ratio, solved by pymbar.
+    """Estimate log Z by the multistate Bennett acceptance ratio (MBAR), solved by pymbar.
 
-    Shirts and Chodera (2008). Long chains are thinned to 20,000 draws in all. Since draws of a
-    chain are correlated, the error is not pymbar's but `mbar_error`.
+    See Shirts and Chodera (2008). Long chains are thinned to 20,000 draws in all. Since draws of a
+    chain are correlated, the error is `mbar_error`, not that of pymbar.
 
     Parameters
     ----------
     dt : DataTree
-        From `temper`.
+        Result of `temper`.
 
     Raises
     ------
     ImportError
-        Without pymbar; gives the command that installs it.
+        Without pymbar; the message gives the command that installs it.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def mbar(dt: xr.DataTree) -> Estimate:
     order = np.argsort(places, axis=None, kind="stable")
     counts = np.bincount(places.ravel(), minlength=len(betas))
     energies = -betas[:, None] * ell.ravel()[order]
-    # pymbar's own Newton iteration; its others pass options that SciPy warns of
+    # pymbar's own Newton iteration; its other solvers pass options that SciPy warns about
     protocol = ({"method": "adaptive", "options": {"min_sc_iter": 0}},)
     log_z = -MBAR(energies, counts, initial_f_k=-guess, solver_protocol=protocol).f_k
     log_z -= log_z[0]

@@ -1,4 +1,4 @@
-"""What a result says: the table of bounds and evidence, and what to doubt in it."""
+"""Summarise a result: the table of bounds and evidence, and the doubts about it."""
 
 from collections.abc import Mapping
 
@@ -34,55 +34,56 @@ COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
 RESOLVED = TailCheck(np.nan, True, True, "")
 
 HEURISTIC = "heuristic start"
-"""Of reverse chains: what they give need be no upper bound."""
+"""Start of reverse chains that do not give an upper bound."""
 
 
 def summary(dt: xr.DataTree) -> pd.DataFrame:
-    """Bounds on log ML, the Jeffreys bound and the evidence, each with an error; nats.
+    """Summarise the bounds on log ML, the Jeffreys bound and the evidence, with errors; nats.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `temper`.
+        Result of `sample_bdmc`, `lattice.anneal` or `temper`.
 
     Returns
     -------
     DataFrame
         Indexed by (data, quantity). Columns: ``value``; ``error``, one standard error, for
         simulated data clustered by data set (with one data set: conditional on it); quartiles
-        ``q25``, ``median``, ``q75`` over chains; ``valid``, false where the value is not what the
-        quantity's name says or has no error to rely on; ``kind``, what the value is and why not.
-        What to doubt is in ``attrs["warnings"]``; see `diagnose`.
+        ``q25``, ``median``, ``q75`` over chains; ``valid``, false if the value is not what its name
+        says or if its error cannot be trusted; ``kind``, how the value was found, and why it is not
+        valid. The doubts are in ``attrs["warnings"]``; see `diagnose`.
 
-        For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of
-        the averaged weights; ``certified lower``, a bound that holds with 95 % probability for
-        any number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r,
-        ``jeffreys bound`` (their gap), ``total variation`` (how far off a probability may be, with
-        its certified upper end in ``kind``), ``ideal gap`` (what the gap would be with perfect
-        mixing) and, with one data set, ``evidence, reverse`` and ``certified upper``; for ``real``
-        with ``posterior`` draws the first two, ``evidence, reverse`` and ``evidence, both``, by
-        BAR. The start of the reverse chains, on which the upper bound rests, is ``exact`` (θ* from
-        the joint distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic`` (from
-        some sampler on the real data). For ``tempering``: ``evidence`` by RTS.
+        For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of the
+        averaged weights; ``certified lower``, a bound that holds with 95 % probability for any
+        number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r, ``jeffreys
+        bound`` (their gap), ``total variation`` (the largest error of a probability, with its
+        certified upper end in ``kind``), ``ideal gap`` (the gap under perfect mixing) and, with one
+        data set, ``evidence, reverse`` and ``certified upper``; for ``real`` with ``posterior``
+        draws also ``upper bound``, ``jeffreys bound``, ``evidence, reverse`` and ``evidence, both``
+        (by BAR). The start of the reverse chains, on which the upper bound rests, is ``exact`` (θ*
+        from the joint distribution), ``burned-in`` (from fitted hyperparameters) or ``heuristic``
+        (from some sampler on the real data). For ``tempering``: ``evidence`` by RTS.
 
     Raises
     ------
     ValueError
-        If the result lacks a group, a variable or an attribute; names it.
+        If the result lacks a group, a variable or an attribute; the message names it.
 
     Notes
     -----
-    The mean of the logs bounds, the log of the mean estimates. Where part of the prior makes the
-    data impossible, bounds and evidence include log P(ℓ > −∞).
+    The mean of the log weights gives a bound; the log of the mean weight gives an estimate. If part
+    of the prior makes the data impossible, bounds and evidence include log P(ℓ > −∞).
 
-    Where ℓ of draws from the start of the path has no mean, neither have the log weights of runs
-    that start there: their expectation is −∞ and the expected gap ∞, whatever a mean of runs says.
-    Where it has no variance, that mean has no error. Then certified bounds come first, the lower
-    bound is the median, which Markov's inequality keeps below log ML + log 2, and the gap that of
-    medians.
+    If ℓ of draws from the start of the path has no mean, the log weights of runs have none either:
+    their expectation is −∞ and the expected gap ∞, whatever the sample mean is. If ℓ has no
+    variance, the sample mean has no error. In both cases certified bounds come first in the table,
+    the lower bound is the median, which is below log ML + log 2 by Markov's inequality, and the gap
+    is that of the medians.
 
-    Next to the gap, ``median`` is the gap of the medians of the directions: over data sets its
-    median, between its quartiles. The error of an evidence is withheld where its check fails.
+    In the row of the gap, ``median`` is the gap of the medians of the two directions; with several
+    data sets, the median of these gaps, between their quartiles. The error of an evidence is left
+    out if its check fails.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def _annealed_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
 
 
 def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, str], dict]:
-    """Rows of one kind of data; on the real ones there may be no reverse runs."""
+    """Return the rows of one kind of data; the real data may have no reverse runs."""
     forward_group, reverse_group = SIDES[data]
     forward = by_data_set(dt, forward_group, "log_weight")
     masses = [log_prior_mass(row) for row in by_data_set(dt, forward_group, "prior_draws")]
@@ -138,19 +139,19 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
         rows["total variation"] = _total_variation(found, start)
     if data == "simulated" and "thermodynamic_length" in dt[forward_group]:
         rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, dt.attrs.get("particles", 1))
-    if len(forward) > 1:  # the log ML of several data sets has no use, but for its bounds
+    if len(forward) > 1:  # for several data sets only the bounds on log ML are of use
         return {(data, quantity): row for quantity, row in rows.items()}
     rows["evidence"] = _evidence(dt, data, "forward average")
     if both:
         more = f", {start}, error given it"
         rows["evidence, reverse"] = _evidence(dt, data, "reverse average", more)
-        if data == "real":  # of simulated data nobody asks for it
+        if data == "real":  # of no use on simulated data
             rows["evidence, both"] = _evidence(dt, data, "bar", f", {start}")
     return {(data, quantity): row for quantity, row in rows.items()}
 
 
 def _total_variation(found: TotalVariation, start: str) -> dict:
-    """Row of the mean of the terms by data set; its certified upper end stands in ``kind``."""
+    """Return the row of the total variation, with its certified upper end in ``kind``."""
     datasets = f"{found.datasets} data set" + ("s" if found.datasets > 1 else "")
     return {
         "value": found.value,
@@ -163,10 +164,10 @@ def _total_variation(found: TotalVariation, start: str) -> dict:
 
 
 def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
-    """What the gap would be if every transition forgot the last state, on the best schedule."""
+    """Return the row of the gap under perfect mixing on the best schedule."""
     lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
     rhat = float(run["pilot_rhat"].max()) if "pilot_rhat" in run else np.nan
-    unsure = f", which may have missed some of it: its R̂ is {rhat:.2g}" if rhat > MAX_RHAT else ""
+    unsure = f", which may have missed a part: R̂ {rhat:.2g}" if rhat > MAX_RHAT else ""
     return {
         "value": float(np.mean(lengths**2) / (n * particles)),
         "valid": not unsure,
@@ -176,7 +177,7 @@ def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
 
 
 def _certified_rows(dt: xr.DataTree) -> dict[tuple[str, str], dict]:
-    """Certified bounds, of the simulated data only if they are a single set."""
+    """Return the rows of certified bounds, for simulated data only with a single data set."""
     rows = {}
     for (data, _), row in certified(dt).iterrows():
         if data == "real" or dt["forward"].sizes["dataset"] == 1:
@@ -198,14 +199,14 @@ def _bound(log_weights: np.ndarray, mass_error, tail: TailCheck, start: str = ""
     else:
         value, error = clustered_median(log_weights)
         kind = f"median log weight, ≤ log ML + log 2; the mean is {tail.reason}"
-    if len(log_weights) == 1:  # else the spread over data sets contains it already
+    if len(log_weights) == 1:  # the spread over several data sets contains it already
         error = float(np.hypot(error, np.mean(mass_error)))
     columns = {"value": value, "error": error, **_quartiles(log_weights)}
     return columns | {"valid": tail.resolved and start != HEURISTIC, "kind": kind}
 
 
 def _gap(forward: np.ndarray, reverse: np.ndarray, tail: TailCheck, start: str) -> dict:
-    """Mean gap, or that of the medians where the mean does not exist."""
+    """Return the row of the mean gap, or of the gap of medians if the mean does not exist."""
     medians = [
         [clustered_median(row) for row in pair] for pair in zip(forward, reverse, strict=True)
     ]
@@ -230,13 +231,13 @@ def _quartiles(values: np.ndarray) -> dict:
     finished = values[~np.isnan(values)]
     if not finished.size:
         return {}
-    # Only values that occurred: between −∞ and a finite one there is nothing to interpolate.
+    # Take observed values: nothing can be interpolated between −∞ and a finite value.
     low, middle, high = np.quantile(finished, [0.25, 0.5, 0.75], method="nearest")
     return {"q25": low, "median": middle, "q75": high}
 
 
 def _evidence(dt: xr.DataTree, data: str, method: str, more: str = "") -> dict:
-    """Mean over data sets of one method's rows of `evidence`; its error is that of the rows."""
+    """Return the mean over data sets of one method's rows of `evidence`, with their error."""
     rows = [
         row
         for (row_data, _, name), row in annealed_estimates(dt).items()
@@ -254,7 +255,7 @@ def _evidence(dt: xr.DataTree, data: str, method: str, more: str = "") -> dict:
 
 
 def _withheld(value: float, error: float, row: Mapping, kind: str) -> dict:
-    """An estimate, without its error where the check of its row of `evidence` fails."""
+    """Return the row of an estimate, without its error if its check in `evidence` fails."""
     valid = bool(row["valid"])
     if not valid:
         kind += f"; not valid: {row['reason']}"

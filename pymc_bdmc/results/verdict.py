@@ -1,4 +1,4 @@
-"""Can this posterior be believed? The answer in a few sentences, with the numbers behind it."""
+"""Judge whether the posterior draws of a run can be trusted, in a few sentences with numbers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,26 +29,26 @@ from pymc_bdmc.results.summary import summary
 __all__ = ["Verdict", "verdict"]
 
 CLOSE = 0.25
-"""Total variation up to which a posterior is called good: no probability is off by more."""
+"""Largest certified total variation of a good verdict: no probability is off by more."""
 
 MOST_MORE, MOST_DATASETS = 10, 60
-"""Times as many data sets, or runs on each, as are proposed at most; so many data sets always."""
+"""Largest factor by which more data sets or runs are proposed; up to 60 data sets always are."""
 
 STANDS_OUT = 3.5
-"""Standard deviations from which on data that are the most extreme leave a verdict open. Of 21 data
-sets none can have more than 4.5; the real ones of a right model have 3.5 in 1.4 % at most, where
-features are normal or log-normal, and are the most extreme in 5 %."""
+"""Deviation (in standard deviations) from which the most extreme data leave a verdict open. Among
+21 data sets none can deviate by more than 4.5. Under a right model the real data deviate by 3.5 in
+at most 1.4 % of cases, for normal or log-normal features, and are the most extreme in 5 %."""
 
 MISSED = 0.5
-"""Term of a data set above which its forward runs miss most of what the reverse ones see."""
+"""Total variation of a data set above which its forward runs miss most of the posterior."""
 
 _HEADLINES = {
-    "good": "The posterior draws of this run can be believed, to within what follows.",
+    "good": "The posterior draws of this run can be believed, within the limits below.",
     "open": "This run does not settle whether its posterior draws can be believed.",
     "bad": "Do not rely on the posterior draws of this run: there is evidence of an error.",
     "disagree": (
-        "The draws that you gave and those of this run disagree: rely on neither until you know "
-        "which of them is wrong."
+        "The draws that you gave and those of this run disagree. Do not rely on either until you "
+        "know which is wrong."
     ),
 }
 
@@ -58,16 +58,16 @@ _DATA = {
     "hyperparameters": "data sets simulated with hyperparameters from your fit",
     "given": "the data that you gave",
 }
-"""What the claim is about, by the way of the simulation."""
+"""Data that the bound applies to, by kind of simulation."""
 
 
 @dataclass(frozen=True)
 class _Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     status: Status | None
-    """None where it has no say in the whole."""
+    """None if the check does not affect the verdict."""
     sentence: str
     remedy: str = ""
     value: float = np.nan
@@ -78,7 +78,7 @@ class _Finding:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
-    """What `verdict` says; it prints as its text, and shows with its table in notebooks.
+    """Result of `verdict`; it prints as its text, and notebooks show its table too.
 
     Attributes
     ----------
@@ -86,10 +86,10 @@ class Verdict:
     text : str
         A few sentences.
     table : DataFrame
-        What they rest on: ``value``, ``error``, and the interval from ``lower`` to ``upper``, and
-        ``status``. The row ``total variation`` is a probability: its ``value`` is the mean over
-        data sets and its ``upper`` the certified end. The ``value`` of ``model`` and ``both sides``
-        is a p-value, that of ``divergences`` a share. All else is in nats.
+        The checks: ``value``, ``error``, the interval from ``lower`` to ``upper``, and ``status``.
+        The row ``total variation`` is a probability: its ``value`` is the mean over data sets and
+        its ``upper`` the certified upper end. The ``value`` of ``model`` and ``both sides`` is a
+        p-value, that of ``divergences`` a share. All other rows are in nats.
 
     Examples
     --------
@@ -112,30 +112,30 @@ class Verdict:
 
 
 def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None) -> Verdict:
-    r"""Say whether the posterior of a run can be believed, on what grounds, and what to do next.
+    r"""Say whether the posterior draws of a run can be trusted, why, and what to do next.
 
     Parameters
     ----------
     dt : DataTree
-        From `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
     confidence : float, default 0.95
         1 − δ of the bound on the total variation.
     look : int, optional
-        Number of this look, from 1, if an earlier verdict was open and more data sets were
-        simulated because of it. Look k spends δ/2^k, so numbered looks together spend no more than
-        δ; a first look without a number spends δ for itself.
+        Number of this look, from 1, if more data sets were simulated because an earlier verdict was
+        open. Look k spends δ/2^k, so all numbered looks together spend at most δ. A look without a
+        number spends δ.
 
     Returns
     -------
     Verdict
         Its ``status`` is ``"bad"`` if there is evidence of an error, ``"good"`` if the posterior is
-        certified to be close and nothing is open, and else ``"open"``: a want of proof is no
+        certified to be close and nothing is open, and otherwise ``"open"``: missing proof is no
         evidence of an error.
 
     Raises
     ------
     ValueError
-        For a result of `temper`, or one that lacks a group or a variable.
+        For a result of `temper`, or a result that lacks a group or a variable.
 
     Notes
     -----
@@ -149,7 +149,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
                                                                    forward ones, p ≤ 0.001
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
-                                                                   come to a higher log ML
+                                                                   have a higher log ML
     draws                  `agreement` is good                     it is bad (open: no say)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)
@@ -162,21 +162,21 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     interruption           none                                    (one is open)
     =====================  ======================================  =====================
 
-    *Total variation*: by how much a probability under the law of a posterior draw of such a run can
-    be off, on average over data sets like the simulated ones
-    (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs; for
-    burned-in ones the distance of the start from the posterior, which is not known, comes on top.
-    It is about data like the simulated ones, and the *shortfall* and the *model* say whether the
-    real ones look like them; see `consistency`. The gap of Grosse, Ancha and Roy (2016) is told
-    without a confidence: one θ\* in ten may carry all of it.
+    *Total variation*: the largest error of a probability under the distribution of a posterior draw
+    of such a run, on average over data sets like the simulated ones
+    (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs. For
+    burned-in starts, their unknown distance from the posterior must be added. *Shortfall* and
+    *model* say whether the real data are like the simulated ones; see `consistency`. The gap of
+    Grosse, Ancha and Roy (2016) is reported without a confidence, since one θ\* in ten may cause
+    all of it.
 
-    *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so
-    where two differ beyond chance the lower one misses part of the posterior
-    (`pymc_bdmc.estimators.refutes`). *Draws*: those that ``posterior=`` gave, judged by all of them
-    against the run's own (`agreement`). *Both sides*: reverse runs on the real data, from some of
-    these, have another mean log weight than forward runs predict.
+    *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so if
+    two differ beyond chance the lower one misses part of the posterior
+    (`pymc_bdmc.estimators.refutes`). *Draws*: all draws given by ``posterior=``, compared with the
+    run's own (`agreement`). *Both sides*: the mean log weight of reverse runs that start from some
+    of these draws, compared with the mean that forward runs predict.
 
-    A mode that exists on the real data alone, and that no run found, is in no number here.
+    No number here can show a mode that exists on the real data only and that no run found.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     >>> found.status
     'good'
     >>> print(found.text.splitlines()[0])
-    The posterior draws of this run can be believed, to within what follows.
+    The posterior draws of this run can be believed, within the limits below.
     """
     check_annealed(dt, "verdict")
     doubts = diagnose(dt)
@@ -198,7 +198,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     found = {finding.status for finding in findings}
     status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
     told = [finding.sentence for finding in findings if finding.sentence]
-    # Without simulated data log ML is what was asked for.
+    # Without simulated data only log ML was asked for.
     errors = {finding.name for finding in findings if finding.status == "bad"}
     headline = [_HEADLINES["disagree" if errors == {"draws"} else status]]
     if "forward" not in dt.children and status != "bad":
@@ -216,7 +216,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
 
 
 def _next_steps(findings: list[_Finding], doubts: list[str]) -> list[str]:
-    """Return what failed checks ask for, then the doubts, then what else could be done."""
+    """Return the remedies of bad and open checks, then the doubts, then other remedies."""
 
     def remedies(status: Status | None) -> list[str]:
         return [each.remedy for each in findings if each.status == status and each.remedy]
@@ -228,18 +228,18 @@ def _findings(
     dt: xr.DataTree, doubts: list[str], confidence: float, look: int | None
 ) -> Iterator[_Finding]:
     if dt.attrs.get("interrupted"):
-        sentence = "The run was interrupted; what is left need be no fair sample of it."
+        sentence = "The run was interrupted, so the finished part may not be a random sample."
         yield _Finding("interruption", "open", sentence, "run it again.")
     if "forward" not in dt.children:
         yield from _evidence(dt)
         yield from _contradictions(dt)
         sentence = (
-            "Nothing was simulated, so nothing is said of how far the posterior draws are from the "
-            "true posterior."
+            "Nothing was simulated, so the distance of the posterior draws from the true "
+            "posterior is not known."
         )
         remedy = (
-            "to judge the draws too, simulate data, as the default does where the model can, or "
-            "pass a pair from a simulator of your own, simulate=bdmc.Given(point, data)."
+            "to judge the draws too, simulate data: keep the default of simulate, or pass a pair "
+            "from your own simulator, simulate=bdmc.Given(point, data)."
         )
         yield _Finding("total variation", "open", sentence, remedy)
         return
@@ -252,7 +252,7 @@ def _findings(
     if {"real", "forward"} <= set(dt.children):
         yield from _likeness(dt)
     elif not is_system(dt):
-        sentence = "There are no runs on the real data, so nothing is said of them."
+        sentence = "There are no runs on the real data, so nothing is known about them."
         yield _Finding("real data", "open", sentence, "leave out real_data=False.")
     yield from _evidence(dt)
 
@@ -270,12 +270,12 @@ def _total_variation(
     sentence = (
         f"{_about(dt, found.datasets)}, a posterior draw of such runs is on average at most "
         f"{bound} from the true posterior in total variation ({level}; estimate "
-        f"{found.value:.2g}). So on average over them no probability is off by more than {bound}"
+        f"{found.value:.2g}). So on average no probability is off by more than {bound}"
     )
     if dt.attrs.get("upper_bound") == "burned-in":
         sentence += (
-            ", if reverse runs start from the posterior: they start from burned-in samples, and "
-            "the distance of these from the posterior, which is not known, must be added"
+            ", if reverse runs start from exact posterior samples. They start from burned-in "
+            "samples, so the unknown distance of these from the posterior must be added"
         )
     sentence += f".{_monte_carlo(dt)}"
     unfinished = _unfinished(dt)
@@ -286,7 +286,7 @@ def _total_variation(
             "posterior."
         )
     if unfinished:
-        sentence += f" On {unfinished} data sets not all runs were finished; they count as 1."
+        sentence += f" On {unfinished} data sets some runs were not finished; each counts as 1."
     remedy = "" if status == "good" else _to_settle(dt, found, doubts, confidence, look)
     error = clustered_mean(found.terms[:, None])[1]
     return _Finding(
@@ -306,12 +306,12 @@ def _outwards(bound: float) -> str:
 
 
 def _about(dt: xr.DataTree, datasets: int) -> str:
-    """Say what the claim is about."""
+    """Say which data the bound applies to."""
     if dt.attrs.get("independent_starts"):
         return f"By {datasets} independent pairs of runs"
     simulate = str(dt.attrs.get("simulate"))
     if simulate == "hyperparameters" and not dt.attrs.get("hyperparameters"):
-        simulate = "prior"  # the model has none to hold
+        simulate = "prior"  # the model has no hyperparameters to hold
     data = _DATA.get(simulate, "simulated data sets")
     if simulate == "given":
         return f"On {data}"
@@ -319,14 +319,14 @@ def _about(dt: xr.DataTree, datasets: int) -> str:
 
 
 def _monte_carlo(dt: xr.DataTree) -> str:
-    """Say how finely a probability can be read off the draws."""
+    """State the standard error of a probability computed from the draws."""
     if "posterior" not in dt.children:
         return ""
     sizes = dt["posterior"].sizes
     n = sizes.get("chain", 1) * sizes.get("draw", 1)
     return (
-        f" A probability read off the {n} draws in the group posterior has, besides, a standard "
-        f"error of at most about {_outwards(0.5 / np.sqrt(n))}."
+        f" In addition, a probability computed from the {n} draws in the group posterior has a "
+        f"standard error of at most about {_outwards(0.5 / np.sqrt(n))}."
     )
 
 
@@ -337,12 +337,12 @@ def _to_settle(
     confidence: float,
     look: int | None,
 ) -> str:
-    """Return what would certify the total variation, if it is as small as it seems."""
+    """Say what would certify the total variation, if it is as small as estimated."""
     datasets, runs = found.datasets, int(dt["forward"].sizes["chain"])
     if is_system(dt):
         return "take more chains." if datasets < FEWEST_SETS else _longer(doubts)
     if str(dt.attrs.get("simulate")) == "given":
-        return 'one pair certifies next to nothing: simulate data sets, simulate="prior".'
+        return 'one pair certifies almost nothing: simulate data sets, simulate="prior".'
     following = (look or 1) + 1
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
     # Terms fall as 1/√(number of pooled runs).
@@ -355,14 +355,14 @@ def _to_settle(
             str(dt.attrs.get("simulate")), "FromHyperparameters"
         )
         return (
-            f"{needed} data sets would do if they turn out like these {datasets}, about "
+            f"{needed} data sets would be enough if they are like these {datasets}, in about "
             f"{seconds:.2g} s: simulate=bdmc.{way}(datasets={needed}) with another random_seed and "
-            f"your other options, and then verdict(dt, look={following}), which spends less."
+            f"your other options, and then verdict(dt, look={following})."
         )
     if pools:
         return (
-            f"more runs on each data set: chains={more}, which pools them, another random_seed, "
-            f"and then verdict(dt, look={following}), which spends less."
+            f"use more runs on each data set: chains={more} with another random_seed, and then "
+            f"verdict(dt, look={following})."
         )
     return _longer(doubts)
 
@@ -372,7 +372,7 @@ def _longer(doubts: list[str]) -> str:
 
 
 def _order(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Tell the gap as BREAD does, without a confidence, and whether it is below zero."""
+    """Report the mean gap (as in BREAD, without a confidence), and whether it is below zero."""
     row = summary(dt).loc[("simulated", "jeffreys bound")]
     value, error = row["value"], row["error"]
     forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
@@ -381,13 +381,13 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("Jeffreys bound", "open", "No run was finished in one of the directions.")
         return
     n = int(finished.sum())
-    if n == 1:  # of a single data set the runs are independent
+    if n == 1:  # runs on a single data set are independent
         n = min(int(np.sum(~np.isnan(each))) for each in (forward, reverse))
     if value + half_interval(error, n, 1 - 2 * MAX_CHANCE) < 0:
         sentence = (
-            f"Reverse runs lie below forward ones, by {value:.2g} ± {error:.2g} nats, which no "
-            "correct sampler lets them: it leaves another distribution invariant than the "
-            "posterior, or reverse runs do not start from the posterior."
+            f"Reverse runs lie below forward ones, by {value:.2g} ± {error:.2g} nats, which cannot "
+            "happen with a correct sampler. Either the kernel does not leave the posterior "
+            "invariant, or reverse runs do not start from the posterior."
         )
         remedy = "test the step method with bdmc.testing.check_invariance" + (
             ", or use a longer burn_in." if dt.attrs.get("upper_bound") == "burned-in" else "."
@@ -395,26 +395,26 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("Jeffreys bound", "bad", sentence, remedy, value, error)
         return
     if value == np.inf:
-        sentence = "A run on simulated data came to a state of probability zero."
+        sentence = "A run on simulated data reached a state of probability zero."
         yield _Finding("Jeffreys bound", "open", sentence, value=value)
         return
     sentence = ""
     if row["valid"]:
-        spread = f", {row['q25']:.2g} to {row['q75']:.2g} on half of the sets" * (n > 1)
+        spread = f", with quartiles {row['q25']:.2g} and {row['q75']:.2g}" * (n > 1)
         sentence = (
-            f"BREAD's gap between forward and reverse runs is {value:.2g} ± {error:.2g} nats"
+            f"The gap between forward and reverse runs (BREAD) is {value:.2g} ± {error:.2g} nats"
             f"{spread if np.isfinite(row['q25']) else ''}."
         )
     yield _Finding("Jeffreys bound", None, sentence, "", value, error)
 
 
 def _contradictions(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Evidence of an error on the real data."""
+    """Look for evidence of an error on the real data."""
     if "real" in dt.children:
         if path := refuting_path(dt):
             sentence = (
-                f"A few runs on path {path!r} come to a higher log ML than these, by more than "
-                "chance lets them, so these miss part of the posterior."
+                f"A few runs on path {path!r} give a higher log ML than these, by more than chance "
+                "explains, so these miss part of the posterior."
             )
             yield _Finding("two paths", "bad", sentence, f"pass path={path!r}.")
         yield from _mixing(dt)
@@ -422,7 +422,7 @@ def _contradictions(dt: xr.DataTree) -> Iterator[_Finding]:
 
 
 def _mixing(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Whether the kernel moved, and whether the runs on the real data end in the same places."""
+    """Check whether the kernel moved, and whether the runs on the real data end alike."""
     share = divergent_share(dt)
     if share > MOST_DIVERGENT:
         sentence = (
@@ -433,10 +433,10 @@ def _mixing(dt: xr.DataTree) -> Iterator[_Finding]:
     name, rhat = rhat_of_runs(dt)
     if rhat > MAX_RHAT:
         sentence = (
-            "The runs on your data end in different places: between them R̂ of "
-            f"{name} is {rhat:.2g}."
+            f"The runs on your data end in different places: R̂ of {name} between them is "
+            f"{rhat:.2g}."
         )
-        remedy = "use more particles, so that every run has a share of each place."
+        remedy = "use more particles, so that every run reaches all of these places."
         yield _Finding("ends", "open", sentence, remedy, rhat, upper=MAX_RHAT)
 
 
@@ -448,31 +448,31 @@ def _start(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("start", "good", "", 'pass simulate="prior" for an exact start.')
     else:
         sentence = (
-            f"The start of the reverse runs is {start}, so nothing is certified of how far the "
-            "posterior draws are from the true posterior."
+            f"The start of the reverse runs is {start}, so the distance of the posterior draws "
+            "from the true posterior is not certified."
         )
         yield _Finding("start", "open", sentence, 'pass simulate="prior" for an exact start.')
 
 
 def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Whether what simulated data show holds for the real ones."""
+    """Check whether the results on simulated data apply to the real data."""
     try:
         table = consistency(dt)
-    except ValueError as error:  # nothing was finished on one side
+    except ValueError as error:  # one kind of data has no finished runs
         reason = str(error).removeprefix("dt: ")
         sentence = f"Real and simulated data cannot be compared: {reason}"
         yield _Finding("shortfall", "open", sentence, "run it again.")
         return
     row = table.loc["shortfall"].iloc[-1]
     numbers = row[["value", "error", "lower", "upper"]].to_dict()
-    told = f"their mean log weights fall short of log ML by {row['value']:.2g} nats more"
+    told = f"the mean log weight falls short of log ML by {row['value']:.2g}"
     if row["flagged"]:
         sentence = (
-            f"Runs on your data do not behave as those on simulated data: {told} (± "
-            f"{row['error']:.2g}), so the sampler finds your data harder, and the bound is not "
-            "about them."
+            f"Runs on your data do not behave as those on simulated data: {told} ± "
+            f"{row['error']:.2g} nats more. So your data are harder for the sampler, and the bound "
+            "does not apply to them."
         )
-        remedy = "use more temperatures or particles until plot_consistency shows boxes alike."
+        remedy = "use more temperatures or particles until plot_consistency shows like boxes."
         yield _Finding("shortfall", "open", sentence, remedy, **numbers)
     else:
         good = row["valid"] and row["upper"] <= MARGIN
@@ -482,39 +482,39 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
 
 
 def _model(row: pd.Series, simulate: str) -> _Finding:
-    """Whether the real data stand out among simulated ones."""
+    """Check whether the real data stand out among simulated ones."""
     if not row["valid"]:
         remedy = f"to test the model too, simulate {FEWEST_SETS} data sets or more."
-        if simulate == Matched.name:  # chosen for their likeness
+        if simulate == Matched.name:  # they were chosen to be alike
             remedy = ""
         return _Finding("model", None, "", remedy)
     if row["flagged"] and abs(row["value"]) < STANDS_OUT:
         sentence = (
             f"Your data are the most extreme of all, by {abs(row['value']):.2g} standard "
-            f"deviations (p = {row['p_value']:.2g}; {row['kind']}), as those of one right model in "
-            "twenty are."
+            f"deviations (p = {row['p_value']:.2g}; {row['kind']}). This happens with one right "
+            "model in twenty."
         )
         return _Finding("model", None, sentence, value=row["p_value"])
     if row["flagged"]:
         sentence = (
             f"Data from the model do not look like yours (p = {row['p_value']:.2g}; {row['kind']})"
-            ": the model is wrong in this, and the bound is about other data than yours."
+            ". The model is wrong in this respect, and the bound does not apply to your data."
         )
-        change = "change the model where your data differ; consistency lists where."
+        change = "change the model where your data differ; bdmc.consistency(dt) lists where."
         return _Finding("model", "open", sentence, change, row["p_value"])
     sentence = f"Your data do not stand out among simulated ones (p = {row['p_value']:.2g})."
     return _Finding("model", "good", sentence, value=row["p_value"])
 
 
 def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
-    """What all draws of ``posterior=`` say, and the reverse runs that start from some."""
+    """Check the draws of ``posterior=``, and the reverse runs that start from some of them."""
     found = kept_agreement(dt)
     if found:
-        # What is open of the draws leaves nothing open of the run.
+        # An open agreement does not leave the verdict open.
         status = None if found.status == "open" else found.status
         remedy = (
             "see bdmc.plot_agreement(dt, idata). If the verdict of a run without these draws is "
-            "good, it is they that are wrong."
+            "good, the draws are wrong."
         )
         sentence = " ".join(found.text.split("\n")[: 2 if found.status == "open" else 1])
         yield _Finding("draws", status, sentence, remedy if found.status == "bad" else "")
@@ -530,7 +530,7 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
 
 
 def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
-    """Log ML with its interval, and what is certain of it."""
+    """Report log ML with its interval and its certified bounds."""
     data = "simulated" if is_system(dt) else "real"
     bounds = certified(dt)
     if (data, 0) not in bounds.index:
@@ -550,9 +550,9 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
         return
     row = best.iloc[0]
     lower, upper = row["value"] - 1.96 * row["error"], row["value"] + 1.96 * row["error"]
-    decimals = max(0, 1 - int(np.floor(np.log10(max(row["error"], 1e-9)))))  # two of the error
+    decimals = max(0, 1 - int(np.floor(np.log10(max(row["error"], 1e-9)))))  # of the error
     sentence = (
-        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.{decimals}f}, between "
-        f"{lower:.{decimals}f} and {upper:.{decimals}f} with 95 % ({row.name}){certain}."
+        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.{decimals}f}, with 95 % interval "
+        f"{lower:.{decimals}f} to {upper:.{decimals}f} ({row.name}){certain}."
     )
     yield _Finding("log ML", None, sentence, "", row["value"], row["error"], lower, upper)

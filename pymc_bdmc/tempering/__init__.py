@@ -1,1 +1,1 @@
-"""Simulated tempering: the sampler, and the systems it works on."""
+"""Simulated tempering of PyMC models and other systems."""

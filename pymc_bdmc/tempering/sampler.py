@@ -1,4 +1,4 @@
-"""Simulated tempering: chains that wander up and down a ladder of inverse temperatures."""
+"""Run simulated tempering: chains that move on a ladder of inverse temperatures."""
 
 import time
 from collections.abc import Sequence
@@ -38,41 +38,41 @@ STOP = 0.1
 """Largest |r_k − ĉ_k| K at which the initial iterations end: Carlson et al. (2016)."""
 
 LAST_RATE = 1 / 64
-"""Of the Wang-Landau start, which halves its rate of learning after every stage."""
+"""Last learning rate of the Wang-Landau start, which halves it after every stage."""
 
 _MOST_START = 40
 """Most sweeps of the Wang-Landau start, in lengths of the first initial iteration."""
 
 _BYTES_A_DRAW = 32
-"""Of a chain: ℓ and the place, while they are joined."""
+"""Memory per draw of a chain, for ℓ and the place."""
 
 
 class _Draws(NamedTuple):
-    """Draws of all chains with one guess of log Z."""
+    """Draws of all chains with the same guess of log Z."""
 
     log_likelihood: np.ndarray
     """ℓ, shape (chain, draw), nats."""
     place: np.ndarray
-    """Index of the β of each, shape (chain, draw)."""
+    """Index of β of each draw, shape (chain, draw)."""
     log_probability: np.ndarray
     """Log ĉ_k, shape (chain, beta)."""
     log_z_guess: np.ndarray
-    """Shape (beta,), nats."""
+    """Guess of log Z_k, shape (beta,), nats."""
 
     @property
     def n_draws(self) -> int:
-        """Draws of a chain."""
+        """Return the number of draws of a chain."""
         return self.place.shape[1]
 
     @property
     def flatness(self) -> float:
-        """Largest |r_k − ĉ_k| in units of r_k = 1/K."""
+        """Return the largest |r_k − ĉ_k| in units of r_k = 1/K."""
         shares = np.exp(self.log_probability).mean(axis=0)
         return float(np.abs(len(shares) * shares - 1).max())
 
     @property
     def better_guess(self) -> np.ndarray:
-        """Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1), as a logarithm."""
+        """Return the log of Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1)."""
         log_c = np.logaddexp.reduce(self.log_probability, axis=0)
         return self.log_z_guess + log_c - log_c[0]
 
@@ -80,7 +80,7 @@ class _Draws(NamedTuple):
 class _Chains:
     """Chains on the ladder: states, places, the guess log Ẑ, and what was drawn so far.
 
-    Every phase ends early where ``stop`` is set.
+    Every phase ends early if ``stop`` is set.
     """
 
     def __init__(self, system, betas, chains, rng, progress, stop):
@@ -105,7 +105,7 @@ class _Chains:
         return ell, drawn_at, q
 
     def learn(self, most: int) -> None:
-        """Wang-Landau start: raise log Ẑ where chains are, ever less, each time visits are flat."""
+        """Run the Wang-Landau start: raise log Ẑ at visited β, with decreasing rates."""
         K, rate = len(self.betas), 1.0
         visits, length = np.zeros(K), 0
         while rate > LAST_RATE and self.sweeps < most and not self.stop[0]:
@@ -118,7 +118,7 @@ class _Chains:
         self.progress.complete("start")
 
     def improve(self, lengths: Sequence[int]) -> None:
-        """Initial iterations, until the guess is good enough."""
+        """Run initial iterations until the guess is good enough."""
         for length in lengths:
             self.draw(length, "initial")
             if self.drawn:
@@ -131,7 +131,7 @@ class _Chains:
         self.progress.complete("initial")
 
     def draw(self, count: int, phase: str) -> None:
-        """Draw with a fixed guess, and keep it if it is anything."""
+        """Draw with a fixed guess, and keep the draws if there are any."""
         swept: list[tuple[np.ndarray, np.ndarray]] = []
         while len(swept) < count and not self.stop[0]:
             swept.append(self.sweep(phase)[:2])
@@ -154,7 +154,7 @@ def temper(
     random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    r"""Draw states and their temperatures in turn, and learn log Z along the ladder.
+    r"""Run simulated tempering: draw states and temperatures in turn, and estimate log Z.
 
     Chains start from the prior. A Wang-Landau start finds a first guess of log Z_k; initial
     iterations, each twice as long as the one before but no longer than the run, improve it by
@@ -168,31 +168,31 @@ def temper(
     system : Ising, Potts, RBM or another `System`, pymc.Model, or None
         Default: the model of the ``with`` block.
     chains : int, default 32
-        Independent but for the guess that they share; errors come from their spread.
+        Number of chains, independent except for their common guess; errors come from their spread.
     draws : int, default 1000
-        Of each chain, once the guess is fixed.
+        Number of draws of each chain after the guess is fixed.
     temperatures : int or array_like of shape (K,), default 50
         K − 1, the number of steps of the ladder, or the inverse temperatures themselves.
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
-        How they are spaced.
+        Spacing of the temperatures.
     initial : int, default 50
-        Draws of the first initial iteration. The Wang-Landau start takes at most 40 times as many
-        sweeps.
+        Number of draws of the first initial iteration. The Wang-Landau start takes at most 40 times
+        as many sweeps.
     iterations : int, default 8
         Most initial iterations.
     step
-        Of a PyMC model; as for `sample_bdmc`.
+        Kernel of a PyMC model, as for `sample_bdmc`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Fixes the result. Chains share a guess and move together, in one thread.
+        Seed of the result. Chains share a guess and move together, in one thread.
     progressbar : bool, default True
 
     Returns
     -------
     DataTree
-        Group ``tempering``: ``log_likelihood`` (ℓ) and ``place`` (index of the temperature at
-        which the state was drawn) by (chain, draw), ``log_probability`` (log ĉ_k) by (chain,
-        beta), ``log_z_guess`` by beta. Group ``initial``: the last two by iteration, and
-        ``draws``. After Ctrl-C the draws that were made with the latest guess are the result.
+        Group ``tempering``: ``log_likelihood`` (ℓ) and ``place`` (index of the temperature at which
+        the state was drawn) by (chain, draw), ``log_probability`` (log ĉ_k) by (chain, beta),
+        ``log_z_guess`` by beta. Group ``initial``: the last two by iteration, and ``draws``. After
+        Ctrl-C the result has the draws with the latest guess.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def temper(
     phases = {"start": _MOST_START * initial, "initial": sum(lengths), "draws": draws}
     with (
         interruptible() as stop,
-        threadpool_limits(1),  # the bits of a product of matrices depend on the number of threads
+        threadpool_limits(1),  # rounding of matrix products depends on the number of threads
         ChainProgress(phases, progressbar, "Sweeps", "log Z") as progress,
     ):
         rng = np.random.default_rng(stream(entropy, Purpose.TEMPER))
@@ -264,8 +264,8 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Syst
         return make_engine(density, ladder.betas, step).system(rng)
     if not isinstance(system, System):
         raise ValueError(
-            f"system: {system!r} cannot be tempered; a PyMC model, an RBM, an Ising or a Potts "
-            "model can, and what has the methods of a System."
+            f"system: {system!r} is not a System. Pass a PyMC model, an RBM, an Ising or a "
+            "Potts model, or an object with the methods of a System."
         )
     if step is not None:
         raise ValueError("step: only a PyMC model takes step methods; the system has its own.")
@@ -273,7 +273,7 @@ def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> Syst
 
 
 def _to_datatree(drawn: list[_Draws], ladder: Schedule) -> xr.DataTree:
-    """The last draws as the group ``tempering``, the guesses before them as ``initial``."""
+    """Return the last draws as the group ``tempering``, and earlier guesses as ``initial``."""
     by_draw = ("log_likelihood", "place")
     by_beta = {"log_probability": ("chain", "beta"), "log_z_guess": ("beta",)}
     *initial, final = drawn

@@ -20,7 +20,7 @@ from pymc_bdmc.engines.blocks import BlockEngine
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import MOVES
-from pymc_bdmc.testbed.loops import PATHS, ascend, descend, make_path
+from pymc_bdmc.testbed.loops import PATHS, ascend, descend, observation_weights
 
 __all__ = ["anneal", "run", "sequential_harmonic_mean"]
 
@@ -143,7 +143,7 @@ def run(
     """
     load_numba()  # a worker of an executor has made no model
     model, y = problem.model.factors, problem.y
-    way = make_path(path, betas, len(y))
+    way = observation_weights(path, betas, len(y))
     states, rises = problem.model.draw_rows(rng, particles), np.zeros(len(betas))
     kept = states[:0]
     if direction is Direction.REVERSE:
@@ -163,7 +163,7 @@ def sequential_harmonic_mean(
     """Log Ẑ, nats, from particles that start at the exact sample and lose the observations."""
     y = problem.y
     states, rises = np.repeat(problem.rows[None], particles, axis=0), np.zeros(len(betas))
-    way = make_path("data", betas, len(y))._replace(backwards=True)
+    way = observation_weights("data", betas, len(y))._replace(backwards=True)
     model = problem.model.factors
     return descend(MOVES, model, y, way, states, states[:0], rises, rng, _RUNNING)
 

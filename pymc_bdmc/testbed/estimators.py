@@ -1,4 +1,4 @@
-"""Estimators of log ML on one interface: a problem and a budget of transitions in, log Ẑ out."""
+"""Estimators of log ML with a common interface, from a problem and a budget of transitions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from pymc_bdmc.estimators import bar, log_mean_exp
 from pymc_bdmc.testbed.annealing import run, sequential_harmonic_mean
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import constrained_sweep, features_of, log_row_marginals, sweep
-from pymc_bdmc.testbed.variational import evidence_lower_bound
+from pymc_bdmc.testbed.variational import variational_bound
 
 __all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
 
 LIVE, MORE_LIVE = 10, 30
-"""Particles of nested sampling: as few as in the paper, and more."""
+"""Numbers of particles of nested sampling: as in the paper, and more."""
 
 INFORMATION = 200
-"""Nats from the prior to the posterior that nested sampling is given the time to cross."""
+"""Information in nats for which the budget of nested sampling is planned."""
 
 PARTICLES, STEPS = 32, 600
-"""Most particles of an annealed population, and the least steps that more of them wait for."""
+"""Most particles of an annealed population, and fewest steps before more particles are used."""
 
 
 def harmonic(log_z: ArrayLike) -> float:
-    """Logarithm of the harmonic mean.
+    """Return the logarithm of the harmonic mean.
 
     Examples
     --------
@@ -42,18 +42,18 @@ def harmonic(log_z: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A way to estimate log ML.
+    """Estimator of log ML.
 
     Attributes
     ----------
     estimate : callable
-        ``estimate(problem, budget, rng) -> (log_ml, transitions)``: log Ẑ in nats, and the sweeps
-        over a state that it took, about ``budget``.
+        ``estimate(problem, budget, rng) -> (log_ml, transitions)``: log Ẑ in nats, and the number
+        of sweeps used, about ``budget``.
     combine : callable
-        From independent estimates to one: `estimators.log_mean_exp` where the mean of Ẑ is Z,
-        `harmonic` where that of 1/Ẑ is 1/Z.
+        Function that combines independent estimates: `estimators.log_mean_exp` if the mean of Ẑ is
+        Z, `harmonic` if that of 1/Ẑ is 1/Z.
     exact : bool
-        Whether it uses the rows that the observations were simulated from.
+        Whether it uses the rows from which the observations were simulated.
     """
 
     estimate: Callable[[Problem, int, np.random.Generator], tuple[float, int]]
@@ -62,13 +62,13 @@ class Estimator:
 
 
 def likelihood_weighting(problem, budget, rng):
-    """Mean of p(y | L) over the prior."""
+    """Estimate log ML by the mean of p(y | L) over the prior."""
     rows = problem.model.draw_rows(rng, budget)
     return log_mean_exp([problem.model.log_likelihood(each, problem.y) for each in rows]), budget
 
 
 def chain(problem, rows, n, rng, backwards=False):
-    """States of a Gibbs chain, from the first on, n sweeps long."""
+    """Yield the states of a Gibbs chain of n sweeps, starting with the first."""
     model, y, ones = problem.model.factors, problem.y, np.ones(problem.model.n)
     states = [rows]
     for _ in range(n):
@@ -78,7 +78,7 @@ def chain(problem, rows, n, rng, backwards=False):
 
 
 def posterior_chain(problem: Problem, budget: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Rows along the second half of a Gibbs chain of ``budget`` sweeps from the prior.
+    """Return the rows in the second half of a Gibbs chain of ``budget`` sweeps from the prior.
 
     Examples
     --------
@@ -92,15 +92,15 @@ def posterior_chain(problem: Problem, budget: int, rng: np.random.Generator) -> 
 
 
 def harmonic_mean(problem, budget, rng):
-    """Harmonic mean of p(y | L) over the posterior: Newton and Raftery (1994)."""
+    """Estimate log ML by the harmonic mean over the posterior (Newton and Raftery 1994)."""
     states = posterior_chain(problem, budget, rng)
     return harmonic([problem.model.log_likelihood(rows, problem.y) for rows in states]), budget
 
 
 def bic(problem, budget, rng):
-    """Bayesian information criterion, with the features as parameters: Schwarz (1978).
+    """Estimate log ML by the Bayesian information criterion (Schwarz 1978).
 
-    They are those of the best state of a Gibbs chain.
+    The parameters are the features at the best state of a Gibbs chain.
     """
     model, y = problem.model, problem.y
     states = posterior_chain(problem, budget, rng)
@@ -111,11 +111,12 @@ def bic(problem, budget, rng):
 
 
 def chib_murray_salakhutdinov(problem, budget, rng):
-    """f(L*) over the mean density of transitions to L*: Murray and Salakhutdinov (2008).
+    """Estimate log ML by the Chib-style estimator of Murray and Salakhutdinov (2008).
 
-    L* is the end of a Gibbs chain. The transitions start along a chain whose state at a random
-    place comes from L* by the reversal: that makes the mean of Ẑ the true Z. Of normal rows a
-    transition has a density given features that are drawn anew, so there it does so nearly.
+    The estimate is f(L*) divided by the mean density of transitions to L*, the end of a Gibbs
+    chain. The transitions start from the states of a chain whose state at a random position comes
+    from L* by the reversal, which makes the mean of Ẑ equal to Z. For normal rows the density of a
+    transition is known only given newly drawn features, so the mean of Ẑ is Z only approximately.
     """
     model, y, ones = problem.model, problem.y, np.ones(problem.model.n)
     half = max(budget // 2, 1)
@@ -128,9 +129,9 @@ def chib_murray_salakhutdinov(problem, budget, rng):
 
 
 def nested_sampling(live):
-    """Skilling (2006), with particles moved by draws from the prior above the last likelihood.
+    """Return nested sampling (Skilling 2006), with prior moves above the last likelihood.
 
-    However small the budget, each is moved by a sweep at least.
+    Each particle is moved by at least one sweep, for any budget.
     """
 
     def estimate(problem, budget, rng):
@@ -157,17 +158,17 @@ def nested_sampling(live):
 
 
 def variational(problem, budget, rng):
-    """Mean-field variational Bayes."""
-    return evidence_lower_bound(problem, budget, rng), budget
+    """Estimate log ML by mean-field variational Bayes."""
+    return variational_bound(problem, budget, rng), budget
 
 
 def variational_symmetric(problem, budget, rng):
-    """With log K! for the orders of the features, of which it finds one."""
+    """Estimate log ML by variational Bayes, plus log K! for permutations of the features."""
     return variational(problem, budget, rng)[0] + gammaln(problem.model.n_features + 1), budget
 
 
 def annealed(direction):
-    """Annealed importance sampling, or its reverse: one chain, δ = 4."""
+    """Return annealed importance sampling, or its reverse, with one chain and δ = 4."""
 
     def estimate(problem, budget, rng):
         return run(problem, direction, "prior", sigmoid(budget).betas, 1, rng)[0], budget
@@ -176,7 +177,7 @@ def annealed(direction):
 
 
 def particle_learning(problem, budget, rng):
-    """Sequential Monte Carlo: one observation after the other, in as many particles as it takes."""
+    """Estimate log ML by sequential Monte Carlo over observations."""
     n = problem.model.n
     particles = max(1, budget // n)
     return (
@@ -186,19 +187,19 @@ def particle_learning(problem, budget, rng):
 
 
 def particle_learning_single(problem, budget, rng):
-    """The same with one particle, which is moved more often on the way."""
+    """Estimate log ML by sequential Monte Carlo with one particle and more moves."""
     return run(problem, Direction.FORWARD, "data", linear(budget).betas, 1, rng)[0], budget
 
 
 def sequential_harmonic(problem, budget, rng):
-    """Observations leave one after the other: Algorithm 3 of Grosse et al. (2015)."""
+    """Estimate log ML by removing observations in turn: Algorithm 3 of Grosse et al. (2015)."""
     n = problem.model.n
     particles = max(1, budget // n)
     return sequential_harmonic_mean(problem, linear(n).betas, particles, rng), particles * n
 
 
 def population(direction):
-    """An annealed population; in reverse the conditional one."""
+    """Return an annealed population; in reverse the conditional one."""
 
     def estimate(problem, budget, rng):
         particles = min(max(1, budget // STEPS), PARTICLES)
@@ -210,7 +211,7 @@ def population(direction):
 
 
 def populations_bar(problem, budget, rng):
-    """Bennett's acceptance ratio of a population in each direction."""
+    """Estimate log ML by Bennett's acceptance ratio of a population in each direction."""
     forward, reverse = (population(direction)(problem, budget // 2, rng) for direction in Direction)
     return bar([forward[0]], [reverse[0]]).value, forward[1] + reverse[1]
 
@@ -233,4 +234,4 @@ ESTIMATORS: dict[str, Estimator] = {
     "reverse population": Estimator(population(Direction.REVERSE), harmonic, exact=True),
     "populations, BAR": Estimator(populations_bar, np.mean, exact=True),
 }
-"""The estimators of the paper, and after them populations; histogram estimates equal BAR's."""
+"""The estimators of the paper, followed by populations; histogram estimates equal BAR's."""

@@ -1,4 +1,4 @@
-"""The three models of Grosse, Ghahramani and Adams (2015): rows times features, plus noise."""
+"""The three factor models of Grosse, Ghahramani and Adams (2015)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -18,26 +18,26 @@ __all__ = ["BinaryAttributes", "Clustering", "FactorModel", "LowRank", "Problem"
 
 @dataclass(frozen=True)
 class FactorModel(ABC):
-    """Observations Y = L R + noise, of shape (n, size), with normal features R and noise.
+    """Model of observations Y = L R + noise, shape (n, size), with normal features R and noise.
 
-    The models differ in the rows of L alone. Everything here but `pymc_model` has R integrated
-    out, so a state is L.
+    The models differ only in the rows of L. Except in `pymc_model`, R is integrated out, so a state
+    is L.
 
     Parameters
     ----------
     n_features : int
         K, columns of L and rows of R.
     n : int, default 50
-        Observations.
+        Number of observations.
     size : int, default 25
-        D, elements of an observation.
+        D, number of elements of an observation.
     feature_scale, noise : float, default 1
         Standard deviations of the elements of R and of the noise.
 
     Raises
     ------
     ValueError
-        Names the parameter.
+        If a parameter is not positive; the message names it.
     """
 
     n_features: int
@@ -49,20 +49,20 @@ class FactorModel(ABC):
     def __post_init__(self):
         check_counts(n_features=self.n_features, n=self.n, size=self.size)
         check_positive(feature_scale=self.feature_scale, noise=self.noise)
-        load_numba()  # here, since threads that do so at once come in each other's way
+        load_numba()  # here, since loading in several threads at once fails
 
     @property
     @abstractmethod
     def factors(self) -> Factors:
-        """The model as the compiled kernels see it."""
+        """Return the model in the form of the compiled kernels."""
 
     @abstractmethod
     def draw_rows(self, rng: np.random.Generator, draws: int = 1) -> np.ndarray:
-        """L from the prior, shape (draws, n, n_features)."""
+        """Draw L from the prior, shape (draws, n, n_features)."""
 
     @abstractmethod
     def _pymc_rows(self):
-        """L as a variable of the PyMC model in the context."""
+        """Return L as a variable of the PyMC model in the context."""
 
     def simulate(self, random_seed: RandomSeed = None) -> "Problem":
         """Draw rows, features and observations together.
@@ -82,15 +82,15 @@ class FactorModel(ABC):
         return Problem(self, rows @ features + noise, rows)
 
     def log_likelihood(self, rows: np.ndarray, y: np.ndarray) -> float:
-        """Log p(y | L), nats."""
+        """Return log p(y | L), nats."""
         return features_of(self.factors, rows, y, np.ones(self.n))[1]
 
     def log_joint(self, rows: np.ndarray, y: np.ndarray) -> float:
-        """Log p(L, y), nats."""
+        """Return log p(L, y), nats."""
         return log_prior(self.factors, rows) + self.log_likelihood(rows, y)
 
     def pymc_model(self, y: np.ndarray) -> pm.Model:
-        """The same as a PyMC model, with rows and features."""
+        """Return the same model as a PyMC model, with rows and features."""
         with pm.Model() as model:
             rows = self._pymc_rows()
             shape = self.n_features, self.size
@@ -101,19 +101,19 @@ class FactorModel(ABC):
 
 @dataclass(frozen=True)
 class Problem:
-    """Observations of a model, and the rows they were simulated from: a posterior sample.
+    """Observations of a model, and the rows from which they were simulated (a posterior sample).
 
     Attributes
     ----------
     model : FactorModel
     y : ndarray of shape (n, size)
     rows : ndarray of shape (n, n_features)
-        Read by what goes in reverse alone: for observations of another origin leave them out.
+        Rows, used by reverse runs only; leave them out for observations of other origin.
 
     Raises
     ------
     ValueError
-        If an array has another shape than the model says.
+        If an array does not have the model's shape.
     """
 
     model: FactorModel
@@ -128,7 +128,7 @@ class Problem:
 
 
 def _check_shape(name: str, array: np.ndarray, expected: tuple[int, int]) -> None:
-    """Compiled loops would read beyond the end of a smaller one."""
+    """Raise an error for a wrong shape, since compiled loops do not check array bounds."""
     if np.shape(array) != expected:
         raise ValueError(f"{name}: must have the model's shape {expected}, got {np.shape(array)}.")
 
@@ -143,7 +143,7 @@ def _discrete(
 
 @dataclass(frozen=True)
 class Clustering(FactorModel):
-    """A mixture of spherical normals in equal proportions: every row chooses one centre.
+    """Mixture of spherical normals in equal proportions: every row chooses one centre.
 
     Examples
     --------
@@ -173,7 +173,7 @@ class Clustering(FactorModel):
 
 @dataclass(frozen=True)
 class LowRank(FactorModel):
-    """A matrix of low rank: every row is a vector of normal loadings.
+    """Low-rank matrix: every row is a vector of normal loadings.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class BinaryAttributes(FactorModel):
     Parameters
     ----------
     probability : float, default 0.5
-        Of a feature to be in a set.
+        Probability of a feature to be in a set.
 
     Examples
     --------

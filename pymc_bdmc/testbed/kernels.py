@@ -1,9 +1,9 @@
-"""Compiled Gibbs sweeps of the factor models, for any weights of the observations.
+"""Sweep the factor models by compiled Gibbs updates, for any weights of the observations.
 
 Observation n is its row l_n times the features R, plus noise; its likelihood has a weight w_n from
-0, where it is not there, to 1: f_w(L) = p(L) ∫ p(R) Π_n N(y_n | l_n R, σ²)^w_n dR. Given L the
-columns of R are independent and normal with one covariance, so an observation comes and goes by an
-update of rank one (Doshi-Velez and Ghahramani 2009), and all the densities needed are `predictive`.
+0 (absent) to 1: f_w(L) = p(L) ∫ p(R) Π_n N(y_n | l_n R, σ²)^w_n dR. Given L the columns of R are
+independent and normal with one covariance, so an observation is added or removed by an update of
+rank one (Doshi-Velez and Ghahramani 2009), and all the densities needed are `predictive`.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ __all__ = [
     "Features",
     "Loadings",
     "Moves",
-    "Path",
+    "ObservationWeights",
     "constrained_sweep",
     "draw_features",
     "features_of",
@@ -43,50 +43,50 @@ FAST: dict[str, Any] = {
 }
 
 ONE_HOT, NORMAL, BINARY = range(3)
-"""What a row is: a choice of one feature, a vector of loadings, or a set of features."""
+"""Kinds of rows: a choice of one feature, a vector of loadings, or a set of features."""
 
 
 class Factors(NamedTuple):
-    """A model as the kernels see it."""
+    """Model in the form of the kernels."""
 
     kind: int
     values: np.ndarray
-    """All that a row may be, shape (V, K); none for normal rows."""
+    """All possible rows, shape (V, K); V = 0 for normal rows."""
     log_probabilities: np.ndarray
-    """Of the values, shape (V,)."""
+    """Log probabilities of the values, shape (V,)."""
     log_odds: float
-    """Of a feature in a binary row."""
+    """Log odds of a feature in a binary row."""
     row_scale: float
-    """Of the elements of a normal row."""
+    """Standard deviation of the elements of a normal row."""
     feature_scale: float
     noise: float
 
 
 class Features(NamedTuple):
-    """Law of R, normal."""
+    """Normal distribution of R."""
 
     mean: np.ndarray
-    """Shape (K, D)."""
+    """Mean of R, shape (K, D)."""
     covariance: np.ndarray
-    """Of every column, shape (K, K)."""
+    """Covariance of every column, shape (K, K)."""
 
 
-class Path(NamedTuple):
-    """How the observations come in."""
+class ObservationWeights(NamedTuple):
+    """Weights of the observations along a path."""
 
     weights: np.ndarray
-    """Of every observation, shape (T + 1, N); from 0 to 1."""
+    """Weights of every observation, shape (T + 1, N); from 0 to 1."""
     enters: bool
-    """Whether a row is drawn given its observation when this gets its first weight."""
+    """Whether a row is drawn given its observation when its weight becomes positive."""
     backwards: bool
-    """Whether it is the way from all data to the prior."""
+    """Whether the path leads from all data to the prior."""
 
 
 @njit(**FAST)
 def predictive(model, distance, spread, weight, size):
-    """Log ∫ N(y | l R, σ²)^w over R, from |y − l E[R]|² and l Cov l', nats.
+    """Return log ∫ N(y | l R, σ²)^w over R, from |y − l E[R]|² and l Cov l', nats.
 
-    With a negative weight that of an observation that goes.
+    A negative weight is for an observation that is removed.
     """
     precision = weight / model.noise**2
     shrinkage = 1.0 + precision * spread
@@ -100,7 +100,7 @@ def fit(features, row, y, residual, reach):
     mean, covariance = features
     residual[:], reach[:] = y, 0.0
     for k in range(row.size):
-        if row[k] != 0.0:  # most elements of most rows are
+        if row[k] != 0.0:  # most elements are zero
             for d in range(y.size):
                 residual[d] -= row[k] * mean[k, d]
             for j in range(row.size):
@@ -115,12 +115,12 @@ def fit(features, row, y, residual, reach):
 
 @njit(**FAST)
 def absorb(model, features, row, y, weight):
-    """Add an observation to what the features are given, or take it away by a negative weight.
+    """Add an observation to the distribution of the features; a negative weight removes it.
 
     Returns
     -------
     float
-        Its `predictive`, nats.
+        `predictive` of the observation, nats.
     """
     if weight == 0.0:
         return 0.0
@@ -139,7 +139,7 @@ def absorb(model, features, row, y, weight):
 
 @njit(**FAST)
 def features_of(model, rows, y, weights):
-    """Law of the features given all rows, and log ∫ p(R) Π N(y_n | l_n R, σ²)^w_n dR, nats."""
+    """Return the distribution of the features given all rows, and its log normaliser, nats."""
     n_features = rows.shape[1]
     covariance = model.feature_scale**2 * np.eye(n_features)
     features = Features(np.zeros((n_features, y.shape[1])), covariance)
@@ -151,7 +151,7 @@ def features_of(model, rows, y, weights):
 
 @njit(**FAST)
 def draw_features(features, rng):
-    """Draw R; return it as a law that is sure of it."""
+    """Draw R; return it as a distribution without variance."""
     mean, covariance = features
     noise = np.empty_like(mean)
     for k in range(mean.shape[0]):
@@ -162,7 +162,7 @@ def draw_features(features, rng):
 
 @njit(**FAST)
 def log_prior(model, rows):
-    """Log p(L), nats."""
+    """Return log p(L), nats."""
     n, k = rows.shape
     if model.kind == ONE_HOT:
         return np.sum(rows @ model.log_probabilities)
@@ -174,7 +174,7 @@ def log_prior(model, rows):
 
 @njit(**FAST)
 def value_row(model, features, y, weight, row, aim, rng):
-    """Draw a row from all values it may have; see `visit`."""
+    """Draw a row from all its possible values; see `visit`."""
     residual, reach = np.empty(y.size), np.empty(row.size)
     log_p = model.log_probabilities.copy()
     for v in range(log_p.size):
@@ -197,22 +197,22 @@ def value_row(model, features, y, weight, row, aim, rng):
 
 
 class Loadings(NamedTuple):
-    """Law of normal rows given known features: C⁻¹ is the covariance and C = lower lower'."""
+    """Distribution of normal rows given features; C⁻¹ is the covariance, C = lower lower'."""
 
     lower: np.ndarray
     root: np.ndarray
-    """The inverse of lower'."""
+    """Inverse of lower'."""
     pull: np.ndarray
-    """What an observation is multiplied by, shape (K, D)."""
+    """Matrix by which an observation is multiplied, shape (K, D)."""
     log_det: float
-    """Of C."""
+    """Log determinant of C."""
     precision: float
     """w/σ²."""
 
 
 @njit(**FAST)
 def loadings_of(model, known, weight):
-    """Law of the rows of a weight, given features of shape (K, D)."""
+    """Return the distribution of rows with this weight, given features of shape (K, D)."""
     precision = weight / model.noise**2
     lower = np.linalg.cholesky(
         precision * known @ known.T + np.eye(len(known)) / model.row_scale**2
@@ -254,7 +254,7 @@ def normal_row(model, loadings, y, row, aim, rng):
 def binary_row(model, features, y, weight, row, backwards, aim, floor, rng):
     """Draw the elements of a binary row one after the other; return the log probability.
 
-    Those of an ``aim`` are taken where the log density of y then exceeds ``floor``.
+    Elements of an ``aim`` are taken if the log density of y then exceeds ``floor``.
     """
     residual, reach = np.empty(y.size), np.empty(row.size)
     distance, spread = fit(features, row, y, residual, reach)
@@ -284,21 +284,21 @@ def binary_row(model, features, y, weight, row, backwards, aim, floor, rng):
 
 @njit(**FAST)
 def visit(model, features, y, weight, row, aim, rng):
-    """Draw a row given its observation and the features, in place, or lead it to ``aim``.
+    """Draw a row given its observation and the features, in place, or set it to ``aim``.
 
     Parameters
     ----------
     features : Features
-        Given the other rows; for normal rows, known ones.
+        Features given the other rows; for normal rows, known features.
     aim : ndarray of shape (1, K) or (0, K)
-        What is to come out, if that is not left to chance.
+        The result, if it is not to be drawn at random.
 
     Returns
     -------
     log_probability : float
-        Of what came out.
+        Log probability of the result.
     marginal : float
-        Log p(y | features) with the row summed over, nats.
+        Log p(y | features), summed over the row, nats.
     """
     if model.kind == NORMAL:
         return normal_row(model, loadings_of(model, features.mean, weight), y, row, aim, rng)
@@ -307,20 +307,20 @@ def visit(model, features, y, weight, row, aim, rng):
 
 @njit(**FAST, title="sweeps of the testbed")
 def sweep(model, rows, y, weights, backwards, aim, rng):
-    """Draw every row that has a weight, in place; its reversal goes ``backwards``.
+    """Draw every row with positive weight, in place; the reversal goes ``backwards``.
 
-    Discrete rows are drawn with the features integrated out, one after the other. Normal ones are
-    drawn given features that are drawn given all rows: that is its own reversal.
+    Discrete rows are drawn one after the other, with the features integrated out. Normal rows are
+    drawn given features, which are drawn given all rows; this is its own reversal.
 
     Parameters
     ----------
     aim : ndarray of shape (N, K) or (0, K)
-        What is to come out, if that is not left to chance.
+        The result, if it is not to be drawn at random.
 
     Returns
     -------
     float
-        Log probability of what came out, given the features where these were drawn.
+        Log probability of the result, given the features if these were drawn.
     """
     features, _ = features_of(model, rows, y, weights)
     log_p, latest = 0.0, 0.0
@@ -350,10 +350,10 @@ def sweep(model, rows, y, weights, backwards, aim, rng):
 
 @njit(**FAST)
 def weigh(model, rows, y, path, t, rng):
-    """Log weight of a state on the way from the weights t − 1 of a path to the weights t, nats.
+    """Return the log weight of a state from the weights t − 1 of a path to the weights t, nats.
 
-    Where a row enters, it is drawn given its observation, in place, and weighed by the marginal:
-    Eqs 16-20 of Grosse et al. (2015). Backwards the weight is that of the way up to the state.
+    A row that enters is drawn given its observation, in place, and weighted by the marginal: Eqs
+    16-20 of Grosse et al. (2015). Backwards, the weight is that of the forward step to this state.
     """
     enters, backwards = path.enters, path.backwards
     old, new = path.weights[t - 1], path.weights[t]
@@ -374,7 +374,8 @@ def weigh(model, rows, y, path, t, rng):
         n = len(y) - 1 - i if backwards else i
         if old[n] > 0.0 or new[n] == 0.0:
             continue
-        # Normal rows need known features: drawn before the row comes, or backwards before it goes.
+        # Normal rows need known features, drawn before the row enters, or backwards before it
+        # leaves.
         present[n] = new[n] if backwards and model.kind == NORMAL else 0.0
         features, _ = features_of(model, rows, y, present)
         if model.kind == NORMAL:
@@ -386,7 +387,7 @@ def weigh(model, rows, y, path, t, rng):
 
 
 class Moves(NamedTuple):
-    """The two things that happen to a state on its way, as the compiled loops see them."""
+    """The two operations along a path, for the compiled loops."""
 
     sweep: CalledByAddress
     weigh: CalledByAddress
@@ -396,7 +397,7 @@ def _moves():
     vector, matrix = types.float64[::1], types.float64[:, ::1]
     names = types.BaseTuple.from_types
     model = names((types.int64, matrix, vector, *[types.float64] * 4), Factors)
-    path = names((matrix, types.boolean, types.boolean), Path)
+    path = names((matrix, types.boolean, types.boolean), ObservationWeights)
     rng = numba.typeof(np.random.default_rng(0))
     swept = types.float64(model, matrix, matrix, vector, types.boolean, matrix, rng)
     weighed = types.float64(model, matrix, matrix, path, types.int64, rng)
@@ -408,7 +409,7 @@ MOVES = _moves()
 
 @njit(**FAST)
 def log_row_marginals(model, known, y, rng):
-    """Log p(Y | R), with the rows summed over, for features R of shape (K, D); nats."""
+    """Return log p(Y | R), summed over the rows, for features R of shape (K, D); nats."""
     total, row = 0.0, np.empty(len(known))
     features = Features(known, np.zeros((row.size, row.size)))
     none = np.empty((0, row.size))
@@ -419,13 +420,13 @@ def log_row_marginals(model, known, y, rng):
 
 @njit(**FAST)
 def constrained_sweep(model, rows, y, candidates, floor, rng):
-    """Replace rows by candidates from the prior wherever log p(Y | L) stays above ``floor``.
+    """Replace rows by candidates from the prior if log p(Y | L) stays above ``floor``.
 
     Parameters
     ----------
     candidates : ndarray of shape (N, K)
-        Draws from the prior. A normal row is turned by a random angle towards its candidate; the
-        elements of a binary one are replaced one by one.
+        Prior draws. A normal row is rotated by a random angle towards its candidate; the elements
+        of a binary row are replaced one by one.
 
     Returns
     -------

@@ -1,55 +1,58 @@
-"""Populations of rows on their way along a path of observation weights, and back."""
+"""Anneal populations of rows along a path of observation weights, in both directions."""
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
-from pymc_bdmc.testbed.kernels import Path
+from pymc_bdmc.testbed.kernels import ObservationWeights
 
-__all__ = ["PATHS", "ascend", "descend", "make_path"]
+__all__ = ["PATHS", "ascend", "descend", "observation_weights"]
 
 PATHS = ("prior", "data")
 
 
-def make_path(name: str, betas: np.ndarray, n: int) -> Path:
-    """Path of N observations: all of them with the weight β, or one after the other.
+def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeights:
+    """Weigh N observations along a path: all have weight β, or one after the other rises.
 
     Parameters
     ----------
     name : {"prior", "data"}
-        On the second, βN observations have come: Habeck (2017), Section 6.4. With β in steps of 1/N
-        it is that of particle learning.
+        On "data", βN observations are present (Habeck 2017, Section 6.4). With β in steps of 1/N
+        this is the path of particle learning.
     betas : ndarray of shape (T + 1,)
     n : int
         N.
 
     Examples
     --------
-    >>> from pymc_bdmc.testbed.loops import make_path
-    >>> make_path("data", np.array([0, 0.5, 0.75, 1]), 2).weights
+    >>> from pymc_bdmc.testbed.loops import observation_weights
+    >>> observation_weights("data", np.array([0, 0.5, 0.75, 1]), 2).weights
     array([[0. , 0. ],
            [1. , 0. ],
            [1. , 0.5],
            [1. , 1. ]])
     """
     if name == "prior":
-        return Path(np.repeat(betas[:, None], n, axis=1), False, False)
-    # 3 · (1/3 · N) may exceed N/N by rounding, and every weight that is not 1 costs a law of rows.
-    return Path(np.clip((betas[:, None] * n - np.arange(n)).round(9), 0, 1), True, False)
+        return ObservationWeights(np.repeat(betas[:, None], n, axis=1), False, False)
+    # 3 · (1/3 · N) may exceed N/N by rounding, and every weight other than 1 costs time.
+    return ObservationWeights(
+        np.clip((betas[:, None] * n - np.arange(n)).round(9), 0, 1), True, False
+    )
 
 
 @njit(nogil=True, cache=True, title="annealing of the testbed")
 def ascend(moves, model, y, path, states, kept, rises, rng, stop):
-    """Take a population from the prior up to all data, in place, and resample it on the way.
+    """Anneal a population from the prior to all data, in place, with resampling.
 
     Parameters
     ----------
     moves : Moves
     states : ndarray of shape (n, N, K)
     kept : ndarray of shape (T + 1, N, K) or (0, N, K)
-        The way of the first particle, from `descend`; the others are then drawn given that.
+        Path of the first particle, from `descend`; the others are then drawn conditionally.
     rises : ndarray of shape (T + 1,)
-        Gets the weighted means of the log weights of every step; with ``kept`` those of the first.
+        Receives the weighted mean log weight of every step; with ``kept``, that of the first
+        particle.
 
     Returns
     -------
@@ -78,21 +81,21 @@ def ascend(moves, model, y, path, states, kept, rises, rng, stop):
 
 @njit(nogil=True, cache=True)
 def descend(moves, model, y, path, states, kept, rises, rng, stop):
-    """Take exact posterior samples down to the prior, in place, weighing each step by its inverse.
+    """Anneal exact posterior samples to the prior, in place, with inverse weights.
 
-    The path is one that goes ``backwards``.
+    The path must go ``backwards``.
 
-    One sample is a reverse chain; several, which may all be the same at first, are resampled: the
-    sequential harmonic mean estimator, Algorithm 3 of Grosse et al. (2015).
+    A single sample is a reverse chain. Several, which may be equal at first, are resampled: this is
+    the sequential harmonic mean estimator, Algorithm 3 of Grosse et al. (2015).
 
     Parameters
     ----------
     moves : Moves
     states : ndarray of shape (n, N, K)
     kept : ndarray of shape (T + 1, N, K) or (0, N, K)
-        Gets the way of the first.
+        Receives the path of the first sample.
     rises : ndarray of shape (T + 1,)
-        Gets the weighted means of the log weights of every step.
+        Receives the weighted mean log weight of every step.
 
     Returns
     -------

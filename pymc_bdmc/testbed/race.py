@@ -1,4 +1,4 @@
-"""Race estimators of log ML on a problem whose answer a sandwich tells."""
+"""Compare estimators of log ML on a problem whose log ML a sandwich bounds."""
 
 import logging
 import time
@@ -30,20 +30,20 @@ def race(
     trials: int = 25,
     random_seed: RandomSeed = None,
 ) -> xr.Dataset:
-    """Let every estimator estimate log ML with every budget, again and again.
+    """Run every estimator of log ML with every budget, repeatedly.
 
     Parameters
     ----------
     problem : Problem
-        From `FactorModel.simulate`.
+        Result of `FactorModel.simulate`.
     estimators : mapping of {str : Estimator}
-        By what they are called; default those of the paper and ours, `ESTIMATORS`.
+        Estimators by name. Default: `ESTIMATORS`, those of the paper and of this package.
     truth : DataTree, optional
-        From `anneal`; default its result with its default options.
+        Result of `anneal`. Default: the result with default options.
     budgets : sequence of int, default (100, 1000, 10_000)
-        Transitions that an estimate may take.
+        Numbers of transitions per estimate.
     trials : int, default 25
-        Estimates of each.
+        Number of estimates per estimator and budget.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
 
     Returns
@@ -108,12 +108,12 @@ def race(
 
 
 def standings(result: xr.Dataset) -> pd.DataFrame:
-    """Errors and costs of a race.
+    """Tabulate errors and costs of a race.
 
     Parameters
     ----------
     result : Dataset
-        From `race`.
+        Result of `race`.
 
     Returns
     -------

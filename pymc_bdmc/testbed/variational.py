@@ -1,4 +1,4 @@
-"""Mean-field variational Bayes for the factor models: every factor is updated in closed form."""
+"""Fit the factor models by mean-field variational Bayes, with closed-form updates."""
 
 from typing import NamedTuple
 
@@ -8,28 +8,28 @@ from scipy.special import entr, expit, log_expit, softmax
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import NORMAL, ONE_HOT, Factors
 
-__all__ = ["evidence_lower_bound"]
+__all__ = ["variational_bound"]
 
 
 class _Rows(NamedTuple):
-    """What the law of the rows comes to."""
+    """Moments of the distribution of the rows."""
 
     mean: np.ndarray
     """E[L], shape (N, K)."""
     squares: np.ndarray
     """E[L'L], shape (K, K)."""
     divergence: float
-    """From their prior, nats."""
+    """KL divergence from the prior, nats."""
 
 
-def evidence_lower_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
-    """Highest lower bound on log ML that coordinate ascent from random rows comes to, nats.
+def variational_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -> float:
+    """Return the lower bound on log ML found by coordinate ascent from random rows, nats.
 
     Parameters
     ----------
     problem : Problem
     sweeps : int
-        Updates of all factors, at most; it ends where they no longer help.
+        Most updates of all factors; it ends if they no longer improve the bound.
     rng : numpy.random.Generator
     """
     model, y = problem.model.factors, problem.y
@@ -59,7 +59,7 @@ def evidence_lower_bound(problem: Problem, sweeps: int, rng: np.random.Generator
 
 
 def _update(model: Factors, mean: np.ndarray, pull: np.ndarray, products: np.ndarray) -> _Rows:
-    """Best law of the rows, from Y E[R]' and E[RR']."""
+    """Return the optimal distribution of the rows, from Y E[R]' and E[RR']."""
     pull, products = pull / model.noise**2, products / model.noise**2
     if model.kind == NORMAL:
         covariance = np.linalg.inv(np.eye(len(products)) / model.row_scale**2 + products)
@@ -81,7 +81,7 @@ def _update(model: Factors, mean: np.ndarray, pull: np.ndarray, products: np.nda
 
 
 def _normal_divergence(covariance: np.ndarray, squares: np.ndarray, n: int, scale: float) -> float:
-    """KL divergence of n normal vectors with one covariance from N(0, scale² I)."""
+    """Return the KL divergence of n normal vectors with one covariance from N(0, scale² I)."""
     k = len(covariance)
     log_det = np.linalg.slogdet(covariance / scale**2)[1]
     return (np.trace(squares) / scale**2 - n * (log_det + k)) / 2

@@ -1,7 +1,7 @@
-"""Checks of samplers, simulators and models for a project's own tests, with guaranteed α.
+"""Check samplers, simulators and models in a project's own tests, with guaranteed α.
 
-A check takes what is on trial, a model that it is tried on, and keyword options; it returns a
-`Report`. The probability that it fails what is correct is at most ``alpha``, whenever it stops.
+A check takes a subject, a model, and keyword options; it returns a `Report`. The probability that a
+correct subject fails is at most ``alpha``, whenever the check stops.
 """
 
 from pymc_bdmc.testing.bayes_factor import check_bayes_factor

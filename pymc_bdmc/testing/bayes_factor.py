@@ -1,4 +1,4 @@
-"""Check evidence code by its Bayes factors on data from models that are known."""
+"""Check evidence code by its Bayes factors on data simulated from known models."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,7 +14,7 @@ from pymc_bdmc.testing.subjects import ALPHA
 __all__ = ["check_bayes_factor"]
 
 LogBayesFactor = Callable[[Mapping[str, np.ndarray]], float]
-"""From data by the name of the observed variable to log p(y|model_1) − log p(y|model_0), nats."""
+"""Function from data, by observed variable, to log p(y|model_1) − log p(y|model_0), nats."""
 
 BETS = (
     ["mean of BF on data from model_0 above 1"],
@@ -38,27 +38,26 @@ def check_bayes_factor(
     r"""Check log Bayes factors on data that are simulated from the models.
 
     With BF = p(y|model_1)/p(y|model_0), under model_0 the mean of BF is 1, under model_1 that of
-    1/BF; and if a fair coin chose the model of each data set, the odds of model_1 given BF are
-    BF itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the robust use of Bayes
-    factors). Bets against each of them are settled data set by data set.
+    1/BF; and if a fair coin chose the model of each data set, the odds of model_1 given BF are BF
+    itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the robust use of Bayes
+    factors). Bets against each of these are settled after every data set.
 
     Parameters
     ----------
     log_bayes_factor : callable
-        From data, a dict by observed variable, to log BF in nats.
+        Function from data, a dict by observed variable, to log BF in nats.
     model_0 : pymc.Model
     model_1 : pymc.Model, optional
-        With the same observed variables. Without it only the mean under model_0 is on trial, which
-        then may come with noise: all that is needed is that the estimate of BF, not of its
-        logarithm, is unbiased. With it log BF must be exact, or its error be small beside
-        1/√budget.
+        Model with the same observed variables. Without it only the mean under model_0 is checked.
+        Then BF may be noisy, if its estimate (not that of its logarithm) is unbiased. With it log
+        BF must be exact, or its error small compared to 1/√budget.
     alpha : float, default 1e-5
-        Probability, at most, that a correct subject fails, whenever the check stops: Ville's
+        Largest probability that a correct subject fails, whenever the check stops, by Ville's
         inequality for the mean of the bettors' capitals (`pymc_bdmc.testing.bets`).
     budget : int, default 2000
-        Data sets, unless it fails before.
+        Number of data sets, unless it fails earlier.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the data.
+        Seed of the data.
 
     Returns
     -------

@@ -1,11 +1,10 @@
-r"""Bets that pay nobody in the long run as long as a sampler is correct: e-processes.
+r"""Test samplers by bets that are fair if the sampler is correct (e-processes).
 
 A bettor starts with capital 1 and stakes a share of it, fixed beforehand, on every new observation,
 at odds that are fair for a correct sampler. So the capital M is a nonnegative martingale of mean 1,
-and P(M ever reaches 1/α) ≤ α, whenever one stops to look (Ville 1939; Grünwald, de Heide and
-Koolen 2024, Safe Testing). The mean of the capitals of many bettors is such a process too, which
-is how directions, sizes and functions of a fault are searched at once, at the price of the
-logarithm of their number.
+and P(M ever reaches 1/α) ≤ α for any stopping rule (Ville 1939; Grünwald, de Heide and Koolen 2024,
+Safe Testing). The mean capital of many bettors is such a process too. In this way many directions,
+sizes and functions of a fault are tested at once, at the cost of the logarithm of their number.
 """
 
 from collections.abc import Sequence
@@ -24,22 +23,22 @@ __all__ = [
 ]
 
 STAKES = 0.9 * 2.0 ** -np.arange(8)
-"""Shares of the capital; each is staked in both directions where there are two."""
+"""Stakes, as shares of the capital; each is staked in both directions if there are two."""
 SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
 SLOPES = np.array([0.0, 0.5, 0.8, 1.0, 1.25, 2.0])
-"""Log odds of a bettor are one of each, shift + slope · those that are claimed."""
+"""Slopes of the log odds of a bettor, shift + slope · claimed log odds."""
 
 TILTS = np.array([-4.0, -2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 1.0, 2.0, 4.0])
-"""By which a difference changes the log odds of an order, as bettors believe."""
+"""Factors by which a difference changes a bettor's log odds of an order."""
 
 
 class Bets:
-    """The capitals of groups of bettors; all groups begin with the same.
+    """Capitals of groups of bettors; all groups start with the same capital.
 
     Parameters
     ----------
     *blocks : sequence of str
-        What the groups of each block bet on; in a block all groups have as many bettors.
+        Subject of the bets of each group, by block; groups of a block have equally many bettors.
 
     Examples
     --------
@@ -57,40 +56,40 @@ class Bets:
         self._log_capitals = [np.zeros((len(names), 1)) for names in blocks]
 
     def settle(self, *log_factors: np.ndarray | float) -> None:
-        """Multiply the capitals by what an observation pays.
+        """Multiply the capitals by the payoffs of an observation.
 
         Parameters
         ----------
         *log_factors : ndarray of shape (groups, bettors), or 0.0
-            Logs, by block; 0.0 where nothing was staked.
+            Log payoffs by block; 0.0 if nothing was staked.
         """
         pairs = zip(self._log_capitals, log_factors, strict=True)
         with np.errstate(invalid="ignore"):
             capitals = [capital + log_factor for capital, log_factor in pairs]
-        # Who has lost everything stays without, whatever is paid: −∞ + ∞.
+        # A bettor without capital stays without: −∞ + ∞.
         self._log_capitals = [np.where(np.isnan(each), -np.inf, each) for each in capitals]
 
     @property
     def _log_evidence(self) -> np.ndarray:
-        """Log of the mean capital by group, shape (groups,)."""
+        """Return the log of the mean capital by group, shape (groups,)."""
         means = [logsumexp(each, axis=1) - np.log(each.shape[1]) for each in self._log_capitals]
         return np.concatenate(means)
 
     @property
     def evidence(self) -> float:
-        """The e-value: mean capital of all groups."""
+        """Return the e-value, the mean capital of all groups."""
         with np.errstate(over="ignore"):
             return float(np.exp(logsumexp(self._log_evidence) - np.log(len(self._names))))
 
     def findings(self, alpha: float) -> tuple[str, ...]:
-        """Names of the groups whose own e-value is at least 1/alpha, the largest first."""
+        """Return the names of groups whose own e-value is at least 1/alpha, the largest first."""
         log_evidence = self._log_evidence
         order = np.argsort(-log_evidence, kind="stable")
         return tuple(self._names[i] for i in order if log_evidence[i] >= -np.log(alpha))
 
 
 def even_chance(n: int, n_groups: int, alpha: float) -> float:
-    """Mean of a small fair bet, in its standard deviations, that is found with an even chance.
+    """Return the mean of a small bet that is detected with probability 1/2, in standard deviations.
 
     The best stake on a mean μ of standard deviation σ lets the logarithm of the capital grow by
     (μ/σ)²/2 an observation (Kelly 1956). Within n of them it must reach 1/alpha times the number of
@@ -114,7 +113,7 @@ def even_chance(n: int, n_groups: int, alpha: float) -> float:
 
 
 def fair_bets(values: np.ndarray) -> np.ndarray:
-    """What bets on the sign of a mean pay, which is 0 for a correct sampler.
+    """Return the payoffs of bets on the sign of a mean that is 0 for a correct sampler.
 
     A stake of λ pays 1 + λ·d, which has mean 1 and is positive (Waudby-Smith and Ramdas 2024,
     Estimating means of bounded random variables by betting, Section 4).
@@ -122,7 +121,7 @@ def fair_bets(values: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values : ndarray of shape (n, groups)
-        From −1 to 1; all n are settled.
+        Values from −1 to 1; bets on all n are settled.
 
     Returns
     -------
@@ -142,12 +141,12 @@ def fair_bets(values: np.ndarray) -> np.ndarray:
 
 
 def unit_bets(values: np.ndarray) -> np.ndarray:
-    """What bets on a mean above 1 pay, where it is 1 for a correct sampler.
+    """Return the payoffs of bets on a mean above 1, which is 1 for a correct sampler.
 
     Parameters
     ----------
     values : ndarray of shape (n, groups)
-        Nonnegative; ∞ is a value that a correct sampler never gives. All n are settled.
+        Nonnegative values; a correct sampler never gives ∞. Bets on all n are settled.
 
     Returns
     -------
@@ -166,10 +165,10 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
 
 
 def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
-    """What bets against the claimed odds of an event pay.
+    """Return the payoffs of bets against the claimed odds of an event.
 
-    Who holds the probability to be q where p is claimed is paid q/p if it happens and
-    (1 − q)/(1 − p) if not, 1 in the mean if p is right.
+    If p is claimed, a bettor who believes in a probability q gets q/p if the event happens and (1 −
+    q)/(1 − p) if not; the mean is 1 if p is right.
 
     Parameters
     ----------
@@ -192,23 +191,23 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     True
     """
     sign = np.where(happened, 1.0, -1.0)[:, None]
-    claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # 2·∞ − ∞ is no number
+    claimed = np.clip(log_odds, -1e300, 1e300)[:, None]  # avoids 2·∞ − ∞
     believed = (SHIFTS[:, None] + SLOPES * claimed[:, :, None]).reshape(len(log_odds), -1)
     return log_expit(sign * believed) - log_expit(sign * claimed)
 
 
 def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """What bets on h pay: h of weighted states against h of exact ones, the weights of mean 1.
+    """Return the payoffs of bets on h of weighted states against h of exact states.
 
-    With a weight w ≥ 0 of mean 1 under which a state has the law of the exact one,
-    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
+    If a weight w ≥ 0 has mean 1, and weighted states have the distribution of exact ones, w·(1 ± h)
+    − (1 ± h′) has mean 0 and is at least −2.
 
     Parameters
     ----------
     weights : ndarray of shape (n, 1) or (n, groups)
         w.
     reached, exact : ndarray of shape (n, groups)
-        h and h′, from −1 to 1; all n are settled.
+        h and h′, from −1 to 1; bets on all n are settled.
 
     Returns
     -------
@@ -230,15 +229,15 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
 
 
 def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """What bets on the order of pairs pay, all settled.
+    """Return the payoffs of bets on the order of pairs.
 
-    Of a pair one is told what it consists of; the claimed odds are those of the order in which it
-    came. Bettors add to their logarithm a multiple of a quantity that changes sign with the order.
+    The elements of a pair are known, and odds are claimed for the order in which they came. Bettors
+    add to the log odds a multiple of a quantity that changes sign with the order.
 
     Parameters
     ----------
     log_odds : ndarray of shape (n, 1) or (n, groups)
-        Of the order that was seen, against the other.
+        Log odds of the observed order against the other.
     differences : ndarray of shape (n, groups)
 
     Returns

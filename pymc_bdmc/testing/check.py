@@ -1,4 +1,4 @@
-"""What all checks share: their arguments, seed, clock and densities, and the report in the end."""
+"""Shared parts of all checks: arguments, seed, time, densities and report."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ __all__ = ["Check"]
 
 
 class Check:
-    """A check while it goes on.
+    """Running check.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class Check:
         self._loans: list[Loan] = []
 
     def generator(self, purpose: Purpose = Purpose.SIMULATE) -> np.random.Generator:
-        """Return the random numbers of this purpose, from their beginning."""
+        """Return a new generator for this purpose."""
         return np.random.default_rng(stream(self.entropy, purpose))
 
     def borrow(self, *models: pm.Model, simulated: bool = True) -> list[TemperedDensity]:
-        """Return the densities of models, which the report gives back.
+        """Return the densities of models, until `report` returns them to the cache.
 
         Raises
         ------

@@ -34,33 +34,33 @@ def check_conditionals(
     budget: int = 100,
     random_seed: RandomSeed = None,
 ) -> Report:
-    r"""Check that ``log p(x|u)``, for one variable x, belongs to ``log p(x, u)``.
+    r"""Check that ``log p(x|u)``, for one variable x, agrees with ``log p(x, u)``.
 
-    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` to rounding, whatever normalises
-    them; a factor that was forgotten or a wrong sign shows at once (Grosse and Duvenaud 2014,
+    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` up to rounding, for any
+    normalisation. A missing factor or a wrong sign is found at once (Grosse and Duvenaud 2014,
     Testing MCMC code, Section 3).
 
     Parameters
     ----------
     conditional_logp : callable
-        From a point to log p(x|u), nats, up to a constant that may depend on u.
+        Function from a point to log p(x|u), nats, up to a constant that may depend on u.
     joint : pymc.Model or callable
         A model, whose points map the names of all its variables, the observed ones too, to values
         on the model's own scale, without transforms; or a function from a point to log p(x, u).
     name : str
-        x, in a point.
+        Name of x in a point.
     points : sequence of mappings, optional
-        Where to compare, with a joint that is a function: x′ of a point is the x of the next one.
-        From a model they are drawn.
+        Points to compare, if ``joint`` is a function; x′ of a point is the x of the next one. With
+        a model they are drawn.
     budget : int, default 100
-        Pairs of points; all that are given with ``points``.
+        Number of pairs of points; with ``points`` all are used.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the points.
+        Seed of the points.
 
     Returns
     -------
     Report
-        Evidence 0 where a ratio is wrong, else 1: nothing is left to chance but the points.
+        Report with evidence 0 if a ratio is wrong, else 1; only the points are random.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def check_conditionals(
             raise ValueError("points: they are drawn from the model; leave them out.")
         points, joint_logp = _of_model(joint, budget + 1, check.generator())
     elif points is None:
-        raise ValueError("points: with a joint that is a function, say where to compare.")
+        raise ValueError("points: they are needed if joint is a function.")
     else:
         joint_logp = joint
     if any(name not in point for point in points):
@@ -111,14 +111,12 @@ def check_conditionals(
                 f" log p of all by {expected:.9g}"
             )
     if not compared:
-        raise ValueError(
-            "points: log p is −inf at all of them; give two or more that are possible."
-        )
+        raise ValueError("points: log p is −inf at all of them; pass at least two possible points.")
     return check.report(name, compared, findings, BLIND_TO)
 
 
 def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[Point], LogDensity]:
-    """Draws of all variables on the model's own scale, and their joint log density."""
+    """Return draws of all variables on the model's own scale, and their joint log density."""
     check_model(model)
     check_simulable(model)
     density = TemperedDensity(remove_value_transforms(model))

@@ -27,16 +27,17 @@ def check_exact_rank(
 ) -> Report:
     r"""Check the rank of an exact draw in a chain that runs through it both ways.
 
-    θ is drawn together with its data y. It becomes the state at a random place of a chain: from it
-    the sampler runs on, and its reversal runs back. Then its rank among all states is uniform, for
-    every function of θ and y.
+    θ is drawn together with its data y, and becomes the state at a random position of a chain: the
+    sampler makes the later states, and its reversal the earlier ones. For a correct sampler, the
+    rank of θ among all states is uniform for every function of θ and y.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     steps : int, default 9
         Transitions on each data set; a rank is one of ``steps + 1``.
 
@@ -52,8 +53,8 @@ def check_exact_rank(
 
     Notes
     -----
-    Ties are broken at random, so that the rank, spread over its place, is a u with a uniform law
-    exactly, and cos(πju) has mean 0: bets on it are fair (`pymc_bdmc.testing.bets`).
+    Ties are broken at random, and the rank becomes a u that is exactly uniform on (0, 1). Then
+    cos(πju) has mean 0, and bets on it are fair (`pymc_bdmc.testing.bets`).
 
     References
     ----------
@@ -82,8 +83,8 @@ def check_exact_rank(
         if not subject.says_reversal:
             raise ValueError(
                 f"step: the reversal of {subject.title} is not known, and this check needs it. "
-                "Give it an attribute `reversal` (of a step method, a method that returns one), "
-                "which is itself if detailed balance holds; or use check_invariance."
+                "Give it an attribute `reversal` (for a step method, a method that returns one); "
+                "with detailed balance it is the sampler itself. Or use check_invariance."
             )
         start = trial.draw()
         place = int(trial.rng.integers(steps + 1))

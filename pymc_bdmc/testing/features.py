@@ -1,4 +1,4 @@
-"""Bounded functions of parameters and data, by which laws of them are compared."""
+"""Bounded functions of parameters and data, to compare distributions."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -13,42 +13,42 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["SHAPES", "SHIFT", "SPREAD", "Features", "waves"]
 
 LEARNING = 500
-"""Joint draws that give every feature its scale, and are not tested."""
+"""Number of joint draws that set the scale of the features; they are not tested."""
 MOST_PAIRS = 45
-"""Products of two elements: all pairs of ten, or so many at random."""
+"""Largest number of products of two elements; with more pairs, random ones are chosen."""
 SHAPES = ("location", "spread", "skewness", "tails")
-"""What is compared of every value."""
+"""Properties of every value that are compared."""
 SHIFT, SPREAD = 0.671, 0.742
-"""Change of the means of the first two waves of a normal value with its mean, in standard
-deviations, and with the logarithm of its standard deviation."""
+"""Derivatives of the means of the first two waves of a normal value: with respect to its mean (in
+standard deviations), and to the logarithm of its standard deviation."""
 
 
 class Features:
-    """Elements of θ, slopes of log p, log p itself and moments of the data; each by its shape.
+    """Features of the elements of θ, the slopes of log p, log p itself and moments of the data.
 
-    The slope ∂ log p(θ, y)/∂θ_i tells where θ_i lies within its posterior, whatever the data: for a
-    normal posterior it is the distance from the conditional mean by the conditional variance. So a
-    fault that is small beside the prior, but not beside the posterior, shows there.
+    The slope ∂ log p(θ, y)/∂θ_i shows the position of θ_i within its posterior, for any data: for a
+    normal posterior it is the distance from the conditional mean divided by the conditional
+    variance. So it shows faults that are small relative to the prior but not to the posterior.
 
-    A value is made u in (0, 1) by its rank among joint draws, and compared are cos(πju), j = 1, 2,
-    3, 4, which tell of location, spread, skewness and tails (Neyman 1937, Smooth test for goodness
-    of fit). Nothing is asked of the law of the value.
+    A value is converted to u in (0, 1) by its rank among joint draws. The features are cos(πju), j
+    = 1, 2, 3, 4, which respond to location, spread, skewness and tails (Neyman 1937, Smooth test
+    for goodness of fit). Values may have any distribution.
 
     Parameters
     ----------
     density : TemperedDensity
-        Of whose present data the features are functions too.
+        Density whose current data enter the features too.
     draw : callable
-        Returns θ from the joint distribution and leaves its data with the density.
+        Function that returns θ from the joint distribution and sets its data in the density.
     rng : numpy.random.Generator
-        Chooses among too many pairs.
+        Generator that chooses pairs, if there are too many.
     data : bool
         Whether moments of the observed variables are among the values.
 
     Attributes
     ----------
     names : list of str
-        Of the values.
+        Names of the values.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Features:
         self.names = self._named()
 
     def too_small(self, ratio: float) -> str:
-        """Effects of which the waves have means of this many standard deviations, in words."""
+        """Describe the effects that are too small to be found."""
         scale = "posterior" if len(self._steepness) else "prior"
         return (
-            f"small effects: what shifts a mean by less than about {ratio / SHIFT:.2g} {scale} "
-            f"standard deviations, or changes a standard deviation by less than about "
-            f"{np.expm1(ratio / SPREAD):.2g} of itself, on each data set"
+            f"small effects: shifts of a mean by less than about {ratio / SHIFT:.2g} {scale} "
+            f"standard deviations, or relative changes of a standard deviation by less than about "
+            f"{np.expm1(ratio / SPREAD):.2g}, on each data set"
         )
 
     def _named(self) -> list[str]:
@@ -113,7 +113,7 @@ class Features:
         return [*elements, *pairs, *slopes, *sizes, *logs, *moments]
 
     def _elements(self, point: Point) -> np.ndarray:
-        """All of θ; an angle may have gone round any number of times, which is no matter."""
+        """Return all elements of θ; angles are reduced modulo a full turn."""
         turned = {
             name: np.arctan2(np.sin(point[name]), np.cos(point[name])) for name in self._angles
         }
@@ -121,7 +121,7 @@ class Features:
         return np.concatenate([np.asarray(value, float).ravel() for value in values])
 
     def _others(self, point: Point) -> np.ndarray:
-        """Log p, ℓ, and mean and mean square of every observed variable."""
+        """Return log p, ℓ, and the mean and mean square of every observed variable."""
         data = [shared.get_value(borrow=True) for _, shared in self._observed]
         moments = [np.mean(y**power) if y.size else 0.0 for y in data for power in (1, 2)]
         log_prior, ell = map(float, self._density.terms(*point.values()))
@@ -134,7 +134,7 @@ class Features:
         return np.concatenate([elements, pairs, slopes, size, others])
 
     def values(self, points: Sequence[Point]) -> np.ndarray:
-        """What has a name, at each θ, shape (points, names); −∞ where it is no number."""
+        """Return the named values at each θ, shape (points, names); −∞ in place of NaN."""
         found = np.array([
             self._values(self._elements(point), self._slopes(point), self._others(point))
             for point in points
@@ -142,7 +142,7 @@ class Features:
         return np.where(np.isnan(found), -np.inf, found)
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """All features of what `values` returned, from −1 to 1.
+        """Return all features of the result of `values`, from −1 to 1.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Features:
 
 
 def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
-    """The slopes of log p(θ, y) along continuous elements; none where the model has no gradient."""
+    """Return the slopes of log p(θ, y) along continuous elements; empty without a gradient."""
     try:
         gradient = density.gradient
     except (NotImplementedError, NullTypeGradError):
@@ -172,18 +172,18 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """Interquartile range of every column, or 1 where it is 0."""
+    """Return the interquartile range of every column, with 1 in place of 0."""
     low, high = np.quantile(np.nan_to_num(values, posinf=0, neginf=0), [0.25, 0.75], axis=0)
     return np.where(high > low, high - low, 1.0)
 
 
 def waves(ranks: np.ndarray) -> np.ndarray:
-    """cos(πju) by j in a last axis; of mean 0 where u is uniform."""
+    """Return cos(πju), with j in the last axis; its mean is 0 for uniform u."""
     return np.cos(np.pi * ranks[..., None] * np.arange(1, len(SHAPES) + 1))
 
 
 def _midranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values that occur, increasing, and their mean ranks as shares; between them u is linear."""
+    """Return the sorted distinct values and their relative mean ranks, for interpolation."""
     values, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     if not values.size:
         return np.zeros(1), np.full(1, 0.5)

@@ -1,4 +1,4 @@
-"""What the pytest fixture ``bdmc`` hands to a test: the checks, and their share of alpha."""
+"""Checks for the pytest fixture ``bdmc``, with their shares of alpha."""
 
 from functools import partial
 from inspect import signature
@@ -10,19 +10,19 @@ __all__ = ["Checks"]
 
 
 class Checks:
-    """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` where they fail.
+    """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` if they fail.
 
-    The test's alpha is spent on its checks in the order of their calls, the k-th one getting
-    alpha/(k(k + 1)); however many they are, these add up to less than alpha.
+    The k-th check called in a test gets alpha/(k(k + 1)). For any number of checks these add up to
+    less than the test's alpha.
 
     Parameters
     ----------
     alpha : float
-        Of the test.
+        The alpha of the test.
     budget : int or None
-        Of each check, where its call does not say; None for what the check thinks enough.
+        Default budget of each check; None for the check's own default.
     reports : list
-        To which the report of every check is added, as a dictionary.
+        List to which the report of every check is added, as a dictionary.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Checks:
 
     def __getattr__(self, name: str):
         if not name.startswith("check_") or name not in testing.__all__:
-            raise AttributeError(f"bdmc: there is no check of the name {name!r}")
+            raise AttributeError(f"bdmc: there is no check named {name!r}")
         return partial(self._run, getattr(testing, name))
 
     def __dir__(self) -> list[str]:
@@ -55,7 +55,7 @@ class Checks:
                 "bdmc: a check in a test gets its alpha from the session; mark the test "
                 "@pytest.mark.bdmc(alpha=…) to give it more."
             )
-        if "alpha" in signature(check).parameters:  # the others leave nothing to chance
+        if "alpha" in signature(check).parameters:  # the others are deterministic
             self._called += 1
             options["alpha"] = self._alpha / (self._called * (self._called + 1))
         report = check(*subjects, **self._options | options)

@@ -25,18 +25,19 @@ def check_geweke(
 ) -> Report:
     r"""Check a sampler together with the simulator of the data, which take turns.
 
-    From a joint draw of θ and y on, one transition of θ given y and new data given θ follow each
-    other. If both are right the joint distribution stays what it is. Small faults add up over the
-    rounds, and those of the simulator or of the likelihood show as well.
+    Starting from a joint draw of θ and y, transitions of θ given y alternate with new data given θ.
+    If both are right, the joint distribution does not change. Small faults add up over the rounds,
+    and faults of the simulator or of the likelihood are found too.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     rounds : int, default 10
-        Transitions before a new joint draw.
+        Number of transitions before a new joint draw.
 
     Returns
     -------
@@ -49,10 +50,10 @@ def check_geweke(
 
     Notes
     -----
-    Compared are features of θ and y, averaged over the rounds, with those of the joint draw that
-    the rounds started from. The difference has mean 0 and is bounded: see `check_invariance`. In
-    the original both samplers run once and their means are compared by standard errors, whose
-    false-alarm rate is only asymptotically right; starting anew from exact draws makes it exact
+    Features of θ and y, averaged over the rounds, are compared with those of the joint draw from
+    which the rounds started. The difference has mean 0 and is bounded: see `check_invariance`. In
+    the original test both samplers run once, and their means are compared by standard errors, so
+    its false-alarm rate is right only asymptotically; restarting from exact draws makes it exact
     (Gandy and Scott 2020, Section 3).
 
     References

@@ -13,28 +13,28 @@ __all__ = ["check_gradient"]
 
 STEP = 1e-4
 TOLERANCE = 1e-5
-"""Of the gradient's size, beyond what the differences themselves are in doubt by."""
+"""Largest relative error of the gradient, in addition to the error of the differences."""
 BLIND_TO = ("a log density that is wrong itself", "places where prior draws do not come")
 
 
 def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed = None) -> Report:
     """Compare the gradient that step methods use with differences of the log density.
 
-    The points are draws from the prior. PyMC's and PyTensor's own gradients are tested by them;
-    this is for operations and `pymc.CustomDist` of your own.
+    The points are draws from the prior. PyMC and PyTensor test their own gradients; this check is
+    for your own operations and `pymc.CustomDist`.
 
     Parameters
     ----------
     model : pymc.Model
     budget : int, default 20
-        Points.
+        Number of points.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the points.
+        Seed of the points.
 
     Returns
     -------
     Report
-        Evidence 0 where a derivative is wrong, else 1: nothing is left to chance but the points.
+        Report with evidence 0 if a derivative is wrong, else 1; only the points are random.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
 
 
 def _slope(target: Target, point: Point, name: str, place: tuple[int, ...], step: float) -> float:
-    """Central difference of one element."""
+    """Return the central difference with respect to one element."""
     ends = []
     for sign in (1, -1):
         moved = np.array(point[name])

@@ -27,19 +27,19 @@ def check_invariance(
 ) -> Report:
     r"""Check that a sampler leaves the joint distribution of parameters and data as it is.
 
-    θ is drawn together with its data y, so it is an exact posterior sample, and so must be every
-    state of the chain that starts at it and knows only y. Compared with θ are the state after one
-    step, and the mean over several: the longer form finds what only shows when a sampler builds on
-    its own states. One wrong step shows as soon as the chain is pulled somewhere.
+    θ is drawn together with its data y, so it is an exact posterior sample. If the sampler is
+    correct, so is every state of a chain that starts at θ. The state after one step, and the mean
+    over several steps, are compared with θ; several steps find faults that build up along a chain.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 100000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     steps : int, default 5
-        Transitions on each data set.
+        Number of transitions on each data set.
 
     Returns
     -------
@@ -52,12 +52,11 @@ def check_invariance(
 
     Notes
     -----
-    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference
-    d = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
+    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference d
+    = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
     detailed balance holds, and lies in [−1, 1]. So a stake of λ on it is a fair bet, and the mean
-    capital of all bettors reaches 1/alpha with probability alpha at most
-    (`pymc_bdmc.testing.bets`).
-    Pairs with one θ take out its variance, which two independent samples would leave in.
+    capital of all bettors reaches 1/alpha with probability at most alpha
+    (`pymc_bdmc.testing.bets`). Comparing pairs with the same θ removes the variance between θ.
 
     References
     ----------

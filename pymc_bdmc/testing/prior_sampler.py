@@ -31,30 +31,30 @@ def check_prior_sampler(
 
     It finds `pymc.CustomDist` whose ``random`` and ``logp`` disagree, a wrong sampler of a
     multivariate normal, and priors with atoms. Draws are moved by Metropolis steps, one variable at
-    a time: if they have the density, a draw and what becomes of it are exchangeable (see
+    a time. If they have the stated density, a draw and its moved state are exchangeable (see
     `pymc_bdmc.estimators.exchangeability`).
 
     Parameters
     ----------
     model : pymc.Model
     alpha : float, default 1e-5
-        Probability, at most, that a correct model fails: the bound on the p-values is Hoeffding's
-        (1963, Theorem 2), multiplied by the number of comparisons.
+        Largest probability that a correct model fails: p-values are bounded by Hoeffding (1963,
+        Theorem 2), and multiplied by the number of comparisons.
     budget : int, default 2000
-        Draws.
+        Number of draws.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of draws and moves.
+        Seed of draws and moves.
 
     Returns
     -------
     Report
-        Evidence is the smallest p-value. Findings name the variables whose location or spread is
-        wrong, and log p where it is that which is; a wrong parent disturbs what depends on it.
+        The evidence is the smallest p-value. Findings name the variables whose location or spread
+        is wrong, and log p if it is wrong. A wrong variable affects those that depend on it.
 
     Raises
     ------
     ValueError
-        If the model cannot be simulated, or the budget is too small to find anything.
+        If the model cannot be simulated, or if the budget is too small.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def check_prior_sampler(
     """
     check = Check("check_prior_sampler", budget, random_seed, alpha)
     if budget < 2 * LEARNING:
-        raise ValueError(f"budget: below {2 * LEARNING} draws nothing is found, got {budget}.")
+        raise ValueError(f"budget: at least {2 * LEARNING} draws are needed, got {budget}.")
     (density,), rng = check.borrow(model), check.generator()
     sampler = density.joint()
     sampler.seed(rng)
@@ -91,9 +91,9 @@ def check_prior_sampler(
 def _pvalues(
     density: TemperedDensity, free: Point, data: Point, rng: np.random.Generator
 ) -> dict[str, float]:
-    """By variable, and of log p of all under the key ``""``."""
+    """Return p-values by variable, and that of log p of all under the key ``""``."""
     model, draws = density.model, {**free, **data}
-    # Moves have no way to an atom; of the data it is legal.
+    # Moves cannot reach an atom; data may have atoms.
     fixed = [
         name
         for name, rows in data.items()
@@ -120,7 +120,7 @@ def _pvalues(
             shared.set_value(point[name].astype(shared.dtype))
         try:
             return float(sum(density.terms(*(point[name] for name in free))))
-        except (ValueError, ArithmeticError):  # a move has led out of a parameter's domain
+        except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 
     thetas = np.concatenate([_columns(draws[name]) for name in layout], axis=1).astype(float)

@@ -1,4 +1,4 @@
-"""What a check found: verdict, evidence, cost, and the seed that repeats it."""
+"""Report the result of a check: verdict, evidence, cost, and the seed that repeats it."""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -12,32 +12,31 @@ __all__ = ["CheckFailed", "Report"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found; every ``check_…`` returns one.
+    """Result of a check; every ``check_…`` returns one.
 
     Attributes
     ----------
     check : str
-        Name of the check, ``check_sampler`` say.
+        Name of the check, such as ``check_sampler``.
     subject : str
-        What was checked, in words.
+        Subject of the check, in words.
     passed : bool
-        Whether the evidence stayed below what a correct subject shows with probability `alpha`.
+        Whether the evidence did not reach its threshold.
     alpha : float
-        Probability, at most, that a correct subject fails; 0 of a check that leaves nothing to
-        chance.
+        Largest probability that a correct subject fails; 0 for a deterministic check.
     evidence : float
-        An e-value, which fails the check from 1/alpha on, or a p-value, which fails it from alpha
-        downwards; of a check that leaves nothing to chance 0 or 1.
+        An e-value, which fails the check if it is ≥ 1/alpha, or a p-value, which fails it if ≤
+        alpha; 0 or 1 for a deterministic check.
     kind : {"e-value", "p-value"}
-        Which of the two.
+        Kind of evidence.
     cost : int
-        What was spent of the budget: transitions, draws or points, as the check says.
+        Part of the budget used: transitions, draws or points, depending on the check.
     seconds : float
-        Of wall-clock time.
+        Wall-clock time.
     random_seed : int or sequence of int
-        Given to the same call, it repeats the check to the last digit.
+        Seed that repeats the check exactly, in the same call.
     findings : tuple of str
-        What misbehaved, the strongest evidence first; empty where the check passed.
+        Faults found, the strongest evidence first; empty if the check passed.
     blind_to : tuple of str
         Faults that this check cannot see.
 
@@ -67,26 +66,27 @@ class Report:
     blind_to: tuple[str, ...] = ()
 
     def raise_if_failed(self) -> "Report":
-        """Return the report itself where the check passed.
+        """Return the report if the check passed.
 
         Raises
         ------
         CheckFailed
-            An AssertionError, with the report as its text and its attribute ``report``.
+            If the check failed: an AssertionError with the report as its text and attribute
+            ``report``.
         """
         if not self.passed:
             raise CheckFailed(self)
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as JSON has them; an infinite e-value is the largest float."""
+        """Return all attributes for JSON; an infinite e-value becomes the largest float."""
         whole = asdict(self)
         whole["evidence"] = min(self.evidence, sys.float_info.max)
         return whole | {name: list(whole[name]) for name in ("findings", "blind_to")}
 
     @property
     def _rows(self) -> list[tuple[str, str]]:
-        """Everything but the title."""
+        """Return the rows without the title."""
         if self.kind == "e-value":
             threshold = f"fails from {1 / self.alpha:.3g} on"
         else:
@@ -116,7 +116,7 @@ class Report:
 
 
 class CheckFailed(AssertionError):
-    """A check failed; its text is the report.
+    """Error of a failed check; its text is the report.
 
     Attributes
     ----------

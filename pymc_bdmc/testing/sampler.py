@@ -30,13 +30,13 @@ def check_sampler(
     temperatures: int = 4,
     steps: int = 4,
 ) -> Report:
-    r"""Check a sampler by sandwiches of simulated data sets, and stop when it is refuted.
+    r"""Check a sampler by sandwiches of simulated data sets, and stop if it is refuted.
 
-    θ is drawn together with its data y. It moves a few times at β = 1 and stays an exact posterior
-    sample, if the sampler is right; from there a reverse chain leads to the prior, and a forward
-    chain comes from there. Besides, the kernel of every β moves draws from the prior. So all that
-    `sample_bdmc` relies on is on trial: the kernels, the weights, and the reversal where the
-    sampler says what that is.
+    θ is drawn together with its data y. It makes a few transitions at β = 1; if the sampler is
+    right, it is still an exact posterior sample. From there a reverse chain runs to the prior, and
+    a forward chain runs from the prior. In addition, the kernel of every β moves draws from the
+    prior. So everything on which `sample_bdmc` relies is checked: the kernels, the weights, and the
+    reversal if the sampler states it.
 
     Parameters
     ----------
@@ -44,18 +44,19 @@ def check_sampler(
         A name, a step method, a class of kernels or a function; see
         `pymc_bdmc.testing.subjects.Sampler`.
     model : pymc.Model
-        To try it on; its observed variables are simulated, so their values do not matter.
+        Model for the check; its observed variables are simulated, so their values do not matter.
     alpha : float, default 1e-5
-        Probability, at most, that a correct sampler fails, whenever the check stops.
+        Largest probability that a correct sampler fails, whenever the check stops.
     budget : int, default 100000
-        Transitions, not counting those of the pilot. It ends earlier where the sampler fails.
+        Number of transitions, without those of the pilot. The check ends earlier if the sampler
+        fails.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        The report tells it, and with it the check repeats itself.
+        Seed; the report contains it, so that the check can be repeated.
     temperatures : int, default 4
-        T of the chains. In long ones a wrong kernel is wrong in both directions alike, and the
-        sandwich closes around a wrong number.
+        T of the chains. In long chains a wrong kernel is wrong in both directions in the same way,
+        and the bounds close around a wrong value.
     steps : int, default 4
-        Transitions at β = 1 before the reverse chain.
+        Number of transitions at β = 1 before the reverse chain.
 
     Returns
     -------
@@ -66,12 +67,12 @@ def check_sampler(
     ValueError
         If the model cannot be simulated, or a step method cannot be built or frozen.
     TypeError
-        For what is no sampler, or an instance in the place of a class.
+        If ``step`` is no sampler, or an instance instead of a class.
 
     Notes
     -----
-    Given everything before, all of these are fair bets (`pymc_bdmc.testing.bets`), as often and as
-    long as one likes:
+    Given everything before, all of these bets are fair (`pymc_bdmc.testing.bets`), for any stopping
+    rule:
 
     1. With w_f and w_r the weights of a forward and a reverse chain, independent given y, w_f/w_r
        has the mean Z·(1/Z) = 1 (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). It needs
@@ -105,7 +106,7 @@ def check_sampler(
     betas = make_schedule("power", temperatures).betas
 
     def chains_and_moves(subject: Subject) -> tuple:
-        """Log w_r/w_f, the rises of β·ℓ of moved prior draws, and values before and after moves."""
+        """Return log w_r/w_f, increases of β·ℓ of moved prior draws, and values around moves."""
         start = trial.draw()
         kept = list(islice(subject.chain(start, rng), steps))
         forward, reverse = subject.log_weight(None, rng), subject.log_weight(kept[-1], rng)
@@ -154,6 +155,6 @@ def check_sampler(
 
 
 def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.ndarray:
-    """ℓ of each, nats; −∞ where it is no number."""
+    """Return ℓ of each point, nats; −∞ in place of NaN."""
     found = np.array([density.terms(*point.values())[1] for point in points], float)
     return np.where(np.isnan(found), -np.inf, found)

@@ -1,4 +1,4 @@
-"""What can be put on trial: names, step methods, kernels and plain functions, in one form."""
+"""Convert names, step methods, kernels and plain functions to one form for the checks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -34,13 +34,13 @@ __all__ = [
 ]
 
 ALPHA = 1e-5
-"""Probability, at most, that a check fails what is correct, unless the caller says otherwise."""
+"""Default of the largest probability that a correct subject fails a check."""
 BUDGET = 100_000
-"""Transitions of `check_invariance` and `check_sampler`, unless the caller says otherwise."""
+"""Default number of transitions of `check_invariance` and `check_sampler`."""
 
 
 class Target:
-    """What a `Transition` is told about: log f_β on the data of the moment.
+    """Target of a `Transition`: log f_β on the current data.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Target:
     ----------
     density : TemperedDensity
     beta : float
-        Inverse temperature; 1 in all checks but `check_sampler`.
+        Inverse temperature; 1 in all checks except `check_sampler`.
     """
 
     def __init__(self, density: TemperedDensity):
@@ -59,23 +59,23 @@ class Target:
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """The observed variables."""
+        """Return the observed variables."""
         return self.density.present_data
 
     def __call__(self, point: Point) -> float:
-        """Log f_β with the transforms' Jacobian, nats; NaN and +∞ count as −∞."""
+        """Return log f_β with the Jacobian of transforms, nats; NaN and +∞ count as −∞."""
         point = self._typed(point)
         log_prior, ell = map(float, self.density.terms(*point.values()))
         value = log_prior + self.beta * ell if self.beta > 0 else log_prior
         return value if value < np.inf else -np.inf
 
     def gradient(self, point: Point) -> dict[str, np.ndarray]:
-        """Of log f_β with respect to the continuous variables."""
+        """Return the gradient of log f_β with respect to the continuous variables."""
         self.density.set_beta(self.beta)
         return self.density.gradient(self._typed(point))
 
     def _typed(self, point: Point) -> Point:
-        """Arrays where NumPy has made scalars of them."""
+        """Convert NumPy scalars back to arrays."""
         return {name: np.asarray(point[name], dtype) for name, dtype in self._dtypes.items()}
 
     @cached_property
@@ -84,15 +84,15 @@ class Target:
 
 
 Transition = Callable[[Point, Target, np.random.Generator], Point]
-"""One step of a sampler of any origin, ``transition(point, target, rng) -> point``.
+"""One step of any sampler, ``transition(point, target, rng) -> point``.
 
 It must leave exp(target) invariant. A point maps the names of the model's value variables (``mu``,
 ``sigma_log__``) to arrays on the unconstrained scale. An attribute ``reversal`` may hold its time
-reversal, itself say.
+reversal, often the transition itself.
 """
 
 Sampler = Step | Callable[..., Kernel] | Transition
-"""What a check of samplers takes.
+"""Sampler to check, in one of these forms.
 
 - The name of a compiled kernel, "hmc", "nuts", "autostep" or "metropolis", or a `NamedKernel`.
 - A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
@@ -104,20 +104,20 @@ Sampler = Step | Callable[..., Kernel] | Transition
 
 
 class Subject:
-    """A kernel on trial, frozen.
+    """Frozen kernel to check.
 
     Parameters
     ----------
     title : str
-        What a report calls it.
+        Name in a report.
     density : TemperedDensity
-        On whose present data it runs.
+        Density whose current data the kernel uses.
     kernel : Kernel
         K_1 … K_T.
     betas : ndarray of shape (T + 1,)
         The schedule; β_T = 1.
     says_reversal : bool
-        Whether the reversal is known or stated, and not just taken to be the kernel itself.
+        Whether the reversal is known or stated, not just assumed to be the kernel itself.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Subject:
     def chain(
         self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
     ) -> Iterator[Point]:
-        """States after 1, 2, … transitions by K_t, the one at β = 1 by default, or its reversal."""
+        """Yield the states after 1, 2, … transitions by K_t (default: β = 1) or its reversal."""
         kernel = self._kernel.reversal() if reverse else self._kernel
         kernel.reset(rng)
         t = range(len(self._betas))[t]
@@ -143,7 +143,7 @@ class Subject:
             yield point
 
     def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
-        """Log w of a forward chain, or of the reverse chain from ``start``; nats."""
+        """Return log w of a forward chain, or of the reverse chain from ``start``; nats."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         starts = [start or self.density.draw_prior(rng)[0]]
         run = anneal(
@@ -153,7 +153,7 @@ class Subject:
 
 
 class CompiledSubject(Subject):
-    """A compiled kernel on trial, whose weights the compiled loop finds.
+    """Frozen compiled kernel to check, with log weights from the compiled loop.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class CompiledSubject(Subject):
         self._engine, self._tuning = engine, tuning
 
     def log_weight(self, start, rng):
-        """As of any subject."""
+        """Return the same as for any subject."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
         task = AnnealTask(
@@ -180,7 +180,7 @@ class CompiledSubject(Subject):
 
 
 class _TransitionKernel:
-    """A plain function as a kernel."""
+    """Kernel of a plain function."""
 
     def __init__(self, transition: Transition, target: Target, betas: np.ndarray):
         self._transition, self._target, self._betas = transition, target, betas
@@ -212,7 +212,7 @@ def make_subject(
     data: Mapping[str, np.ndarray],
     seed: np.random.SeedSequence,
 ) -> Subject:
-    """Put a sampler on trial; see `Sampler` for what it may be.
+    """Convert a sampler to a `Subject`; `Sampler` lists its forms.
 
     Parameters
     ----------
@@ -221,14 +221,14 @@ def make_subject(
     betas : ndarray of shape (T + 1,)
         The schedule.
     data : mapping of str to ndarray
-        On which a pilot tunes what needs it; other data than those of the check.
+        Data on which a pilot tunes the sampler; other data than those of the check.
     seed : SeedSequence
-        Of the pilot.
+        Seed of the pilot.
 
     Raises
     ------
     TypeError
-        For an instance of a step method or of a kernel: it has a density of its own.
+        For an instance of a step method or of a kernel, since it has its own density.
     ValueError
         If a step method cannot be built or frozen.
     """
@@ -285,6 +285,6 @@ def _says_reversal(kernel: StepKernel) -> bool:
 
 
 def name_of(step: Sampler) -> str:
-    """What to call it."""
+    """Return the name of a sampler."""
     whole = _unwrapped(step)
     return whole if isinstance(whole, str) else getattr(whole, "__name__", type(whole).__name__)

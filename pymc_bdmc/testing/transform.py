@@ -25,29 +25,29 @@ def check_transform(
     budget: int = 20,
     random_seed: RandomSeed = None,
 ) -> Report:
-    """Check that a transform comes back to where it went out, and that its log volume is right.
+    """Check that a transform inverts correctly, and that its log volume is right.
 
     Parameters
     ----------
     transform : Transform
-        Of PyMC's kind: ``forward``, ``backward``, ``log_jac_det``.
+        Transform in PyMC's form: ``forward``, ``backward``, ``log_jac_det``.
     dist : TensorVariable
-        What it transforms, ``pm.HalfNormal.dist()`` say.
+        Distribution to transform, such as ``pm.HalfNormal.dist()``.
     budget : int, default 20
-        Draws of ``dist`` at which it is checked.
+        Number of draws of ``dist`` at which it is checked.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     Report
-        Evidence 0 where something is wrong, else 1: nothing is left to chance but the draws.
+        Report with evidence 0 if something is wrong, else 1; only the draws are random.
 
     Raises
     ------
     ValueError
-        If forward neither keeps the number of elements nor drops the last one of every row, as a
-        simplex does, so that the volume is a matter of convention.
+        If ``forward`` neither keeps the number of elements nor drops the last one of every row (as
+        for a simplex), since then the volume is not defined.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def check_transform(
 
 
 def _log_volume(backward, value: np.ndarray, shape: tuple[int, ...]) -> float:
-    """Log absolute determinant of the derivative of ``backward``, by differences."""
+    """Return the log absolute determinant of the derivative of ``backward``, by differences."""
     last = np.s_[...] if np.shape(value) == shape else np.s_[..., :-1]
     flat, columns = np.array(value, float).ravel(), []
     for i in range(flat.size):

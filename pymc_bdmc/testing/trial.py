@@ -1,4 +1,4 @@
-"""What the checks of samplers share: exact draws of parameters and data, and settled bets."""
+"""Shared parts of the checks of samplers: exact draws, and bets."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,27 +18,27 @@ __all__ = ["Trial"]
 SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
 BATCH = 10
-"""Data sets between two looks at the e-value; Ville's inequality allows for any number of looks."""
+"""Number of data sets between two looks at the e-value; any number of looks is allowed."""
 
 
 class Trial(Check):
-    """A check of a sampler on a model while it goes on.
+    """Running check of a sampler on a model.
 
     Parameters
     ----------
     check : str
         Name of the check.
     model : pymc.Model
-        With observed variables, which are simulated.
+        Model with observed variables, which are simulated.
     alpha, budget, random_seed
         See the checks.
 
     Attributes
     ----------
     density : TemperedDensity
-        It holds the data of the last draw.
+        Density with the data of the last draw.
     rng : numpy.random.Generator
-        Of the subject.
+        Generator of the subject.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Trial(Check):
         self.rng = self.generator(Purpose.ANNEAL)
 
     def draw(self) -> Point:
-        """Exact posterior sample θ for data that the density holds from now on."""
+        """Draw θ and data jointly, and set the data in the density."""
         point, data, _ = self._joint.draw_supported()
         self.density.set_data(data)
         return point
 
     def renew_data(self, point: Point) -> None:
-        """Give the density new data, drawn given θ."""
+        """Set new data in the density, drawn given θ."""
         free = [rv.name for rv in self.density.model.free_RVs]
         rows = {name: value[None] for name, value in point.items()}
         constrained = self.density.constrain(rows)
@@ -66,7 +66,7 @@ class Trial(Check):
         self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
 
     def features(self, *, data: bool = False) -> Features:
-        """What is compared, on scales learned from draws that are not tested."""
+        """Return the features to compare, on scales learned from draws that are not tested."""
         self._features = Features(self.density, self.draw, self.rng, data)
         return self._features
 
@@ -80,22 +80,23 @@ class Trial(Check):
         noise: float,
         blind_to: Sequence[str] = (SLOW_MIXING,),
     ) -> Report:
-        """Settle bets on one data set after the other, until there is a verdict.
+        """Settle bets on data sets, one after the other, until there is a verdict.
 
         Parameters
         ----------
         step : Sampler
-            A pilot tunes it on data of another draw.
+            Sampler; a pilot tunes it on the data of another draw.
         betas : ndarray of shape (T + 1,)
             The schedule.
         names : sequence of sequence of str
-            Of the groups of bettors, by block; see `Bets`.
+            Names of the groups of bettors, by block; see `Bets`.
         observe : callable
-            Draws θ and so many data sets, and returns what the bets on them pay together.
+            Function that draws θ and n data sets, and returns the payoffs of the bets on them.
         cost : int
-            Of one data set.
+            Cost of one data set.
         noise : float
-            Standard deviation of the bets on features, by what they win of a wave's mean.
+            Standard deviation of the bets on features, relative to the mean of a wave that they
+            measure.
         blind_to : sequence of str
             See `Report`.
         """
@@ -110,11 +111,11 @@ class Trial(Check):
             title = subject.title
             while bets.evidence < 1 / self.alpha and spent + cost <= self.budget:
                 n = min(BATCH, (self.budget - spent) // cost)
-                with np.errstate(over="ignore"):  # of step methods, before they reject
+                with np.errstate(over="ignore"):  # step methods overflow before they reject
                     bets.settle(*observe(subject, n))
                 spent += n * cost
         except FloatingPointError as error:
-            impossible = f"came to a state that has no density: {error}"
+            impossible = f"reached a state without a density: {error}"
         smallest = noise * even_chance(self.budget // cost, sum(map(len, names)), self.alpha)
         return self.report(
             title, spent, [impossible] if impossible else bets.findings(self.alpha),

@@ -1,4 +1,4 @@
-"""Systems whose answers are known exactly, for users' tests as for this project's own."""
+"""Systems with exactly known results, for tests."""
 
 from pymc_bdmc.testsystems.bimodal import BimodalCauchy, BimodalGaussian
 from pymc_bdmc.testsystems.conjugate import ConjugateRegression, UnidentifiedBinomial

@@ -1,4 +1,4 @@
-"""Two far modes of unequal weight: the test problems of Favaro et al. (2015)."""
+"""Test problems of Favaro et al. (2015) with two distant modes of unequal weight."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ __all__ = ["BimodalCauchy", "BimodalGaussian"]
 
 
 class _Bimodal(ContinuousSystem):
-    """Likelihood w·φ(x − d) + (1 − w)·φ(x + d) with φ a product over the dimensions.
+    """System with likelihood w·φ(x − d) + (1 − w)·φ(x + d), φ a product over the dimensions.
 
     By symmetry both modes have the same evidence, so their posterior weights are those of the
     likelihood.
@@ -29,15 +29,15 @@ class _Bimodal(ContinuousSystem):
 
     @property
     def log_weights_of_modes(self) -> tuple[float, float]:
-        """Logs of the weights of the modes at +d and −d."""
+        """Return the logs of the weights of the modes at +d and −d."""
         return float(np.log(self.upper_weight)), float(np.log1p(-self.upper_weight))
 
     def parallel(self, x: np.ndarray) -> np.ndarray:
-        """Component of states along (1, …, 1), of shape (n,)."""
+        """Return the component of states along (1, …, 1), shape (n,)."""
         return x.sum(axis=0) / np.sqrt(self.dimension)
 
     def step_size(self, beta: float) -> float:
-        """2.4/√dimension times the spread of the tempered mode."""
+        """Return 2.4/√dimension times the spread of the tempered mode."""
         precision = self.prior_std**-2 + beta * self.likelihood_scale**-2
         return 2.4 / np.sqrt(self.dimension * precision)
 
@@ -83,19 +83,19 @@ class BimodalGaussian(_Bimodal):
 
     @property
     def log_z(self) -> float:
-        """Log evidence, a multivariate normal density, nats."""
+        """Return the log evidence, a multivariate normal density, nats."""
         centre = np.full(self.dimension, self.distance)
         variance = self.prior_std**2 + self.likelihood_scale**2
         return float(multivariate_normal.logpdf(centre, np.zeros(self.dimension), variance))
 
     @property
     def mean_parallel(self) -> float:
-        """Posterior mean of `parallel`."""
+        """Return the posterior mean of `parallel`."""
         shrunk = self.distance * self.prior_std**2 / (self.prior_std**2 + self.likelihood_scale**2)
         return float((2 * self.upper_weight - 1) * shrunk * np.sqrt(self.dimension))
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (dimension, n), nats."""
+        """Return ℓ of states of shape (dimension, n), nats."""
         upper, lower = self.log_weights_of_modes
         variance = self.likelihood_scale**2
         pull = self.distance * x.sum(axis=0) / variance
@@ -104,7 +104,7 @@ class BimodalGaussian(_Bimodal):
         return np.logaddexp(upper + pull, lower - pull) - squares / (2 * variance) - constant
 
     def model(self) -> "pm.Model":
-        """PyMC model: y = 0 observed, y ~ N(x − d, σ_l²) or N(x + d, σ_l²), x ~ N(0, σ_p²)."""
+        """Return the PyMC model: y = 0 observed, y ~ N(x ∓ d, σ_l²), x ~ N(0, σ_p²)."""
         import pymc as pm
 
         covariance = np.eye(self.dimension) * self.likelihood_scale**2
@@ -127,10 +127,10 @@ class BimodalGaussian(_Bimodal):
 
 @dataclass(frozen=True)
 class BimodalCauchy(_Bimodal):
-    """As `BimodalGaussian`, with products of Cauchy densities for modes: heavy-tailed work.
+    """Mixture of two products of Cauchy densities at ±(d, …, d): heavy-tailed work.
 
-    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy. The
-    numbers are those of the Gaussian system, not published ones.
+    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy
+    density. The default parameters are those of `BimodalGaussian`, not published ones.
 
     Parameters
     ----------
@@ -158,19 +158,19 @@ class BimodalCauchy(_Bimodal):
 
     @property
     def log_z(self) -> float:
-        """Log evidence, nats."""
+        """Return the log evidence, nats."""
         profile = voigt_profile(self.distance, self.prior_std, self.likelihood_scale)
         return float(self.dimension * np.log(profile))
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (dimension, n), nats."""
+        """Return ℓ of states of shape (dimension, n), nats."""
         upper, lower = self.log_weights_of_modes
         return np.logaddexp(
             upper + self._log_cauchy(x - self.distance), lower + self._log_cauchy(x + self.distance)
         )
 
     def model(self) -> "pm.Model":
-        """PyMC model: y = 0 observed, y − x Cauchy about −d or +d, x ~ N(0, σ_p²)."""
+        """Return the PyMC model: y = 0 observed, y − x Cauchy about −d or +d, x ~ N(0, σ_p²)."""
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -205,7 +205,7 @@ class BimodalCauchy(_Bimodal):
         return -np.sum(np.log1p(standard**2) + np.log(np.pi * self.likelihood_scale), axis=0)
 
     def _upper_mode(self, n, rng):
-        """Rejection from the Cauchy density: the normal prior is at most its value at 0."""
+        """Draw by rejection from the Cauchy density, since the normal prior is largest at 0."""
         accepted = np.empty(0)
         while accepted.size < n * self.dimension:
             x = self.distance + self.likelihood_scale * rng.standard_cauchy(4 * n * self.dimension)

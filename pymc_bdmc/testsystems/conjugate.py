@@ -1,4 +1,4 @@
-"""Bayesian models with closed-form evidence and exact posterior draws, annealed by Metropolis."""
+"""Bayesian models with closed-form evidence and exact posterior draws."""
 
 from dataclasses import dataclass
 
@@ -42,18 +42,18 @@ class ConjugateRegression(ContinuousSystem):
         return cls(x, x @ rng.normal(size=dimension) + rng.normal(size=observations))
 
     @property
-    def dimension(self) -> int:  # type: ignore[override] # elsewhere a field
-        """Number of coefficients."""
+    def dimension(self) -> int:  # type: ignore[override] # a field in other systems
+        """Return the number of coefficients."""
         return self.x.shape[1]
 
     @property
     def log_z(self) -> float:
-        """Log evidence, a multivariate normal density, nats."""
+        """Return the log evidence, a multivariate normal density, nats."""
         covariance = np.eye(self.y.size) + self.prior_std**2 * self.x @ self.x.T
         return float(multivariate_normal.logpdf(self.y, np.zeros(self.y.size), covariance))
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (dimension, n), nats."""
+        """Return ℓ of states of shape (dimension, n), nats."""
         squares = np.sum((self.y[:, None] - self.x @ x) ** 2, axis=0)
         return -(squares + self.y.size * np.log(2 * np.pi)) / 2
 
@@ -64,7 +64,7 @@ class ConjugateRegression(ContinuousSystem):
         return rng.multivariate_normal(mean, covariance, size=n).T
 
     def step_size(self, beta: float) -> float:
-        """2.4/√dimension times the geometric mean of the tempered posterior's spreads."""
+        """Return 2.4/√dimension times the geometric mean of the tempered posterior's spreads."""
         _, log_volume = np.linalg.slogdet(self._precision(beta))
         return 2.4 / np.sqrt(self.dimension) * np.exp(-log_volume / (2 * self.dimension))
 
@@ -74,7 +74,7 @@ class ConjugateRegression(ContinuousSystem):
 
 @dataclass(frozen=True)
 class UnidentifiedBinomial(ContinuousSystem):
-    """Y ~ Binomial(trials, p₁p₂) with uniform p₁ and p₂: data tell the product only.
+    """Model y ~ Binomial(trials, p₁p₂) with uniform p₁, p₂; data identify only the product.
 
     The state is z with p = Φ(z), whose prior is standard normal. The product r has prior density
     −log r, so the evidence is (ψ(trials + 2) − ψ(successes + 1)) / (trials + 1).
@@ -97,12 +97,12 @@ class UnidentifiedBinomial(ContinuousSystem):
 
     @property
     def log_z(self) -> float:
-        """Log evidence, nats."""
+        """Return the log evidence, nats."""
         slope = digamma(self.trials + 2) - digamma(self.successes + 1)
         return float(np.log(slope) - np.log(self.trials + 1))
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (2, n), nats."""
+        """Return ℓ of states of shape (2, n), nats."""
         n, k = self.trials, self.successes
         log_r = log_ndtr(x).sum(axis=0)
         with np.errstate(divide="ignore"):  # at r = 1 a failure is impossible
@@ -111,7 +111,7 @@ class UnidentifiedBinomial(ContinuousSystem):
         return choices + k * log_r + np.where(n > k, (n - k) * log_failure, 0.0)
 
     def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw n exact posterior states: r by rejection, for −r log r ≤ 1/e, then p₁ = r^u."""
+        """Draw n exact posterior states: r by rejection (−r log r ≤ 1/e), then p₁ = r^u."""
         r = np.empty(0)
         while r.size < n:
             proposal = rng.beta(self.successes, self.trials - self.successes + 1, size=4 * n)
@@ -121,5 +121,5 @@ class UnidentifiedBinomial(ContinuousSystem):
         return ndtri_exp(np.array([u * log_r, (1 - u) * log_r]))
 
     def step_size(self, beta: float) -> float:
-        """Shrinking from the prior's spread to that of the ridge."""
+        """Return a step size that shrinks from the prior's spread to that of the ridge."""
         return 2.4 / np.sqrt(2 * (1 + beta * self.trials / 10))

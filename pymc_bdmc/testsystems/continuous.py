@@ -1,4 +1,4 @@
-"""Annealing by vectorised Metropolis, for systems with exact posterior draws and a known log Z."""
+"""Anneal systems with exact posterior draws and known log Z by vectorised Metropolis."""
 
 from abc import ABC, abstractmethod
 
@@ -10,15 +10,15 @@ from pymc_bdmc.base.schedules import make_schedule
 __all__ = ["ContinuousSystem"]
 
 BATCH = 10_000
-"""Chains moved at a time: their states stay in the processor's cache."""
+"""Number of chains moved at a time, whose states fit into the processor's cache."""
 
 
 class ContinuousSystem(ABC):
-    """A likelihood under a normal prior, with all that a bidirectional run needs.
+    """Likelihood under a normal prior, with everything that bidirectional annealing needs.
 
     A subclass gives the fields ``dimension`` and ``prior_std``, and the methods `log_z`,
     `log_likelihood`, `draw_posterior` and `step_size`. States have shape (dimension, n): one column
-    a chain.
+    per chain.
     """
 
     dimension: int
@@ -31,7 +31,7 @@ class ContinuousSystem(ABC):
 
     @abstractmethod
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (dimension, n), of shape (n,), nats."""
+        """Return ℓ of states of shape (dimension, n), shape (n,), nats."""
 
     @abstractmethod
     def draw_posterior(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -39,7 +39,7 @@ class ContinuousSystem(ABC):
 
     @abstractmethod
     def step_size(self, beta: float) -> float:
-        """Give the standard deviation of Metropolis proposals at β, elementwise for an array."""
+        """Return the standard deviation of Metropolis proposals at β, elementwise for an array."""
 
     def draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw n states from the prior."""
@@ -50,16 +50,16 @@ class ContinuousSystem(ABC):
     def step(
         self, state: np.ndarray, betas: np.ndarray, rng: np.random.Generator, moves: int = 20
     ) -> np.ndarray:
-        """Metropolis steps of every chain at its own β, as simulated tempering needs them.
+        """Make Metropolis steps of every chain at its own β, for simulated tempering.
 
         Parameters
         ----------
         state : ndarray of shape (dimension, n)
         betas : ndarray of shape (n,)
-            Where β = 0, the prior is drawn from anew.
+            Inverse temperatures; at β = 0 the state is drawn from the prior.
         rng : Generator
         moves : int
-            Metropolis steps.
+            Number of Metropolis steps.
         """
         x = np.where(betas > 0, state, self.draw_prior(betas.size, rng))
         ell = self.log_likelihood(x)
@@ -86,14 +86,15 @@ class ContinuousSystem(ABC):
         schedule : array_like of shape (T + 1,), optional
             β from 0 to 1. By default 25 increments of the cubic 0.05 s + 0.95 s³.
         moves : int
-            Metropolis steps at each β. All share one proposal, so they are their own reversal.
+            Number of Metropolis steps at each β. All use the same proposal, so they are their own
+            reversal.
 
         Returns
         -------
         log_weights : ndarray of shape (n,)
             Nats.
         states : ndarray of shape (dimension, n)
-            Last states: near the posterior forwards, near the prior in reverse.
+            Last states: near the posterior in forward runs, near the prior in reverse runs.
 
         Raises
         ------

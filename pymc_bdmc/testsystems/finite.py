@@ -1,4 +1,4 @@
-"""Annealing on a finite state space, exactly or by chains, from its transition matrices."""
+"""Anneal on a finite state space, exactly or by chains, from transition matrices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from scipy.special import logsumexp, rel_entr
 __all__ = ["ExactSandwich", "FiniteSystem", "exact_sandwich", "metropolis_transitions"]
 
 CHUNK = 1000
-"""Transition matrices held at a time."""
+"""Number of transition matrices held at a time."""
 
 
 @dataclass(frozen=True)
 class ExactSandwich:
-    """Expectations of an annealing run, without Monte Carlo error.
+    """Exact expectations of an annealing run.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ExactSandwich:
     jeffreys : float
         J, the Jeffreys divergence between the last state of a forward chain and the posterior.
     forward_divergence, reverse_divergence : float
-        Its halves KL(q‖p) and KL(p‖q), nats.
+        Its terms KL(q‖p) and KL(p‖q), nats.
     """
 
     log_z: float
@@ -48,16 +48,16 @@ def exact_sandwich(
 ) -> ExactSandwich:
     """Compute the expected sandwich of any annealing run on a finite state space.
 
-    Marginals of the states are carried through the transition matrices, forwards from the prior
-    and backwards from the posterior through the reversals. With q_t and r_t the marginals of
-    state t of either run, ⟨log w⟩_f = Σ_t (β_t − β_{t−1}) Σ_s q_{t−1}(s) ℓ(s), and likewise for
-    r: Grosse, Ancha and Roy (2016), App. B, Eqs 22-23. The last transition, at β = 1, is applied
-    and its outcome enters J.
+    Marginals of the states are propagated through the transition matrices, forwards from the prior
+    and, by the reversals, backwards from the posterior. With q_t and r_t the marginals of state t
+    of either run, ⟨log w⟩_f = Σ_t (β_t − β_{t−1}) Σ_s q_{t−1}(s) ℓ(s), and likewise for r: Grosse,
+    Ancha and Roy (2016), App. B, Eqs 22-23. The last transition, at β = 1, is applied and its
+    outcome enters J.
 
     Parameters
     ----------
     log_prior : array_like of shape (n,)
-        Normalised, nats.
+        Normalised log prior, nats.
     log_likelihood : array_like of shape (n,)
         ℓ, finite, nats.
     schedule : array_like of shape (T + 1,)
@@ -131,7 +131,7 @@ def exact_sandwich(
 
 @dataclass(frozen=True)
 class FiniteSystem:
-    """Chains on a finite state space, whose expectations `exact_sandwich` gives.
+    """Chains on a finite state space, with expectations from `exact_sandwich`.
 
     Parameters
     ----------
@@ -166,10 +166,10 @@ class FiniteSystem:
 
     @classmethod
     def ising(cls, side: int, coupling: float, temperatures: int = 30) -> "FiniteSystem":
-        """Periodic square lattice of spins with a linear schedule, 2^(side²) states in all.
+        """Make a periodic square lattice of spins with a linear schedule and 2^(side²) states.
 
-        At each temperature side² spins are picked at random, one after another, and flipped by
-        Metropolis' rule.
+        At each temperature side² spins are chosen at random, one after another, and flipped by the
+        Metropolis rule.
         """
         n = side**2
         states = np.arange(2**n)
@@ -190,7 +190,7 @@ class FiniteSystem:
 
     @property
     def log_z(self) -> float:
-        """Log evidence, nats."""
+        """Return the log evidence, nats."""
         return float(logsumexp(self.log_prior + self.log_likelihood))
 
     def forward(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -203,7 +203,7 @@ class FiniteSystem:
         return log_weights + increments[-1] * self.log_likelihood[states]
 
     def reverse(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the log weights of n independent reverse chains, each from its own state, nats."""
+        """Draw the log weights of n independent reverse chains, each from its own start, nats."""
         states = _draw_rows(self._kernel(-1)[1][None], np.zeros(n, dtype=int), rng)
         log_weights, increments = np.zeros(n), np.diff(self.schedule)
         for t in range(increments.size, 0, -1):
@@ -213,7 +213,7 @@ class FiniteSystem:
         return log_weights
 
     def _kernel(self, t):
-        """K_t and the distribution that it leaves invariant."""
+        """Return K_t and its invariant distribution."""
         log_p = self.log_prior + self.schedule[t] * self.log_likelihood
         matrix = _lookup(self.transitions, self.schedule)(self.schedule[[t]])[0]
         return matrix, np.exp(log_p - logsumexp(log_p))
@@ -223,7 +223,7 @@ def _draw_rows(matrix, rows, rng):
     """Draw a column for each chosen row of a stochastic matrix."""
     cumulative = np.cumsum(matrix, axis=1)
     cumulative /= cumulative[:, -1:]
-    # Row i covers the numbers from i to i + 1, so that one search serves all chains.
+    # Row i covers the numbers from i to i + 1, so one search is enough for all chains.
     edges = (cumulative + np.arange(len(matrix))[:, None]).ravel()
     found = np.searchsorted(edges, rows + rng.random(rows.size), side="right")
     return np.minimum(found - rows * matrix.shape[1], matrix.shape[1] - 1)
@@ -232,19 +232,19 @@ def _draw_rows(matrix, rows, rng):
 def metropolis_transitions(
     log_prior: ArrayLike, log_likelihood: ArrayLike, proposal: ArrayLike
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Metropolis transition matrices on a finite state space, as a function of β.
+    """Make Metropolis transition matrices on a finite state space, as a function of β.
 
     Parameters
     ----------
     log_prior, log_likelihood : array_like of shape (n,)
         Nats.
     proposal : array_like of shape (n, n)
-        Symmetric, row-stochastic.
+        Symmetric, row-stochastic proposal matrix.
 
     Returns
     -------
     function
-        From m values of β to an array of shape (m, n, n).
+        Function from m values of β to an array of shape (m, n, n).
 
     Raises
     ------
@@ -264,7 +264,7 @@ def metropolis_transitions(
     proposal = np.asarray(proposal, dtype=float)
     if not (np.allclose(proposal, proposal.T) and np.allclose(proposal.sum(axis=1), 1)):
         raise ValueError("The proposal must be symmetric and its rows must add up to one.")
-    # Only the moves that can be proposed are worked out; grids have few.
+    # Compute only the moves that can be proposed; grids have few.
     source, sink = np.nonzero(proposal * (1 - np.eye(proposal.shape[0])))
     rates, diagonal = proposal[source, sink], np.arange(proposal.shape[0])
 

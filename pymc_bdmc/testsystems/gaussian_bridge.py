@@ -1,4 +1,4 @@
-"""A bridge of Gaussians whose every annealing quantity has a closed form."""
+"""Bridge of Gaussians with closed forms for all annealing quantities."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,21 @@ __all__ = ["GaussianBridge"]
 
 @dataclass(frozen=True)
 class GaussianBridge:
-    """Annealing between Gaussians with a kernel of known relaxation; Habeck (2017), Sec. 4.
+    """Annealing between Gaussians with a kernel of known relaxation (Habeck 2017, Sec. 4).
 
-    Distribution k has unnormalised density f_k(x) = exp(−(x − μ_k)²/(2σ_k²)), so Z_k ∝ σ_k and
-    log Z = log(σ_K/σ_0). Kernel k is N((1 − τ)μ_k + τx, (1 − τ²)σ_k²), which is its own
-    reversal: τ = 0 draws afresh, τ → 1 does not move. A forward chain starts from x_0 ~ p_0 and
-    for k = 1..K adds log f_k(x_{k−1}) − log f_{k−1}(x_{k−1}) before it moves with kernel k; a
-    reverse chain runs backwards from x_K ~ p_K. A chain is a Gaussian vector and its log weight
-    a quadratic form of it, which gives the moments.
+    Distribution k has unnormalised density f_k(x) = exp(−(x − μ_k)²/(2σ_k²)), so Z_k ∝ σ_k and log
+    Z = log(σ_K/σ_0). Kernel k is N((1 − τ)μ_k + τx, (1 − τ²)σ_k²), which is its own reversal: τ = 0
+    draws independently, τ → 1 does not move. A forward chain starts from x_0 ~ p_0 and for k = 1..K
+    adds log f_k(x_{k−1}) − log f_{k−1}(x_{k−1}) before it moves with kernel k; a reverse chain runs
+    backwards from x_K ~ p_K. A chain is a Gaussian vector and its log weight a quadratic form of
+    it, which gives the moments.
 
     Parameters
     ----------
     means, stds : tuples of float, each of length K + 1
         μ_k and σ_k.
     correlation : float
-        τ, from 0 to below 1.
+        τ, in [0, 1).
 
     Examples
     --------
@@ -60,7 +60,7 @@ class GaussianBridge:
         correlation: float = 0.0,
         path: ArrayLike | None = None,
     ) -> "GaussianBridge":
-        """Bridge that is linear in mean and standard deviation.
+        """Make a bridge that is linear in mean and standard deviation.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class GaussianBridge:
             (μ, σ) at either end.
         correlation : float
         path : array_like of shape (K + 1,), optional
-            Fractions of the way from 0 to 1; evenly spaced by default.
+            Fractions of the path from 0 to 1; evenly spaced by default.
         """
         return cls(*_linear(_fractions(steps, path), start, end), correlation)
 
@@ -84,10 +84,10 @@ class GaussianBridge:
         correlation: float = 0.0,
         path: ArrayLike | None = None,
     ) -> "GaussianBridge":
-        """Bridge f_0^(1 − β) f_1^β, as annealing takes: linear in 1/σ² and μ/σ².
+        """Make the geometric bridge f_0^(1 − β) f_1^β, which is linear in 1/σ² and μ/σ².
 
-        The densities keep their own scale, that is f_k has its maximum at one, so log Z is that
-        of the linear bridge. Parameters are those of `linear`.
+        Each f_k is scaled to have maximum one, so log Z is that of the linear bridge. Parameters
+        are those of `linear`.
         """
         return cls(*_geometric(_fractions(steps, path), start, end), correlation)
 
@@ -101,9 +101,9 @@ class GaussianBridge:
         end: tuple[float, float] = (0.0, 1.0),
         correlation: float = 0.0,
     ) -> "GaussianBridge":
-        """Bridge whose neighbours are equally far apart: KL(p_k‖p_{k+1}) is the same for all k.
+        """Make a bridge with the same divergence KL(p_k‖p_{k+1}) for all k.
 
-        That divergence is the work which step k dissipates in a chain at equilibrium.
+        This divergence is the dissipated work of step k in a chain at equilibrium.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class GaussianBridge:
             return _divergence(means[0], stds[0], means[1], stds[1])
 
         def walk(step):
-            """Fractions that steps of one size reach, and how far short the last one falls."""
+            """Return the fractions reached by steps of equal size, and the remaining distance."""
             path = [0.0]
             for _ in range(steps - 1):
                 if apart(path[-1], 1.0) <= step:
@@ -144,13 +144,13 @@ class GaussianBridge:
 
     @property
     def log_z(self) -> float:
-        """log(Z_K/Z_0), nats."""
+        """Return log(Z_K/Z_0), nats."""
         return float(np.log(self.stds[-1] / self.stds[0]))
 
     def marginals(self, direction: str) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of x_0, …, x_K along a chain, by increasing k.
+        """Return means and standard deviations of x_0, …, x_K along a chain, by increasing k.
 
-        Forward, they are those of q_k; the targets p_k have `means` and `stds`.
+        In the forward direction they are those of q_k; the targets p_k have `means` and `stds`.
 
         Parameters
         ----------
@@ -174,18 +174,18 @@ class GaussianBridge:
         return np.array(means)[::step], np.sqrt(variances)[::step]
 
     def divergence(self) -> tuple[float, float]:
-        """KL(q_K‖p_K) and KL(p_K‖q_K) of the last state of a forward chain, nats."""
+        """Return KL(q_K‖p_K) and KL(p_K‖q_K) of the last state of a forward chain, nats."""
         means, stds = self.marginals("forward")
         here, target = (means[-1], stds[-1]), (self.means[-1], self.stds[-1])
         return float(_divergence(*here, *target)), float(_divergence(*target, *here))
 
     def log_weight_moments(self, direction: str) -> tuple[float, float]:
-        """Exact mean and variance of log w, in nats and nats².
+        """Return the exact mean and variance of log w, in nats and nats².
 
-        With log w = c + Σ_k b_k x_k + a_k x_k² over k = 0..K−1 and x a Gaussian chain of means
-        m, variances v and correlations that decay by τ a step in the order of the chain, the
-        variance is that of a quadratic form, Σ_jk (2 a_j a_k S_jk² + h_j h_k S_jk) with
-        S the covariance and h = b + 2am.
+        With log w = c + Σ_k b_k x_k + a_k x_k² over k = 0..K−1 and x a Gaussian chain of means m,
+        variances v and correlations that decay by τ per step in the order of the chain, the
+        variance is that of a quadratic form, Σ_jk (2 a_j a_k S_jk² + h_j h_k S_jk) with S the
+        covariance and h = b + 2am.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class GaussianBridge:
         m, v = means[:-1], stds[:-1] ** 2
         h = b + 2 * a * m
         mean = c + np.sum(b * m + a * (m**2 + v))
-        if direction == "reverse":  # the order of the chain, in which correlations decay
+        if direction == "reverse":  # order of the chain, along which correlations decay
             a, h, v = a[::-1], h[::-1], v[::-1]
         variance = 2 * _chain_sum(a, v**2, self.correlation**2) + _chain_sum(h, v, self.correlation)
         return float(mean), float(variance)
@@ -223,7 +223,7 @@ class GaussianBridge:
         return self._draw(n, rng, "reverse")
 
     def _along(self, direction):
-        """Parameters with the start of the chain first, and the kernels in order of use."""
+        """Return parameters with the start of the chain first, and kernels in order of use."""
         mu, sigma, steps = self.means, self.stds, len(self.means) - 1
         if direction == "forward":
             return (mu, sigma, range(1, steps + 1))
@@ -246,7 +246,7 @@ class GaussianBridge:
         return log_weight
 
     def _log_ratio(self, k, x):
-        """Log f_k(x) − log f_{k−1}(x)."""
+        """Return log f_k(x) − log f_{k−1}(x)."""
         return (
             ((x - self.means[k - 1]) / self.stds[k - 1]) ** 2
             - ((x - self.means[k]) / self.stds[k]) ** 2
@@ -275,13 +275,13 @@ def _fractions(steps, path):
 
 
 def _divergence(mean, std, target_mean, target_std):
-    """KL(N(mean, std²)‖N(target_mean, target_std²)), nats."""
+    """Return KL(N(mean, std²)‖N(target_mean, target_std²)), nats."""
     ratio = std / target_std
     return ((mean - target_mean) / target_std) ** 2 / 2 + (ratio**2 - 1) / 2 - np.log(ratio)
 
 
 def _chain_sum(weights, variances, decay):
-    """Sum over j and k of weights_j weights_k variances_min(j,k) decay^|j−k|, in linear time."""
+    """Return Σ_jk weights_j weights_k variances_min(j,k) decay^|j−k|, in linear time."""
     later = 0.0
     total = np.sum(weights**2 * variances)
     for j in range(len(weights) - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""Seven-by-seven grids that are easy, hard, and split by barriers; Grosse et al. (2016), App. B."""
+"""Grids of 7 × 7 states: easy, hard, and with barriers (Grosse et al. 2016, App. B)."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 
 @dataclass(frozen=True)
 class Grid:
-    """A square grid of states with a uniform prior, explored by Metropolis steps to neighbours.
+    """Square grid of states with a uniform prior, and Metropolis steps to neighbours.
 
-    A step proposes one of the four neighbours with equal chance and stays where it would leave
-    the grid.
+    A step proposes one of the four neighbours with equal probability; proposals outside the grid
+    are rejected.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Grid:
 
     @classmethod
     def barrier(cls) -> "Grid":
-        """Four rooms behind walls: ℓ = −10 on the middle row and column, 3 in one room, else 0."""
+        """Make four rooms with walls: ℓ is −10 on the walls, 3 in one room, else 0."""
         log_likelihood = np.zeros((SIDE, SIDE))
         middle = SIDE // 2
         log_likelihood[:middle, :middle] = 3.0
@@ -52,18 +52,18 @@ class Grid:
 
     @property
     def log_prior(self) -> np.ndarray:
-        """Uniform, of shape (side²,), nats."""
+        """Return the uniform log prior, shape (side²,), nats."""
         return np.full(self.log_likelihood.size, -np.log(self.log_likelihood.size))
 
     def transitions(self, betas: np.ndarray) -> np.ndarray:
-        """Transition matrices at m values of β, of shape (m, side², side²)."""
+        """Return transition matrices at m values of β, shape (m, side², side²)."""
         flat = self.log_likelihood.ravel()
         return metropolis_transitions(self.log_prior, flat, _proposal(*self.log_likelihood.shape))(
             betas
         )
 
     def sandwich(self, schedule: ArrayLike) -> ExactSandwich:
-        """Exact J and B for a schedule of shape (T + 1,); see `exact_sandwich`."""
+        """Compute J and B exactly for a schedule of shape (T + 1,); see `exact_sandwich`."""
         return exact_sandwich(
             self.log_prior, self.log_likelihood.ravel(), schedule, self.transitions
         )

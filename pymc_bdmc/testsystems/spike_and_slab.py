@@ -1,4 +1,4 @@
-"""A narrow spike that holds most of the evidence and that forward chains do not find."""
+"""Narrow spike that contains most of the evidence, and that forward chains do not find."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ class SpikeAndSlab(ContinuousSystem):
     """Posterior that is a narrow Gaussian spike on a slab equal to the prior; log Z = 0.
 
     The likelihood is (1 − a) + a N(x; 0, s²)/N(x; 0, 1), so the posterior is the mixture of the
-    prior, with weight 1 − a, and a spike of width s. Tempering turns one into the other in a
-    first-order transition: a forward chain almost never enters the spike, its log weight is
-    log(1 − a), and nothing in it says so; most reverse chains start in the spike, are caught
-    there, and return log weights far above.
+    prior, with weight 1 − a, and a spike of width s. Along the path there is a first-order
+    transition. A forward chain almost never enters the spike; its log weight is log(1 − a), without
+    any sign of the missing mass. Most reverse chains start in the spike, stay there, and have much
+    larger log weights.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ class SpikeAndSlab(ContinuousSystem):
 
     @property
     def log_z(self) -> float:
-        """Log evidence, 0 nats."""
+        """Return the log evidence, 0 nats."""
         return 0.0
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
-        """ℓ of states of shape (dimension, n), nats."""
+        """Return ℓ of states of shape (dimension, n), nats."""
         spike = self._log_spike(np.sum(x**2, axis=0))
         return np.logaddexp(np.log1p(-self.spike_weight), spike)
 
     def model(self) -> "pm.Model":
-        """PyMC model: x ~ N(0, σ_p²), and ℓ a Potential."""
+        """Return the PyMC model: x ~ N(0, σ_p²), with ℓ as a Potential."""
         import pymc as pm
 
         with pm.Model() as model:
@@ -68,7 +68,7 @@ class SpikeAndSlab(ContinuousSystem):
         return model
 
     def _log_spike(self, squared):
-        """Log of a N(x; 0, s²)/N(x; 0, σ_p²) for the squared norm of x."""
+        """Return the log of a N(x; 0, s²)/N(x; 0, σ_p²) for the squared norm of x."""
         excess, width = self.spike_std**-2 - self.prior_std**-2, self.spike_std / self.prior_std
         return np.log(self.spike_weight) - self.dimension * np.log(width) - excess * squared / 2
 
@@ -78,6 +78,6 @@ class SpikeAndSlab(ContinuousSystem):
         return stds * rng.normal(size=(self.dimension, n))
 
     def step_size(self, beta: float) -> float:
-        """Fit for the slab up to β = 1/2, then shrinking to fit the spike."""
+        """Return a step size for the slab up to β = 1/2, which then shrinks to fit the spike."""
         shrink = self.spike_std ** np.clip(2 * beta - 1, 0, 1)
         return 2.4 / np.sqrt(self.dimension) * self.prior_std * shrink

@@ -1,7 +1,7 @@
-"""Pairs of work distributions that obey Crooks' relation exactly, to try estimators on.
+"""Draw from pairs of work distributions that satisfy Crooks' relation exactly.
 
 If forward log weights have density p_f(log w), reverse ones have density p_f(log w) w / Z. Both
-families are closed under that tilting, so their reverse draws need no simulation.
+families here are closed under this tilting, so reverse draws need no simulation.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ class GaussianWork:
     Parameters
     ----------
     means, stds, weights : tuples of float, equally long
-        Of the forward log weights, nats; the weights add up to one.
+        Means, standard deviations and weights of the forward log weights, nats; the weights add up
+        to one.
     log_z : float
         The log Z that the draws have, nats.
 
@@ -67,7 +68,7 @@ class GammaWork:
     Parameters
     ----------
     shape, rate : float
-        Positive; the smaller the rate, the longer the tail of hard work.
+        Positive parameters; a smaller rate gives a longer tail of large work.
     log_z : float
         The log Z that the draws have, nats.
 

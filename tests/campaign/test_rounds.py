@@ -273,9 +273,9 @@ def test_a_gap_below_zero_does_not_make_up_for_its_error():
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [({"target_gap": 1e-3}, "the result is that of the last round that was finished"),
-     ({"target_gap": 1e3}, "the result is the round that met the target, not confirmed by a new"),
-     ({"temperatures": [20, 30]}, "the result is that of the last round that was finished")],
+    [({"target_gap": 1e-3}, "the result is the last finished round"),
+     ({"target_gap": 1e3}, "the round that met the target, and no new round has confirmed"),
+     ({"temperatures": [20, 30]}, "the result is the last finished round")],
 )  # fmt: skip
 def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, more, message):
     started, run = [], AnnealTask.run

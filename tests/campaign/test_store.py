@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -178,10 +179,16 @@ def normal(sd=1.0, observed=0.5):
     return model
 
 
-@pytest.fixture
-def begun(path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "run.zarr"
     pm.sample_bdmc(normal(), **SMALL, store=path)
     return path
+
+
+@pytest.fixture
+def begun(finished, path):
+    return shutil.copytree(finished, path)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -29,13 +30,11 @@ from pymc_bdmc.kernels.reference import (
     log_reference,
     make_reference,
     mix_references,
-    no_reference,
 )
-from pymc_bdmc.kernels.state import Target
 from pymc_bdmc.kernels.transition import SIGNATURE
 from pymc_bdmc.model.jitted import JittedDensity, NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
-from tests.engines.short_runs import driver
+from tests.engines import short_runs
 from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
@@ -43,7 +42,7 @@ from tests.engines.test_identities import (
     reverse_score,
 )
 from tests.models import eight_schools
-from tests.mutants import compile_kernels, slow_but
+from tests.mutants import MOVES, compile_kernels, slow_but
 
 FORWARD, REVERSE = Direction
 N = 100_000
@@ -94,31 +93,22 @@ TABLES = {
 }
 
 
-PACKAGE = SimpleNamespace(
-    anneal_run=loops.anneal_run,
-    **{name.upper(): kernel for name, kernel in KERNELS.items()},
-    Target=Target,
-    no_reference=no_reference,
-)
-
-
-def log_weights(step, direction, backwards, n_fresh=0, n=1, module=PACKAGE):
+def log_weights(kernel, direction, backwards, n_fresh=0, n=1):
     """Of N chains from exact starts, with a few prior draws to move to on the way."""
-    engine = mixed_engine(step, n)
+    engine = mixed_engine(n)
     rng = np.random.default_rng(5)
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    return driver(module.anneal_run)(
-        module.Target(*engine.target(engine.density.data)[:-1], module.no_reference()),
-        getattr(module, step.upper()).compiled, tuning, BETAS,
+    return short_runs.run(
+        engine.target(engine.density.data), kernel.compiled, tuning, BETAS,
         starts, direction is REVERSE, backwards, fresh, False, rng,
     )  # fmt: skip
 
 
 @cache
-def mixed_engine(step, n):
-    return CompiledEngine(TemperedDensity(mixed_model(n)), step)
+def mixed_engine(n):
+    return CompiledEngine(TemperedDensity(mixed_model(n)))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +124,14 @@ def mixed_engine(step, n):
 )
 def test_weights_and_crooks_relation(step, n_fresh, n):
     """At 10^5 chains, within 3 standard errors; with prior draws on the way, and directions."""
-    forward = log_weights(step, FORWARD, False, n_fresh, n)
-    reverse = log_weights(step, REVERSE, True, n_fresh, n)
+    forward = log_weights(KERNELS[step], FORWARD, False, n_fresh, n)
+    reverse = log_weights(KERNELS[step], REVERSE, True, n_fresh, n)
     assert_identities(SYSTEM, forward, reverse)
 
 
 def test_a_reverse_kernel_in_the_forward_order_is_exposed():
     """By the Crooks relation alone: unbiasedness does not notice."""
-    forward, twin = log_weights("hmc", FORWARD, False), log_weights("hmc", REVERSE, False)
+    forward, twin = (log_weights(KERNELS["hmc"], each, False) for each in Direction)
     assert reverse_score(SYSTEM, twin) < STANDARD_ERRORS
     assert crooks_scores(SYSTEM, forward, twin).max() > STANDARD_ERRORS
 
@@ -152,9 +142,11 @@ def test_faults_of_the_kernels_are_exposed(step):
     twin = compile_kernels(
         ("1.0 / np.sqrt(1.0 + metric.excess", "np.sqrt(1.0 + metric.excess"),
         ("- tempered(state, beta)))\n    if", "- tempered(state, beta)) ** 0.5)\n    if"),
+        modules=MOVES,
     )
-    forward = log_weights(step, FORWARD, False, n=2, module=twin)
-    reverse = log_weights(step, REVERSE, True, n=2, module=twin)
+    kernel = replace(KERNELS[step], transitions=getattr(twin, f"{step}_transitions"))
+    forward = log_weights(kernel, FORWARD, False, n=2)
+    reverse = log_weights(kernel, REVERSE, True, n=2)
     assert crooks_scores(SYSTEM, forward, reverse).max() > STANDARD_ERRORS
 
 

@@ -245,14 +245,14 @@ def test_a_worker_that_is_not_replaced_is_an_error():
         ProcessPoolExecutor(1) as executor,
         interruptible() as stop,
         ExecutorPool(None, executor, stop) as pool,
-        pytest.raises(RuntimeError, match="A worker ended in the middle of a task"),
+        pytest.raises(RuntimeError, match="A worker ended during a task"),
     ):
         list(pool.run([End()]))
 
 
 def test_cores_beside_an_executor_and_what_is_no_executor_are_refused(model):
     with ThreadPoolExecutor(1) as threads:
-        with pytest.raises(ValueError, match="cores: the executor has workers of its own"):
+        with pytest.raises(ValueError, match="cores: the executor has its own workers"):
             pm.sample_bdmc(model, executor=threads, cores=2)
         with pytest.raises(TypeError, match=r"executor: a concurrent\.futures\.Executor is needed"):
             bdmc.lattice.anneal(bdmc.lattice.Ising(4), executor=threads.submit)

@@ -15,7 +15,7 @@ from scipy.special import logsumexp, softmax
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
-from pymc_bdmc.engines.compiled.loops import PathParameters, Table
+from pymc_bdmc.engines.compiled.loops import PathParameters, Table, anneal_run
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
@@ -111,7 +111,7 @@ def in_turn(system):
 @cache
 def compiled_run(*twin):
     """`anneal_run`, with a fault in it or without."""
-    return compile_kernels(*twin, modules=LOOPS).anneal_run
+    return compile_kernels(*twin, modules=LOOPS).anneal_run if twin else anneal_run
 
 
 @cache

@@ -75,7 +75,7 @@ def test_ctrl_c_keeps_finished_epochs(digits, monkeypatch, caplog, count):
     monkeypatch.setattr(RBM, "step", interrupted)
     part = train(digits[0], 4, epochs=9, random_seed=1)
     n_finished = (count - 1) // 28  # two steps an update, 14 updates an epoch
-    assert f"has learned for {n_finished} of 9 epochs" in caplog.text
+    assert f"was trained for {n_finished} of 9 epochs" in caplog.text
     np.testing.assert_array_equal(part.log_z, whole.log_z[: n_finished + 1])
     mean = part.rbm.log_marginal(digits[0]).mean()
     assert part.log_likelihood[-1] == pytest.approx(mean - part.log_z[-1])

@@ -142,7 +142,7 @@ def test_few_draws_are_open_and_it_is_said_what_would_do(result):
     rng = np.random.default_rng(7)
     found = bdmc.agreement(result, given(coefficients((1, 300), rng)))
     assert found.status == "open"
-    wanted = int(found.text.split(" is known least; ")[1].split()[0])
+    wanted = int(found.text.split(" is the least certain row; ")[1].split()[0])
     enough = bdmc.agreement(result, given(coefficients((1, wanted), rng)))
     assert enough.status == "good"
     small = as_result(coefficients((16, 12), rng))
@@ -184,8 +184,8 @@ def test_a_run_that_contradicts_itself_judges_nothing(model):
 @pytest.mark.parametrize(
     ("own", "other", "said"),
     [
-        (-5.0, -9.0, "This run comes to a higher log ML"),
-        (-9.0, -5.0, "The run that you gave comes to a higher log ML"),
+        (-5.0, -9.0, "This run has a higher log ML"),
+        (-9.0, -5.0, "The run that you gave has a higher log ML"),
         (-5.0, -5.2, ""),
     ],
 )
@@ -199,7 +199,7 @@ def test_a_run_whose_log_ml_is_refuted_is_named(result, own, other, said):
         trees.append(whole)
     text = bdmc.agreement(*trees).text
     assert said in text
-    assert bool(said) == ("comes to a higher log ML" in text)
+    assert bool(said) == ("has a higher log ML" in text)
 
 
 def test_variables_of_any_shape_and_kind():
@@ -270,11 +270,11 @@ def changed(**changes):
         (changed().rename(beta="betas"), r"Is it betas\? Rename: .*betas='beta'"),
         (changed().isel(of=[0, 1]).rename(of="to"), r"has the shape \(2,\), the run's \(3,\)"),
         (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
-        (changed(total=("draw", np.ones(100))), "total does not change by chain and draw"),
+        (changed(total=("draw", np.ones(100))), "total lacks the dimension chain or draw"),
         (changed(beta=changed()["beta"] / 0), "600 of 600 values of its beta are NaN or infinite"),
-        (changed().rename(draw="sample"), r"none is 'draw'. Name them: .*rename\(sample='draw'\)"),
+        (changed().rename(draw="sample"), r"none is 'draw'. Rename one, .*rename\(sample='draw'\)"),
         ({"beta": 1}, "a group 'posterior'.* got dict"),
-        (changed(beta=changed()["beta"].astype(str)), "beta is not numbers"),
+        (changed(beta=changed()["beta"].astype(str)), "beta is not numeric"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:(invalid|divide):RuntimeWarning")

@@ -176,4 +176,4 @@ def test_an_average_is_not_valid_where_simulated_data_show_that_most_is_missed()
     rows = bdmc.evidence(tree(forward, reverse, real)).loc["real"]
     assert not rows["recommended"].any()
     assert not rows["valid"].any()
-    assert rows["reason"].str.startswith("on simulated data such averages miss").all()
+    assert rows["reason"].str.startswith("on simulated data such averages are too low").all()

@@ -178,9 +178,11 @@ def test_what_is_wrong_with_several_groups_is_said_once():
 
 def test_stragglers_are_told():
     weights = np.r_[RNG.normal(0, 0.2, 63), -500.0]
-    assert "1 of 64 log weights lie so far out" in doubts(real=weights)
-    assert "1 of 64 log weights lie" in doubts(forward=np.zeros((1, 64)), reverse=-weights[None])
-    assert "far out" not in doubts(real=-weights)
+    assert "1 of 64 log weights are outliers" in doubts(real=weights)
+    assert "1 of 64 log weights are outliers" in doubts(
+        forward=np.zeros((1, 64)), reverse=-weights[None]
+    )
+    assert "outliers" not in doubts(real=-weights)
 
 
 def test_divergences_and_dead_chains_are_told():
@@ -243,7 +245,7 @@ def test_a_knot_is_named_with_its_beta_and_an_even_gap_is_not():
         narrow[group]["log_weight"][:] = 0.0
     assert bdmc.diagnose(narrow) == []
     knot.attrs["path"] = "data"
-    assert any("observations come that change much" in text for text in bdmc.diagnose(knot))
+    assert any("observations are added that change" in text for text in bdmc.diagnose(knot))
     assert not any("transition" in text for text in bdmc.diagnose(with_paths(np.ones_like)))
 
 
@@ -252,7 +254,7 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     closed["forward"]["log_weight"][:] = 2.0  # as the reverse ones
     (message,) = bdmc.diagnose(wide)
     assert "4 nats between forward and reverse" in message
-    assert "44 times the ideal one, so the kernel hardly mixes: try another" in message
+    assert "44 times the ideal gap, so the kernel hardly mixes: try another" in message
     wide.attrs |= {"step": "compiled Metropolis(z) > HMC(mu)", "discrete_variables": "z"}
     (message,) = bdmc.diagnose(wide)
     assert 'sum z out of the likelihood, as pm.Mixture does, or try step="nuts".' in message
@@ -274,7 +276,7 @@ def test_an_ideal_gap_from_a_pilot_that_did_not_mix_says_so(rhat, valid):
     dt["forward"]["pilot_rhat"] = xr.DataArray([rhat], dims="dataset")
     row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
     assert row["valid"] == valid
-    assert ("R̂ is 2.4" in row["kind"]) == (not valid)
+    assert ("R̂ 2.4" in row["kind"]) == (not valid)
 
 
 def with_tail(real, log_likelihood):
@@ -352,8 +354,8 @@ def test_equal_weights_tell_nothing_of_what_was_missed(noise):
     row = bdmc.summary(tree(real=weights)).loc[("real", "evidence")]
     assert not row["valid"]
     assert np.isnan(row["error"])
-    assert "tells nothing of what no chain has found" in row["kind"]
-    assert "tells nothing" in doubts(real=weights)
+    assert "says nothing about what no chain found" in row["kind"]
+    assert "says nothing" in doubts(real=weights)
 
 
 @pytest.fixture(scope="module")
@@ -404,7 +406,7 @@ def test_a_failing_diagnosis_loses_nothing(caplog):
     dt = tree(FORWARD, REVERSE)
     dt["forward"] = xr.DataTree(dt["forward"].dataset.drop_vars("log_weight"))
     warn(dt)
-    assert "could not be diagnosed" in caplog.text
+    assert "diagnosing it failed" in caplog.text
     with pytest.raises(ValueError, match="log_weight"):  # which is what it does if asked
         bdmc.diagnose(dt)
 
@@ -456,6 +458,6 @@ def test_a_far_start_is_no_knot(schedule):
     dt.attrs["schedule"] = schedule
     messages = [text for text in bdmc.diagnose(dt) if "arises at beta = 0 " in text]
     (message,) = messages
-    assert "far tail" in message
+    assert "tail of the" in message
     assert "kernel" not in message
     assert ("adaptive" in message) == (schedule != "adaptive")

@@ -20,7 +20,7 @@ from pymc_bdmc.testbed.kernels import (
     sweep,
     weigh,
 )
-from pymc_bdmc.testbed.loops import make_path
+from pymc_bdmc.testbed.loops import observation_weights
 
 OPTIONS = {"feature_scale": 1.3, "noise": 0.8}
 DISCRETE = [
@@ -29,8 +29,8 @@ DISCRETE = [
 ]
 LOADINGS = LowRank(2, n=3, size=4, row_scale=1.4, **OPTIONS)
 MODELS = [*DISCRETE, LOADINGS]
-WEIGHTS = [make_path("prior", np.array([0.4, 1.0]), 3).weights[i] for i in (0, 1)] + [
-    make_path("data", np.array([0.5]), 3).weights[0]
+WEIGHTS = [observation_weights("prior", np.array([0.4, 1.0]), 3).weights[i] for i in (0, 1)] + [
+    observation_weights("data", np.array([0.5]), 3).weights[0]
 ]
 """β = 0.4 and 1 of the prior path, and one and a half observations of the data path."""
 
@@ -169,7 +169,7 @@ def test_marginals_of_rows(problem):
 def test_weights_of_rows_that_enter(model):
     """Log p(y_2 | L_1, y_1) by enumeration, the same on the way up and down."""
     problem, rng = model.simulate(random_seed=1), np.random.default_rng(6)
-    path, rows = make_path("data", np.array([0, 1 / 3, 2 / 3, 1]), 3), problem.rows.copy()
+    path, rows = observation_weights("data", np.array([0, 1 / 3, 2 / 3, 1]), 3), problem.rows.copy()
     old, new = path.weights[1:3]
     ells = []
     for value, log_p in zip(model.factors.values, model.factors.log_probabilities, strict=True):

@@ -125,7 +125,7 @@ def test_conditionals_of_functions():
 
     assert check_conditionals(conditional, joint, "a", points=points).passed
     assert not check_conditionals(joint, conditional, "b", points=points).passed
-    with pytest.raises(ValueError, match="points: with a joint that is a function"):
+    with pytest.raises(ValueError, match="points: they are needed if joint is a function"):
         check_conditionals(conditional, joint, "a")
     with pytest.raises(ValueError, match="name: there is no 'c'"):
         check_conditionals(conditional, joint, "c", points=points)

@@ -1,4 +1,4 @@
-"""The annealing loop compiled by a second process, while the first call of all prepares its model.
+"""Compile the annealing loop in a second process, while the first call prepares its model.
 
 It is the largest of the compiled functions, and the last that a call needs.
 """
@@ -26,7 +26,7 @@ __all__ = ["argument_types", "begin", "make", "wait"]
 
 
 def argument_types() -> tuple:
-    """Numba's types of the arguments of `anneal_run`, the same for all models."""
+    """Return numba's types of the arguments of `anneal_run`, the same for all models."""
     load_numba()
     vector, matrix, cube, flags = np.ones(1), np.ones((1, 1)), np.ones((1, 1, 1)), np.ones(1, bool)
     counts = np.ones(1, dtype=int)
@@ -43,7 +43,7 @@ def argument_types() -> tuple:
 
 @functools.cache
 def begin() -> subprocess.Popen | None:
-    """Start to compile the loop, unless that is done already or there is no core to spare."""
+    """Start to compile the loop, unless it is compiled already or no core is free."""
     if available_cores() < 2 or not sys.executable or not is_missing(anneal_run, argument_types()):
         return None
     nowhere = subprocess.DEVNULL
@@ -59,6 +59,6 @@ def make() -> None:
 
 
 def wait() -> None:
-    """Until the second process has ended. If it failed, whoever calls the loop compiles it."""
+    """Wait for the second process. If it failed, the first call of the loop compiles it."""
     if child := begin():
         child.wait()

@@ -1,4 +1,4 @@
-"""Runs inside numba, without the GIL: what one thread holds and does."""
+"""Engine that anneals inside numba, without the GIL, in threads."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,38 +51,37 @@ __all__ = ["CompiledEngine"]
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
-"""Every so many transitions a chain may move to a fresh prior draw; at most so many times, and less
-often where draws cannot be had at once."""
+"""Most moves of a chain to a fresh prior draw; fewer if prior draws cannot be made in batches."""
 
 declare(Target, SIGNATURE.args[0])
 
 
 class CompiledEngine:
-    """The jitted density with compiled kernels, shared by all threads.
+    """Jitted density with compiled kernels, shared by all threads.
 
     Parameters
     ----------
     density : TemperedDensity
-        The path of densities; it takes its values from the jitted function from now on.
+        The path of densities; from now on it is evaluated by the jitted function.
     step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
-        How the continuous elements move. Discrete ones move one by one by Metropolis.
+        Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
     in_turn : bool, default False
-        Whether its runs go along a path of the data.
+        Whether runs use a path of the data.
 
     Raises
     ------
     ValueError
         If a variable has no rows that could come in turn, or ``step`` is an unknown name.
     NotJittable
-        If the density cannot be had as a numba function.
+        If the density cannot be compiled as a numba function.
     """
 
     block_size = 1
     judges_acceptance = True
     pilots = 1
-    """Independent pilots on a data set."""
+    """Number of independent pilots per data set."""
     default_particles = 32
-    """Of a run, where nobody says how many."""
+    """Default number of particles of a run."""
 
     def __init__(
         self,
@@ -107,12 +106,12 @@ class CompiledEngine:
         density.terms = jitted.terms(second)
 
     def __reduce__(self):
-        """Without what is compiled, which another process compiles for itself."""
+        """Pickle without compiled functions; another process compiles its own."""
         return CompiledEngine, (self.density, self._step, self.in_turn)
 
     @cached_property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """Return the reason why paths can start at the prior only; empty if not restricted."""
         _, discrete = self.jitted.names
         if discrete:
             return f"since a reference has no density for the discrete {', '.join(discrete)}"
@@ -120,7 +119,7 @@ class CompiledEngine:
 
     @property
     def description(self) -> str:
-        """The moves of every temperature and their variables, in the order of application."""
+        """Return the moves of every K_t and their variables, in the order of application."""
         continuous, discrete = self.jitted.names
         parts = [f"Metropolis({', '.join(discrete)})"] if discrete else []
         if continuous:
@@ -130,25 +129,25 @@ class CompiledEngine:
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
     ) -> ThreadPool | ExecutorPool:
-        """Threads that share this engine, or copies on workers, until ``stop`` is set."""
+        """Return a pool of threads that share this engine, or of workers with copies."""
         self._stop = stop
         return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
-        """The findings of the only pilot on a data set."""
+        """Return the tuning of the only pilot on a data set."""
         (tuning,) = tunings
         return tuning
 
     def target(self, data: Mapping[str, np.ndarray], reference: Reference | None = None) -> Target:
-        """The path of densities on some data, from the prior by default, for the compiled loops."""
+        """Return the path of densities on given data, by default from the prior."""
         flat, categories = self.jitted.ravel_data(data), self.jitted.categories
         return Target(*self._functions, flat, categories, reference or no_reference())
 
     def pilot(self, task: PilotTask) -> PathTuning | None:
-        """One pilot population on the data of the task; None if it was stopped."""
+        """Run one pilot population on the data of the task; None if it was stopped."""
         rng = np.random.default_rng(task.seed)
         target = self.target(task.data, task.reference)
-        with self.lock:  # draws are PyTensor's and share its state
+        with self.lock:  # PyTensor's draws share state
             self.density.set_data(task.data)
             batches = (
                 (list(zip(draws[rows], ells, strict=True)), len(draws))
@@ -169,7 +168,7 @@ class CompiledEngine:
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
 
-        Its R̂ is infinite where the model is impossible at all draws from the known reference.
+        Its R̂ is infinite if the model is impossible at all draws from the known reference.
         """
         rng, target = np.random.default_rng(task.seed), self.target(task.data)
         draws = self._draw(MEMBERS, rng, self.target(task.data, task.known.reference))
@@ -183,7 +182,7 @@ class CompiledEngine:
 
     @property
     def moves(self) -> CompiledKernel:
-        """The kernel as the compiled loops see it."""
+        """Return the kernel in the form of the compiled loops."""
         return self._kernel.compiled
 
     def kernel(self, tuning: PathTuning, betas: np.ndarray) -> TunedKernel:
@@ -199,12 +198,12 @@ class CompiledEngine:
         return replace(known.adapted_to(reference), rhat=rhat)
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
-        """How a pilot moves its population on some data."""
+        """Return the function by which a pilot moves its population."""
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self.moves
             if self.in_turn:
-                target.data[-2] = beta % 1  # the slope to β = 1, and there that from β = 0
+                target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
             stage = move_population(
                 target, kernel, parameters, beta, population, True, rng, self._stop, trace
             )
@@ -215,7 +214,7 @@ class CompiledEngine:
         return move
 
     def _draw(self, n: int, rng: np.random.Generator, target: Target) -> np.ndarray:
-        """Draws of θ from the reference or the prior, one a row."""
+        """Draw θ from the reference or the prior, one a row."""
         if len(target.reference.locations):
             return draw_reference(target.reference, n, rng)
         return self.jitted.ravel_many(self.density.prior.draw_many(n, rng))
@@ -223,7 +222,7 @@ class CompiledEngine:
     def _batches(
         self, n: int, rng: np.random.Generator, target: Target
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Batches of n draws with their `_supported` rows, until the engine is stopped.
+        """Yield batches of n draws with their `_supported` rows, until the engine is stopped.
 
         Raises
         ------
@@ -240,9 +239,9 @@ class CompiledEngine:
             yield draws, rows, ells
 
     def _supported(self, thetas: np.ndarray, target: Target) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in S of draws from where the path starts, and their ℓ."""
+        """Return the rows of draws that lie in S, and their ℓ."""
         for theta in thetas[np.isinf(thetas).any(axis=1)]:
-            self.density.prior.supports(self.jitted.unravel(theta))  # says which variable it is
+            self.density.prior.supports(self.jitted.unravel(theta))  # the error names the variable
         rows = np.flatnonzero(np.isfinite(thetas).all(axis=1))
         ells = self._log_likelihoods(thetas[rows], target)
         possible = ells > -np.inf
@@ -251,7 +250,7 @@ class CompiledEngine:
     def log_likelihoods(
         self, thetas: np.ndarray, data: Mapping[str, np.ndarray], reference: Reference | None
     ) -> np.ndarray:
-        """ℓ of every row, or g on the path from a reference, nats.
+        """Return ℓ of every row, or g on the path from a reference, nats.
 
         Raises
         ------
@@ -265,7 +264,7 @@ class CompiledEngine:
     def with_peaks(
         self, reference: Reference, data: Mapping[str, np.ndarray], seed: np.random.SeedSequence
     ) -> Reference:
-        """As `add_peaks`, on some data.
+        """Apply `add_peaks` for given data.
 
         Raises
         ------
@@ -280,7 +279,7 @@ class CompiledEngine:
             terms = np.empty((len(thetas), 2))
             terms_of(target, thetas, terms)
             values = terms.sum(axis=1)
-            return np.where(values < np.inf, values, -np.inf)  # NaN, too
+            return np.where(values < np.inf, values, -np.inf)  # also for NaN
 
         return add_peaks(reference, log_density, np.random.default_rng(seed))
 
@@ -331,7 +330,7 @@ class CompiledEngine:
         tuning: PathTuning,
         seed: np.random.SeedSequence,
     ) -> np.ndarray:
-        """ℓ, or g on the path from a reference, where `MOST_ITERATIONS` moves at β = 1 lead; nats.
+        """Return ℓ (or g) of every row after `MOST_ITERATIONS` moves at β = 1, nats.
 
         NaN if the engine was stopped.
         """
@@ -347,7 +346,7 @@ class CompiledEngine:
         tuning: PathTuning,
         rng: np.random.Generator,
     ) -> tuple[Trace, int]:
-        """Return n moves of every row at β = 1, NaN where the engine was stopped; and gradients."""
+        """Return the states of every row after each of n moves at β = 1, and gradient counts."""
         rows, size = thetas.shape
         trace = Trace(
             np.full((n, rows), np.nan),
@@ -363,15 +362,15 @@ class CompiledEngine:
     def _impossible(self, thetas: np.ndarray, n_draws: int, target: Target) -> ValueError:
         if len(target.reference.locations):
             return ValueError(
-                f"path: the model is impossible at all of {n_draws} draws from the reference. Move "
-                "or widen it, or use 'prior'."
+                f"path: the model is impossible at all of {n_draws} draws from the reference. "
+                "Shift or widen it, or use 'prior'."
             )
         return self.density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
     def _start(
         self, task: AnnealTask, target: Target, n_fresh: int, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
-        """θ where a chain starts, so many other prior draws, and what accepted ones took.
+        """Return the start of a chain, further prior draws, and the draws per accepted one.
 
         None if it was stopped.
         """
@@ -395,14 +394,14 @@ class CompiledEngine:
         return draws[[place]], fresh, np.array(trials)
 
     def _first_supported(self, thetas: np.ndarray, target: Target) -> int | None:
-        """The first row in S."""
+        """Return the index of the first row in S."""
         rows = range(len(thetas))
         return next((i for i in rows if len(self._supported(thetas[[i]], target)[0])), None)
 
     def _starts(
         self, task: AnnealTask, target: Target, rng
     ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray] | None:
-        """θ where particles start, no other prior draws, and what accepted ones took.
+        """Return the starts of particles, no further prior draws, and the draws per accepted one.
 
         None if it was stopped.
         """
@@ -418,7 +417,7 @@ class CompiledEngine:
     def _accepted(
         self, n: int, batch: int, rng: np.random.Generator, target: Target
     ) -> tuple[list[np.ndarray], list[int]]:
-        """Draws in S, and how many each of them took; fewer than n if it was stopped."""
+        """Return n draws in S, and how many draws each took; fewer than n if stopped."""
         thetas: list[np.ndarray] = []
         trials: list[int] = []
         waited = 0
@@ -431,21 +430,21 @@ class CompiledEngine:
         return thetas[:n], trials[:n]
 
     def run(self, task: AnnealTask[PathTuning]) -> Run | None:
-        """One run from its own starts; None if it was stopped.
+        """Anneal one run from its own starts; None if it was stopped.
 
-        A chain may move to prior draws on its way; populations have no need of that.
+        A chain may move to prior draws along the path; populations do not need this.
 
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; names β and the variables.
+            If a log density is NaN; the message names β and the variables.
         """
         rng = np.random.default_rng(task.seed)
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
         stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
         target = self.target(task.data, task.tuning.reference)
-        with self.lock:  # draws are PyTensor's and share its state
+        with self.lock:  # PyTensor's draws share state
             self.density.set_data(task.data)
             started = (
                 self._start(task, target, 0 if self.in_turn else (len(betas) - 1) // stride, rng)
@@ -507,9 +506,9 @@ class CompiledEngine:
     def move(
         self, tuning: PathTuning, betas: np.ndarray, thetas: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Apply to every row of ``thetas`` the kernel of its own β, in place; return ℓ, nats.
+        """Apply the kernel of its own β to every row of ``thetas``, in place; return ℓ, nats.
 
-        Rows at β = 0 stay where they are. The data are those that the density holds.
+        Rows at β = 0 do not move. The data are those that the density holds.
 
         Raises
         ------
@@ -528,5 +527,5 @@ class CompiledEngine:
         self.density.set_beta(beta)
         self.density(self.jitted.unravel(theta))
         raise FloatingPointError(
-            f"The compiled log p fails at beta={beta:g}, theta={theta}, where log p is a number."
+            f"The compiled log p is NaN at beta={beta:g}, theta={theta}, but PyTensor's is not."
         )

@@ -1,4 +1,4 @@
-"""The compiled kernels, one transition at a time, under the contract of all kernels."""
+"""Apply compiled kernels one transition at a time, under the contract of all kernels."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ __all__ = ["TunedKernel"]
 
 
 class TunedKernel:
-    """The kernels K_1 … K_T of a compiled engine, as `pymc_bdmc.base.types.Kernel` has them.
+    """Kernels K_1 … K_T of a compiled engine, as a `pymc_bdmc.base.types.Kernel`.
 
     The loop in Python finds with them what the compiled loop finds, bit for bit.
 
@@ -72,7 +72,7 @@ class TunedKernel:
         self._table = tuning.at(betas)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Draw from ``rng`` from now on, on the data that the density holds."""
+        """Use ``rng`` and the current data of the density from now on."""
         self._rng = rng
         data = self._engine.density.present_data
         self._target = self._engine.target(data, self._tuning.reference)
@@ -83,7 +83,7 @@ class TunedKernel:
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; names β and the variables.
+            If a log density is NaN; the message names β and the variables.
         """
         table, theta, terms = self._table, self._engine.jitted.ravel(point), np.empty(2)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
@@ -105,7 +105,7 @@ class TunedKernel:
         return Draw(True, self._draws[place - 1])
 
     def reversal(self) -> "TunedKernel":
-        """Return the kernel with K_t† in the place of every K_t."""
+        """Return the kernel with K_t† in place of every K_t."""
         return TunedKernel(
             self._engine, self._tuning, self._betas, not self._reverse, self._draws, self._stride
         )
@@ -113,7 +113,7 @@ class TunedKernel:
 
 @njit(nogil=True, cache=True, title="a single transition")
 def move_once(target, kernel, parameters, beta, draw, theta, reverse, rng, terms):
-    """Move θ, in place, from a state that knows nothing of the one before; write its terms."""
+    """Move θ, in place, from a newly evaluated state; write its terms."""
     states = make_states(1, theta.size, parameters.metric.scale.size)
     state, work = state_at(states, 0), make_workspace(theta.size, parameters.metric.scale.size)
     copy_vector(theta, state.theta)

@@ -1,4 +1,4 @@
-"""Whole runs and pilot populations inside numba: what the threads of the compiled engine do."""
+"""Annealing runs and pilot populations inside numba, for the threads of the compiled engine."""
 
 from typing import NamedTuple
 
@@ -41,81 +41,81 @@ FINISHED, NOT_A_NUMBER, STOPPED = range(3)
 
 
 class Table(NamedTuple):
-    """The `Parameters` of G values of β."""
+    """The `Parameters` at G values of β."""
 
     step_sizes: np.ndarray
-    """Shape (G,), in units of ``scales``."""
+    """Step sizes, shape (G,), in units of ``scales``."""
     scales: np.ndarray
-    """Shape (G, n)."""
+    """Standard deviations of the metric, shape (G, n)."""
     directions: np.ndarray
-    """Shape (G, k, n)."""
+    """Directions of the metric, shape (G, k, n)."""
     excesses: np.ndarray
-    """Shape (G, k); where a metric has fewer than k directions, the others are 0."""
+    """Excesses along the directions, shape (G, k); 0 beyond the directions of a metric."""
     widths: np.ndarray
-    """Shape (G, m)."""
+    """Standard deviations of the discrete elements, shape (G, m)."""
 
 
 class PathParameters(NamedTuple):
-    """Those of K_t lie between the rows ``rows[t]`` and ``rows[t] + 1`` of a table."""
+    """Parameters of K_t, interpolated between rows ``rows[t]`` and ``rows[t] + 1`` of a table."""
 
     table: Table
     rows: np.ndarray
-    """Shape (T + 1,)."""
+    """Row below each K_t, shape (T + 1,)."""
     fractions: np.ndarray
-    """How far on the way to the next row, shape (T + 1,)."""
+    """Fraction of the distance to the next row, shape (T + 1,)."""
 
 
 class RunPlan(NamedTuple):
-    """Where a run starts and which way it goes."""
+    """Schedule, starts and direction of a run."""
 
     betas: np.ndarray
     starts: np.ndarray
-    """Shape (N, d); of a reverse run the first is θ*."""
+    """Starts, shape (N, d); in a reverse run the first is θ*."""
     reverse: bool
-    """Whether the first particle goes down from β = 1 and the others along the path it found."""
+    """Whether the run is reverse: the first particle goes from β = 1 to 0, the others upwards."""
     burn_in: int
-    """Transitions at β = 1 before it."""
+    """Number of transitions at β = 1 before a reverse run."""
     reversal: bool
-    """Whether on its way it applies the reversal of every kernel, as in a reverse run."""
+    """Whether the reversal of every kernel is applied, as in a reverse run."""
     places: np.ndarray
-    """Where particles may be resampled, shape (T + 1,)."""
+    """Temperatures at which particles may be resampled, shape (T + 1,)."""
     draws: np.ndarray
-    """From the prior; the next one is proposed at every multiple of ``stride``."""
+    """Prior draws; the next one is proposed at every multiple of ``stride``."""
     stride: int
     in_turn: bool
-    """Whether the target is that of a path of the data."""
+    """Whether the target is a path of the data."""
 
 
 class RunRecord(NamedTuple):
-    """What a run writes down at every β."""
+    """Records of a run at every β."""
 
     path: np.ndarray
     """Weighted mean of ℓ, nats."""
     highest: np.ndarray
-    """Largest ℓ of a particle with a weight, nats."""
+    """Largest ℓ of a particle with positive weight, nats."""
     rests: np.ndarray
-    """What `reweigh` adds to log Ẑ beside that, nats."""
+    """Remainder that `reweigh` adds to log Ẑ, nats."""
     acceptance: np.ndarray
-    """Of the discrete and of the continuous elements, shape (T + 1, 2)."""
+    """Acceptance of the discrete and of the continuous elements, shape (T + 1, 2)."""
     divergences: np.ndarray
     effective_size: np.ndarray
     resampled: np.ndarray
 
 
 class Trace(NamedTuple):
-    """All states of a stage of a pilot."""
+    """States of one stage of a pilot."""
 
     ells: np.ndarray
-    """Shape (iterations, members)."""
+    """ℓ of the states, shape (iterations, members)."""
     thetas: np.ndarray
-    """Shape (iterations, members, d)."""
+    """States θ, shape (iterations, members, d)."""
     gradients: np.ndarray
-    """Of log p and of ℓ, shape (2, iterations, members, n)."""
+    """Gradients of log p and of ℓ, shape (2, iterations, members, n)."""
 
 
 @njit(nogil=True, cache=True)
 def parameters_at(t, tuning, scale, widths):
-    """Those of K_t; vectors are written to ``scale`` and ``widths``."""
+    """Return the parameters of K_t; vectors are written to ``scale`` and ``widths``."""
     table, low, w = tuning.table, tuning.rows[t], tuning.fractions[t]
     high = min(low + 1, table.step_sizes.size - 1)
     for i in range(scale.size):
@@ -129,7 +129,7 @@ def parameters_at(t, tuning, scale, widths):
 
 
 class Memory(NamedTuple):
-    """What the loops write to, allocated once a run."""
+    """Working memory of the loops, allocated once per run."""
 
     work: Workspace
     scale: np.ndarray
@@ -138,7 +138,7 @@ class Memory(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def draw_at(t, plan, nothing):
-    """The prior draw that K_t proposes."""
+    """Return the prior draw that K_t proposes, if any."""
     place = t // plan.stride - 1
     if t % plan.stride == 0 and place < len(plan.draws):
         return Draw(True, plan.draws[place])
@@ -147,19 +147,19 @@ def draw_at(t, plan, nothing):
 
 @njit(nogil=True, cache=True, title="the annealing loop")
 def anneal_run(target, kernel, tuning, plan, rng, stop, record):
-    """The loops of `annealing.anneal` for one run; fills the ``record``.
+    """Anneal one run, as `driver.anneal` does; fills the ``record``.
 
     Returns
     -------
     ends : ndarray of shape (N, d)
-        The last θ of each particle; of a reverse run's first, θ_0.
+        The last θ of each particle; in a reverse run the first is θ_0.
     weights : ndarray of shape (N,)
-        Normalised.
+        Normalised weights.
     ancestors : int
         Number of starts from which the last particles descend.
     gradient_evaluations : int
     status : int
-        FINISHED; NOT_A_NUMBER with ``ends[0]`` where it happened; STOPPED, by a set ``stop[0]``.
+        FINISHED; NOT_A_NUMBER, with the state in ``ends[0]``; or STOPPED, by a set ``stop[0]``.
     arrival : int
         Index of the last temperature that was reached.
     """
@@ -187,9 +187,9 @@ def anneal_run(target, kernel, tuning, plan, rng, stop, record):
 
 @njit(nogil=True, cache=True)
 def face(target, plan, t):
-    """On a path of the data, turn ℓ into the slope of log f_β from here to the next temperature.
+    """On a path of the data, make ℓ the slope of log f_β up to the next temperature.
 
-    Where no temperature follows it is that from the one before.
+    At the last temperature, use the previous step.
     """
     if plan.in_turn:
         t = min(t, plan.betas.size - 2)
@@ -199,7 +199,7 @@ def face(target, plan, t):
 
 @njit(nogil=True, inline="always")
 def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
-    """Take θ* down to the prior, in place; keep θ wherever particles may be resampled.
+    """Anneal θ* to the prior, in place; store θ wherever particles may be resampled.
 
     Returns
     -------
@@ -244,10 +244,10 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
 
 @njit(nogil=True, inline="always")
 def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, stop, record):
-    """Take all particles from the prior up to β = 1, in place, and resample them on the way.
+    """Anneal all particles from the prior to β = 1, in place, with resampling.
 
-    In a reverse run the first particle is at θ_0 and has its path, ℓ in the ``record`` and θ in
-    ``kept``. It goes along that path, and others may join it.
+    In a reverse run the first particle starts at θ_0 and follows its stored path (ℓ in the
+    ``record``, θ in ``kept``); other particles may be resampled onto it.
 
     Returns
     -------
@@ -320,7 +320,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
 
 @njit(nogil=True, cache=True)
 def count(roots, weights):
-    """Number of different roots of particles that have a weight."""
+    """Count the different roots of particles with positive weight."""
     alive = np.zeros(roots.size, np.bool_)
     for i in range(roots.size):
         if weights[i] > 0.0:
@@ -332,9 +332,9 @@ def count(roots, weights):
 def move_population(target, kernel, parameters, beta, population, adapts, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
-    Every iteration moves all rows of ``population`` and is written to the ``trace``. If it
-    ``adapts`` it corrects the step size by their mean acceptance, as pilots do. Where ``stop[0]``
-    is set it ends early, and what it leaves means nothing.
+    Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
+    is true, it corrects the step size by the mean acceptance. If ``stop[0]`` is set it ends early,
+    with meaningless results.
 
     Returns
     -------
@@ -344,7 +344,7 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
     """
     n_iterations, n_members = trace.ells.shape
     metric, widths = parameters.metric, parameters.widths
-    part = 1 if metric.scale.size else 0  # the step size decides about the continuous elements
+    part = 1 if metric.scale.size else 0  # the step size belongs to the continuous elements
     members = make_states(n_members, population.shape[1], metric.scale.size)
     for j in range(n_members):
         copy_vector(population[j], members.theta[j])
@@ -381,7 +381,7 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
 def move_chains(target, kernel, table, betas, thetas, rng, terms):
     """Apply a kernel to every row of ``thetas``, each with its own β and row of the table.
 
-    Rows at β = 0 stay where they are. Log p and ℓ are written to ``terms``, of shape (rows, 2).
+    Rows at β = 0 do not move. Log p and ℓ are written to ``terms``, of shape (rows, 2).
     """
     states, nothing = make_states(1, thetas.shape[1], table.scales.shape[1]), no_draw()
     state = state_at(states, 0)
@@ -399,7 +399,7 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
 
 @njit(nogil=True, cache=True)
 def terms_of(target, thetas, terms):
-    """Write the terms of every row of ``thetas`` to that of ``terms``, of shape (rows, 2)."""
+    """Write log p and ℓ of every row of ``thetas`` to ``terms``, of shape (rows, 2)."""
     size = thetas.shape[1]
     state = make_state(size, size - target.categories.size)
     for j in range(len(thetas)):

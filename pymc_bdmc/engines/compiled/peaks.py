@@ -1,4 +1,4 @@
-"""Narrow peaks of a posterior, which samples do not see and a climb does."""
+"""Find narrow peaks of a posterior that samples miss, by optimisation."""
 
 from collections.abc import Callable
 
@@ -19,48 +19,48 @@ from pymc_bdmc.kernels.reference import (
 __all__ = ["add_peaks"]
 
 MOST_ELEMENTS = 20
-"""Of θ: with more, importance sampling no longer tells what a peak holds."""
+"""Most elements of θ for which importance sampling can estimate the mass of a peak."""
 CLIMBS = 4
-"""On the spike and slab every one came to the spike, in 2 to 14 steps."""
+"""Number of optimisations; for the spike and slab each found the spike, in 2 to 14 steps."""
 DRAWS = 1000
-"""By which is judged what a peak holds."""
+"""Number of draws from which the mass of a peak is estimated."""
 MOST_STEPS = 20
-"""Of a climb."""
+"""Most steps of an optimisation."""
 RARE = 3.0
-"""Nats by which log r must lie below the log posterior where it misses the posterior."""
+"""Nats by which log r lies below the log posterior where r misses the posterior."""
 LEAST_SHARE = 0.1
-"""Of the posterior, that it must miss near a peak."""
+"""Smallest share of the posterior near a missed peak."""
 FLAT = 0.01
-"""Slope in nats at which a climb ends, in units of the reference."""
+"""Slope in nats at which an optimisation ends, in units of the reference."""
 NEAR = 0.05
-"""Distance of tops that count as one, in units of the reference: a climb may end `FLAT` beside."""
+"""Largest distance of maxima that count as one, in units of the reference."""
 SLOPE, CURVATURE = 1e-5, 0.1
 """Steps of finite differences, in units of the reference and of the peak."""
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
-"""log p + ℓ of every row of θ, nats; −∞ where it is no number."""
+"""Function that returns log p + ℓ of every row of θ, nats; −∞ in place of NaN."""
 
 
 def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Generator) -> Reference:
-    """The reference with another component at every narrow peak that it misses.
+    """Add a component to the reference at every narrow peak that it misses.
 
-    Some draws climb to where log p + ℓ is largest. Where that exceeds log r by more than it did at
-    any draw, importance sampling with a component there tells how much of the posterior lies where
-    there was next to nothing of r.
+    Some draws are moved to a maximum of log p + ℓ. If log p + ℓ − log r is larger there than at any
+    draw, importance sampling with a component at the maximum estimates the share of the posterior
+    where r has almost no mass.
 
     Parameters
     ----------
     reference : Reference
-        Of one component, fitted to samples of the posterior.
+        Reference with one component, fitted to samples of the posterior.
     log_density : callable
         log p + ℓ of every row of an array of θ, nats.
     rng : numpy.random.Generator
-        Of its own.
+        Generator for this purpose only.
 
     Returns
     -------
     Reference
-        The same, if it misses none or θ has more than `MOST_ELEMENTS` elements.
+        Unchanged if it misses no peak, or if θ has more than `MOST_ELEMENTS` elements.
     """
     if reference.locations.shape[1] > MOST_ELEMENTS:
         return reference
@@ -88,13 +88,13 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
 def _weighted(
     reference: Reference, log_density: LogDensity, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws from r, and log p + ℓ − log r there."""
+    """Return draws from r, and log p + ℓ − log r there."""
     thetas = draw_reference(reference, DRAWS, rng)
     return thetas, log_density(thetas) - log_reference(reference, thetas)
 
 
 def _missed(reference: Reference, mixture: Reference, thetas: np.ndarray, g: np.ndarray) -> float:
-    """Share of the posterior where r is rare, by draws from the mixture; 0 if they do not tell."""
+    """Estimate the share of the posterior where r has little mass; 0 if draws do not show any."""
     log_ml = jarzynski_forward(g)
     if not log_ml.valid:
         return 0.0
@@ -104,7 +104,7 @@ def _missed(reference: Reference, mixture: Reference, thetas: np.ndarray, g: np.
 
 
 def _climb(log_density: LogDensity, start: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The top that BFGS comes to, on finite differences, in units of ``scale``."""
+    """Return the maximum found by BFGS with finite differences, in units of ``scale``."""
     steps = SLOPE * np.concatenate([np.eye(len(start)), -np.eye(len(start))])
 
     def depth(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -113,16 +113,16 @@ def _climb(log_density: LogDensity, start: np.ndarray, scale: np.ndarray) -> np.
         return values[0], np.subtract(*np.split(values[1:], 2)) / (2 * SLOPE)
 
     options = dict(maxiter=MOST_STEPS, gtol=FLAT)
-    with np.errstate(invalid="ignore"):  # where it is −∞
+    with np.errstate(invalid="ignore"):  # it may be −∞
         return scale * minimize(depth, start / scale, jac=True, options=options).x
 
 
 def _shape(log_density: LogDensity, top: np.ndarray, scale: np.ndarray) -> Metric | None:
-    """The metric of the normal density that bends as this one; None if it is no peak."""
+    """Return the metric of the normal density with the same curvature; None if not a maximum."""
     n = len(top)
     rows, columns = np.triu_indices(n)
     unit, bending = SLOPE * scale, np.empty((n, n))
-    for _ in range(3):  # each finds the units of the next
+    for _ in range(3):  # each iteration gives the units of the next
         steps = np.diag(unit)
         together, across = steps[rows] + steps[columns], steps[rows] - steps[columns]
         same = log_density(top + together) + log_density(top - together)

@@ -1,4 +1,4 @@
-"""A pilot population that tunes the compiled kernels for every β and finds E_β[ℓ] along the way."""
+"""Tune the compiled kernels for every β by a pilot population, which also estimates E_β[ℓ]."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ __all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "re
 
 MEMBERS = 32
 ITERATIONS = 8
-"""Moves of every member in a stage; the first stage has three times as many."""
+"""Number of moves of every member in a stage; the first stage has three times as many."""
 MOST_ITERATIONS = 64
-"""Of the last stage, which is repeated, each time twice as long, until its members mix."""
+"""Most moves of the last stage, which is repeated with twice the length until members mix."""
 FIRST_STEP_SIZE = 0.5
 
 MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
-"""The argument ``move`` of `pilot`."""
+"""Type of the argument ``move`` of `pilot`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +39,26 @@ class PathTuning:
     table : Table
         Parameters of the stages.
     acceptance : ndarray of shape (G,)
-        What the pilot saw.
+        Acceptance at each stage.
     path_betas, mean_log_likelihood : ndarray of shape (F,)
         β from 0 to 1 and E_β[ℓ] there, nats.
     prior_log_likelihood : ndarray of shape (N,)
-        ℓ of the draws from the prior that the pilot started from, nats.
+        ℓ of the prior draws from which the pilot started, nats.
     gradient_evaluations : int
         Cost of the pilot.
     reference : Reference or None
-        Where the path starts, if not at the prior.
+        Start of the path, if not the prior.
     fit : tuple of (ndarray of shape (n,), Metric) or None
-        Mean and shape of what the pilot saw of the posterior, if all elements are continuous.
+        Mean and covariance of the pilot's samples of the posterior, if all elements are continuous.
     rhat : float
-        Largest R̂ of the members in the last stage; NaN of a pilot that did not wait for it.
+        Largest R̂ of the members in the last stage; NaN if the pilot did not wait for mixing.
     last_log_likelihood : ndarray of shape (S,)
-        ℓ of what it saw of the posterior, nats.
+        ℓ of the pilot's samples of the posterior, nats.
     accepted_draws : int
-        Prior draws with ℓ > −∞ that a forward run waits for, and at least one for each particle;
-        the first are their starts.
+        Prior draws with ℓ > −∞ for which a forward run waits, at least one per particle; the first
+        are the starts.
     seconds_a_move : float
-        Of a processor, for one application of the kernel of β = 1 to one state.
+        CPU seconds of one application of the kernel at β = 1 to one state.
     """
 
     betas: np.ndarray
@@ -77,11 +77,11 @@ class PathTuning:
 
     @property
     def peaks(self) -> int:
-        """Number of narrow peaks that the reference has beside its fit."""
+        """Return the number of narrow peaks added to the fit in the reference."""
         return 0 if self.reference is None else len(self.reference.locations) - 1
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Row below each β, and how far β is on the way to the next row, in log β."""
+        """Return the row below each β, and the fraction of the way to the next row, in log β."""
         position = np.interp(
             np.log(np.maximum(betas, self.betas[0])), np.log(self.betas), np.arange(len(self.betas))
         )
@@ -89,11 +89,11 @@ class PathTuning:
         return rows, position - rows
 
     def along(self, betas: np.ndarray) -> PathParameters:
-        """The parameters of the kernels of a schedule, for the compiled loop."""
+        """Return the parameters of the kernels of a schedule, for the compiled loop."""
         return PathParameters(self.table, *self.places(betas))
 
     def at(self, betas: np.ndarray) -> Table:
-        """The parameters at each β: interpolated, but directions of the nearest stage."""
+        """Return parameters interpolated at each β, with the directions of the nearest stage."""
         rows, fractions = self.places(betas)
         nearest = rows + (fractions >= 0.5)
         table = self.table
@@ -107,7 +107,7 @@ class PathTuning:
 
     @property
     def last_parameters(self) -> Parameters:
-        """Of β = 1."""
+        """Return the parameters at β = 1."""
         table = self.table
         metric = Metric(table.scales[-1], table.directions[-1], table.excesses[-1])
         return Parameters(metric, table.step_sizes[-1], table.widths[-1])
@@ -118,10 +118,10 @@ class PathTuning:
         return ((1 - fractions) * values[rows].T + fractions * values[above].T).T.copy()
 
     def adapted_to(self, reference: Reference) -> "PathTuning":
-        """The tuning for the path from a reference that is fitted to other, similar data.
+        """Return the tuning for the path from a reference that is fitted to other, similar data.
 
-        Step sizes and the spacing of β stay; the metric is the shape of the reference at every
-        temperature, since all densities on this path are about as wide as it is.
+        Step sizes and the spacing of β are kept. The metric at every temperature is that of the
+        reference, since all densities on this path are about as wide.
         """
         n_stages = len(self.betas)
 
@@ -136,7 +136,7 @@ class PathTuning:
         return replace(self, table=table, reference=reference, gradient_evaluations=0)
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Step size by temperature; NaN at β = 0 and where no element is continuous."""
+        """Return the step size by temperature; NaN at β = 0 or without continuous elements."""
         if self.table.scales.shape[1] == 0:
             return np.full(len(betas), np.nan)
         sizes = self._between(self.table.step_sizes, betas)
@@ -153,12 +153,12 @@ def pilot(
     reference: Reference | None = None,
     longest: int = MOST_ITERATIONS,
 ) -> PathTuning | None:
-    """Lead a population from the prior to the posterior and note what every β asks for.
+    """Move a population from the prior to the posterior, and tune the kernel at every β.
 
-    From stage to stage β rises as far as the samples of the last one bear. Weighted, they give the
-    metric, and `MEMBERS` of them are drawn to move `ITERATIONS` times, which finds the step size
-    and E_β[ℓ]. At β = 1 they go on until they mix, or ``longest`` iterations are over. It is the
-    tuning alone that remains, so nothing here needs to be unbiased.
+    From stage to stage β rises as far as the effective sample size of the last samples allows. The
+    weighted samples give the metric. `MEMBERS` of them are drawn and moved `ITERATIONS` times,
+    which gives the step size and E_β[ℓ]. At β = 1 the moves go on until the members mix, or for
+    ``longest`` iterations. Only the tuning is used later, so nothing here needs to be unbiased.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def pilot(
     rng : numpy.random.Generator
         The pilot's own stream.
     reference : Reference, optional
-        That the draws are from.
+        Distribution of the draws, if not the prior.
     longest : int
         Most iterations of the last stage.
 
@@ -186,7 +186,7 @@ def pilot(
     """
     curve, beta, step_size, n_gradients = MeanCurve(ells), 0.0, FIRST_STEP_SIZE, 0
     samples, samples_ells = thetas, ells
-    gradients = np.zeros((2, 1, len(thetas), n))  # not known of the prior draws
+    gradients = np.zeros((2, 1, len(thetas), n))  # not known for prior draws
     stages: list[tuple[float, Parameters, float]] = []
     while beta < 1:
         below, beta = beta, curve.next_beta()
@@ -228,11 +228,11 @@ def pilot(
 
 
 def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) -> PathTuning | None:
-    """Fit a reference to other data, from where the posterior lies on those of a known tuning.
+    """Fit a reference to other data, starting from the reference of a known tuning.
 
-    The members start at draws from the known reference and move at β = 1, with the metric and the
-    step size that are known, until they mix; the first moves are left out. That takes a fraction of
-    the gradients of a pilot from the prior, and fails where the posteriors are far apart.
+    The members start at draws from the known reference and move at β = 1, with the known metric and
+    step size, until they mix; the first moves are left out. This needs far fewer gradients than a
+    pilot from the prior, but fails if the posteriors are far apart.
 
     Parameters
     ----------
@@ -241,15 +241,15 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
     population : ndarray of shape (M, n)
         Draws from its reference, moved in place.
     move : callable
-        As in `pilot`.
+        Function as in `pilot`.
     n : int
-        Number of continuous elements, which are all.
+        Number of elements; all are continuous.
 
     Returns
     -------
     PathTuning or None
-        With ``fit`` and ``rhat`` found anew: the latter is above `MAX_RHAT` where the members did
-        not come to mix. None if it was stopped.
+        The known tuning with a new ``fit`` and ``rhat``, which is above `MAX_RHAT` if the members
+        did not mix. None if it was stopped.
     """
     parameters, n_gradients, rhat = known.last_parameters, 0, np.inf
     first, n_iterations = True, 3 * ITERATIONS
@@ -296,23 +296,23 @@ def _stage(
 
 
 def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric]:
-    """Mean and shape, from samples at β = 1 and the gradients of log p and ℓ there."""
+    """Return mean and metric, from samples at β = 1 and the gradients of log p and ℓ there."""
     slopes = gradients.sum(axis=0).reshape(samples.shape)
     return samples.mean(axis=0), estimate_metric(samples, slopes, for_moves=False)
 
 
 def _rhat(trace: Trace) -> float:
-    """Largest R̂ over the elements of θ, and ℓ: what all members cover, by what each explores."""
+    """Return the largest R̂ of the elements of θ and of ℓ over members."""
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     within = values.var(axis=0, ddof=1).mean(axis=0)
     between = values.mean(axis=0).var(axis=0, ddof=1)
     n = len(values)
-    with np.errstate(divide="ignore", invalid="ignore"):  # what nowhere moves says nothing
+    with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
         return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
 
 
 def _table(parameters: Sequence[Parameters]) -> Table:
-    """All metrics with as many directions as the one that has most."""
+    """Join parameters in a table; metrics are padded to the largest number of directions."""
     metrics = [each.metric for each in parameters]
     rank = max(len(metric.excess) for metric in metrics)
     directions = np.zeros((len(metrics), rank, metrics[0].scale.size))
@@ -330,6 +330,6 @@ def _table(parameters: Sequence[Parameters]) -> Table:
 
 
 def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:
-    """Gradients of log f_β by sample; not finite where ℓ is not."""
+    """Return gradients of log f_β by sample; not finite if ℓ is not."""
     with np.errstate(invalid="ignore"):
         return np.concatenate(gradients[0] + beta * gradients[1])

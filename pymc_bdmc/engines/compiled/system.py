@@ -1,4 +1,4 @@
-"""A PyMC model as a system whose chains all move in one compiled loop."""
+"""Convert a PyMC model to a system whose chains move in one compiled loop."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,13 +17,13 @@ class CompiledState(NamedTuple):
     """Flat states of all chains, and their ℓ."""
 
     thetas: np.ndarray
-    """Shape (chains, d)."""
+    """Flat states, shape (chains, d)."""
     log_likelihood: np.ndarray
-    """Shape (chains,), nats."""
+    """ℓ, shape (chains,), nats."""
 
 
 class CompiledSystem(ModelSystem["CompiledEngine"]):
-    """All chains move in one compiled loop."""
+    """System whose chains move in one compiled loop."""
 
     def __init__(self, engine: "CompiledEngine", rng: np.random.Generator):
         super().__init__(engine)
@@ -33,14 +33,14 @@ class CompiledSystem(ModelSystem["CompiledEngine"]):
         self._tuning = tuning
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> CompiledState:
-        """Exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         thetas = np.stack([self._engine.jitted.ravel(p) for p in self._prior_points(chains, rng)])
         return self._moved(thetas, np.zeros(chains), rng)
 
     def step(
         self, state: CompiledState, betas: np.ndarray, rng: np.random.Generator
     ) -> CompiledState:
-        """Apply the kernel of its own β to every chain; at β = 0 draw anew from the prior."""
+        """Apply the kernel of its own β to every chain; at β = 0 draw again from the prior."""
         thetas, anew = state.thetas.copy(), np.flatnonzero(betas == 0)
         if anew.size:
             thetas[anew] = self.draw_prior(anew.size, rng).thetas
@@ -52,5 +52,5 @@ class CompiledSystem(ModelSystem["CompiledEngine"]):
         return CompiledState(thetas, self._engine.move(self._tuning, betas, thetas, rng))
 
     def log_likelihood(self, state: CompiledState) -> np.ndarray:
-        """ℓ of every chain, nats."""
+        """Return ℓ of every chain, nats."""
         return state.log_likelihood

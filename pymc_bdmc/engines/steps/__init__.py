@@ -1,1 +1,1 @@
-"""The engine of PyMC's step methods, tuned by pilot chains."""
+"""Engine of PyMC's step methods, tuned by pilot chains."""

@@ -1,4 +1,4 @@
-"""Runs whose kernel is made of PyMC step methods: what one worker process holds and does."""
+"""Engine that anneals with PyMC's step methods, in worker processes."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ __all__ = ["StepEngine"]
 
 
 class StepEngine(PriorOnly):
-    """Compiled density and step methods, shared by every chain that a process runs.
+    """Compiled density and step methods, shared by all chains of a process.
 
     Parameters
     ----------
     density : TemperedDensity
         The path of densities.
     betas : ndarray of shape (T + 1,)
-        The schedule, unless a chain brings another.
+        The schedule, unless a task has its own.
     step, compile_kwargs
         See `build_steps`.
 
@@ -45,11 +45,11 @@ class StepEngine(PriorOnly):
     block_size = 1
     judges_acceptance = True
     pilots = PILOT_CHAINS
-    """Independent pilots on a data set."""
+    """Number of independent pilots per data set."""
     moves_further = False
     rows = 0
     default_particles = 1
-    """Of a run, where nobody says how many."""
+    """Default number of particles of a run."""
 
     @alone
     def __init__(
@@ -73,7 +73,7 @@ class StepEngine(PriorOnly):
         vars(self).update(state, lock=threading.Lock())
 
     def _check(self) -> None:
-        """Compile everything once, and see that frozen step methods stay frozen."""
+        """Compile everything once, and check that frozen step methods stay frozen."""
         rng = np.random.default_rng(0)
         point, _ = self.density.draw_prior(rng)
         self.density.set_beta(self.betas[1])
@@ -83,7 +83,7 @@ class StepEngine(PriorOnly):
 
     @property
     def description(self) -> str:
-        """The step methods and their variables, in the order of application."""
+        """Return the step methods and their variables, in the order of application."""
         return " > ".join(
             f"{type(step).__name__}({', '.join(var.name for var in step.vars)})"
             for step in self.steps
@@ -92,15 +92,15 @@ class StepEngine(PriorOnly):
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
     ) -> WorkerPool | ExecutorPool:
-        """Processes, each with a copy of this engine, until ``stop`` is set."""
+        """Return a pool of processes, each with a copy of this engine."""
         return ExecutorPool(self, executor, stop) if executor else WorkerPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
-        """Join the findings of the pilots on one data set."""
+        """Combine the tunings of the pilots on one data set."""
         return combine(tunings, self.steps)
 
     def pilot(self, task: PilotTask) -> StepTuning:
-        """One pilot chain on the data of the task, from the prior."""
+        """Run one pilot chain on the data of the task, from the prior."""
         with self.lock:
             self.density.set_data(task.data)
             rng = np.random.default_rng(task.seed)
@@ -113,7 +113,7 @@ class StepEngine(PriorOnly):
             return replace(tuning, accepted_draws=draws_to_accept(len(starts), spent))
 
     def kernel(self, tuning: StepTuning, betas: np.ndarray | None = None) -> StepKernel:
-        """The frozen kernel of a schedule."""
+        """Return the frozen kernel of a schedule."""
         for step, state in zip(self.steps, self._untuned, strict=True):
             step.sampling_state = state
         return StepKernel(self.density, self.steps, self.betas if betas is None else betas, tuning)
@@ -123,11 +123,11 @@ class StepEngine(PriorOnly):
         return StepSystem(self, rng)
 
     def log_likelihood(self, point: Point) -> float:
-        """ℓ of a point on the present data, nats."""
+        """Return ℓ of a point on the current data, nats."""
         return self.density(point)[1]
 
     def run(self, task: AnnealTask[StepTuning]) -> Run:
-        """One run, from its own starts."""
+        """Anneal one run from its own starts."""
         with self.lock:
             self.density.set_data(task.data)
             rng = np.random.default_rng(task.seed)

@@ -1,4 +1,4 @@
-"""A pilot at a few temperatures tunes the step methods; its findings are interpolated over β."""
+"""Tune the step methods by pilot chains at a few temperatures, interpolated over β."""
 
 import time
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ __all__ = [
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8
 PILOT_STEPS = 150
-"""At each of these temperatures."""
+"""Number of steps at each temperature of the pilot."""
 STRIDE_STEPS = 50
-"""At each of those between them that E_β[ℓ] needs."""
+"""Number of steps at each intermediate temperature that E_β[ℓ] needs."""
 
 
 def pilot_betas(betas: np.ndarray, n: int = PILOT_TEMPERATURES) -> np.ndarray:
-    """Temperatures of the pilot: ``n`` of the schedule's own, evenly spaced along it, without 0."""
+    """Return ``n`` temperatures for the pilot, evenly spaced along the schedule, without 0."""
     last = len(betas) - 1
     return betas[np.unique(np.linspace(1, last, min(n, last)).round().astype(int))]
 
@@ -43,21 +43,21 @@ def pilot(
     starts: Sequence[Point],
     rng: np.random.Generator,
 ) -> StepTuning:
-    """One pilot chain: from a prior draw through the temperatures, adapting at each.
+    """Run one pilot chain from a prior draw through the temperatures, adapting at each.
 
-    On the way to the next temperature β rises no further than the samples of the last stage bear,
-    so that E_β[ℓ] is known all along the path.
+    Between temperatures, β rises no further than the effective sample size of the last stage
+    allows, so that E_β[ℓ] is known along the whole path.
 
     Parameters
     ----------
     density : TemperedDensity
         The target.
     steps : sequence of BlockedStep
-        Untuned; they are left adapted to the last temperature.
+        Step methods, untuned; afterwards they are adapted to the last temperature.
     betas : ndarray of shape (G,)
         Temperatures at which to adapt, increasing.
     starts : sequence of Point
-        Draws from the prior; the chain begins at the first.
+        Prior draws; the chain starts at the first.
     rng : numpy.random.Generator
         The pilot's own stream.
     """
@@ -91,7 +91,7 @@ def pilot(
 
 
 def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> StepTuning:
-    """Join the findings of independent pilot chains."""
+    """Combine the tunings of independent pilot chains."""
     accesses = [adaptation(step) for step in steps]
     values = [
         [access.merge(chains) for access, *chains in zip(accesses, *stage, strict=True)]

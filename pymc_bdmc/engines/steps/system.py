@@ -1,4 +1,4 @@
-"""A PyMC model as a system whose chains move one after the other by step methods."""
+"""Convert a PyMC model to a system whose chains move in turn by step methods."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +15,7 @@ __all__ = ["StepSystem"]
 
 
 class StepSystem(ModelSystem["StepEngine"]):
-    """Step methods, one chain after the other, tuned for the ladder of the engine."""
+    """System of step methods, which move one chain after the other."""
 
     def __init__(self, engine: "StepEngine", rng: np.random.Generator):
         super().__init__(engine)
@@ -27,11 +27,11 @@ class StepSystem(ModelSystem["StepEngine"]):
         self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> list[Point]:
-        """Exact draws from the prior where ℓ > −∞."""
+        """Draw exactly from the prior restricted to ℓ > −∞."""
         return self._prior_points(chains, rng)
 
     def step(self, state: list[Point], betas: np.ndarray, rng: np.random.Generator) -> list[Point]:
-        """Apply K_t to every point; at β = 0 draw anew from the prior."""
+        """Apply K_t to every point; at β = 0 draw again from the prior."""
         return [
             self._kernel.step(self._places[beta], point)[0]
             if beta > 0
@@ -40,5 +40,5 @@ class StepSystem(ModelSystem["StepEngine"]):
         ]
 
     def log_likelihood(self, state: list[Point]) -> np.ndarray:
-        """ℓ of every point, nats."""
+        """Return ℓ of every point, nats."""
         return np.array([self._engine.log_likelihood(point) for point in state])

@@ -62,7 +62,7 @@ def _questions(mutants: Sequence[Mutant], seeds: int) -> Iterator[tuple[Mutant, 
 
 
 def _ask(mutant: Mutant, check: str, seed: int) -> dict:
-    """What a check with its default settings says of a mutant."""
+    """Return the result of a check with default settings on a mutant."""
     started = time.process_time()
     report = mutant.trial[check](mutant.broken(), random_seed=seed).to_dict()
     return {
@@ -98,7 +98,7 @@ def _cell(answer: dict) -> str:
 
 
 def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
-    """How many seeds found each mutant by the check that is best at it."""
+    """Return how many seeds found each mutant, by the quickest check."""
     rows = []
     for mutant in mutants:
         own = [a for a in answers if (a["mutant"], a["check"]) == (mutant.name, mutant.seen_by)]
@@ -115,7 +115,7 @@ def rates(mutants: Sequence[Mutant], answers: Sequence[dict]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
-    """In Markdown."""
+    """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 

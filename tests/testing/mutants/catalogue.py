@@ -1,4 +1,4 @@
-"""What a mutant is: a sound parent, a copy with one fault, and the checks that may see it."""
+"""Catalogue of mutants: a correct parent, a copy with one fault, and checks that may find it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Of the class or function with the fault."""
+        """Return the name of the class or function with the fault."""
         return self.broken.__name__
 
     @property
     def fault(self) -> str:
-        """What is wrong, in a sentence: the first line of its documentation."""
+        """Return what is wrong, the first line of the docstring."""
         return str(self.broken.__doc__).splitlines()[0]
 
 

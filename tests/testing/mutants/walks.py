@@ -145,7 +145,7 @@ class NoHastings(Multiplicative):
 
 
 class SmallFactors(Multiplicative):
-    """The same with factors near one."""
+    """Multiplies a positive x by a factor near one, and corrects for it."""
 
     scale = 0.2
 
