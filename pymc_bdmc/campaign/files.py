@@ -79,7 +79,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
-    """Return a thing as JSON with the types and shapes of its arrays; append these to ``arrays``."""
+    """Return a thing as JSON with types and shapes of its arrays; append these to ``arrays``."""
     if isinstance(thing, np.ndarray | np.generic):
         array = np.asarray(thing)
         if array.dtype.hasobject:

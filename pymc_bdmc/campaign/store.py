@@ -180,8 +180,8 @@ class Store:
     def read(self, task: Task, inputs: str) -> tuple[Any, float] | None:
         """Return the result of a task, and the seconds that the call had taken; None without one.
 
-        A damaged file and a result of other inputs than these count as none:
-        those of a later round depend on the number of chains, say.
+        A damaged file counts as none, and so does a result of other inputs: those of a later round,
+        for example, depend on the number of chains.
         """
         found = self._read(_name(task), inputs)
         return (found[0], found[1]["seconds"]) if found else None
