@@ -32,13 +32,9 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
 
 
 ROOMS = sorted({str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")})
-STILL_TO_DO = pytest.mark.xfail(strict=True, reason="its docstrings are still to be rewritten")
 
 
-@pytest.mark.parametrize(
-    "room",
-    [pytest.param(r, marks=STILL_TO_DO) if r in ("campaign", "paths") else r for r in ROOMS],
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_can_be_read_alone(room):
     found = {
         f"{path.relative_to(PACKAGE)}:{line}": summary

@@ -1,4 +1,4 @@
-"""Results on disk: each is one file, a checksum, JSON and bytes, read without pickle."""
+"""Files of results: a checksum, JSON and the bytes of arrays, which are read without pickle."""
 
 import json
 import math
@@ -26,15 +26,15 @@ _TYPES: dict[str, Any] = {
     each.__name__: each
     for each in (Metric, PathTuning, Population, Reference, Run, Simulated, StepTuning, Table)
 }
-"""All that is ever made of what a file says, besides plain values and arrays."""
+"""The only types that reading a file can create, besides plain values and arrays."""
 
 
 class DamagedRecord(ValueError):
-    """A file that is not what was written; names it."""
+    """A file differs from what was written; the message names it."""
 
 
 def write_record(path: Path, thing: Any, **attributes: Any) -> None:
-    """Write what is made of plain values, arrays and the types above; all of it or nothing.
+    """Write a thing made of plain values, arrays and the types above; all of it or nothing.
 
     One record of a directory is written at a time.
     """
@@ -45,7 +45,7 @@ def write_record(path: Path, thing: Any, **attributes: Any) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file, all of it or nothing; one file of a directory at a time."""
+    """Replace a file as a whole; only one file of a directory may be written at a time."""
     unfinished = path.with_name("unfinished")  # what a killed process leaves, the next one replaces
     try:
         unfinished.write_bytes(content)
@@ -56,7 +56,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
-    """What was written, and its attributes.
+    """Return what a file holds, and its attributes.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
-    """The thing as JSON, with the types and shapes of its arrays, which are added to ``arrays``."""
+    """Return a thing as JSON with types and shapes of its arrays; append these to ``arrays``."""
     if isinstance(thing, np.ndarray | np.generic):
         array = np.asarray(thing)
         if array.dtype.hasobject:
@@ -98,7 +98,7 @@ def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _filled(outline: Any, stream: BytesIO) -> Any:
-    """What an outline is of, with its arrays read in turn."""
+    """Return the thing that an outline describes; its arrays are read from the stream."""
     if not isinstance(outline, dict):
         return outline
     ((name, parts),) = outline.items()

@@ -179,7 +179,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Compilation:
-    """How a model moves, and how it is compiled."""
+    """The step methods of a model, and options of its compilation."""
 
     step: Any = None
     backend: str | None = None

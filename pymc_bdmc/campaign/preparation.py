@@ -1,4 +1,4 @@
-"""Before the weighted runs: pilots and scouts on every data set, and the path they speak for."""
+"""The preparation of the weighted runs: pilots and scouts on every data set, and the path."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,32 +24,34 @@ __all__ = ["IDEAL_GAP", "DataSets", "Preparation"]
 _log = logging.getLogger("pymc.bdmc")
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
-"""By number; 0 is the real data."""
+"""Data sets by number; 0 is the real data."""
 Tunings = Mapping[int, Tuning]
 
 IDEAL_GAP = 0.15
-"""Nats to which perfectly mixed runs would close, where T is not given."""
+"""Gap in nats that perfectly mixed runs would have, if T is not given."""
 FEWEST_PARTICLES = 4
-"""Where a gap is asked for and no N: at the same cost four close it as far as one does, and leave
-behind a far draw, which would ruin the mean of logarithms (docs/particles.md)."""
+"""Least number of particles if a target for the gap is given and N is not. At the same cost four
+close the gap as far as one does, and resampling removes a far prior draw, which would ruin the
+mean of the logarithms (docs/particles.md)."""
 STEPS_A_ROW = 10
-"""On a path of the data, whose length a pilot does not know. On a regression of 20 coefficients and
-100 rows runs are then 0.3 nats short of log ML, with three steps a row 1.6."""
+"""Temperatures for each observation on a path of the data, whose length a pilot does not know. On a
+regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
+steps a row they are 1.6 nats short."""
 
 SCOUTS = 4
-"""Forward runs on either path, by which it is chosen."""
+"""Number of forward runs on each of two paths, between which they decide."""
 WORTHWHILE = 0.5
 """Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
 MAX_SURPLUS = 5.0
-"""Nats by which log p + ℓ − log r of a scout may exceed all that the pilot of the fit saw."""
+"""Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
-"""Nats between scouts up to which they agree."""
+"""Largest difference, in nats, between scouts that agree."""
 NOTABLE_WEIGHT = 1e-3
-"""Share of all weight that a scout's particle must have to be heard."""
+"""Least share of all weight with which a particle of a scout counts."""
 
 
 class Preparation:
-    """What is found out before the weighted runs: the path, and the tuning on each data set.
+    """The pilots and scouts of a call: they find the path, and the tuning on each data set.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ class Preparation:
         return {d: self._tunings[path.name, d] for d in data}
 
     def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
-        """Tune the path from a fit on further data; where a quick fit fails pilots make one."""
+        """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
         tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
         fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
@@ -118,7 +120,7 @@ class Preparation:
         return [found[i] for i in range(len(tasks))]
 
     def _missing(self, data: DataSets, path: Path) -> Iterator[DataSets]:
-        """Yield the first data set, and then all others, as far as they have no tuning yet."""
+        """Yield the first data set, and then all others, if they have no tuning yet."""
         first = next(iter(data))
         for wanted in ([first], [d for d in data if d != first]):
             new = {d: data[d] for d in wanted if (path.name, d) not in self._tunings}
@@ -239,7 +241,7 @@ class Preparation:
         return fitted, higher(fitted, prior) if is_higher else f"{lengths}; the gap follows it"
 
     def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
-        """N with which the fewest temperatures have an ideal gap of ``gap`` nats, within limits."""
+        """Return N, within limits, for an ideal gap of ``gap`` nats at the fewest temperatures."""
         most = self._engine.default_particles
         if self._engine.rows:
             return most
@@ -247,7 +249,7 @@ class Preparation:
         return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
-        """T with which the ideal gap Λ²/(T·N) is no more than ``gap`` nats, within limits."""
+        """Return T, within limits, for an ideal gap Λ²/(T·N) of at most ``gap`` nats."""
         if self._engine.rows:
             needed = STEPS_A_ROW * self._engine.rows
         else:
@@ -297,7 +299,7 @@ class Preparation:
 
 
 def squared_length(tunings: Tunings) -> float:
-    """Λ², mean over data sets, nats."""
+    """Return the mean of Λ² over data sets, nats."""
     lengths = [
         thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood)
         for tuning in tunings.values()

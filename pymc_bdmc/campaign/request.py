@@ -32,7 +32,7 @@ DRAWS, NUMBERS = 8192, 4_000_000
 """States at β = 1 of all runs on the real data, and numbers in them, if moves there are cheap."""
 
 _BYTES_A_CHAIN, _BYTES_A_TEMPERATURE = 800, 140
-"""As measured: a chain's task and result, and what is kept along β."""
+"""Measured bytes of the task and result of a run, and of the records of a temperature."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What the runs are to tell, and along which path of densities."""
+    """The data and draws that the runs are about, and the path of densities."""
 
     path: Any = None
     simulate: Any = FromHyperparameters.name
@@ -79,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is asked of a model, checked; `Request.of` makes it.
+    """A checked call on a model; `Request.of` makes it.
 
     Attributes
     ----------

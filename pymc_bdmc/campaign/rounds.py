@@ -1,4 +1,4 @@
-"""Annealing on all data sets in rounds: on a ladder of T, or until the gap is small for sure."""
+"""Rounds of annealing on all data sets: on a ladder of T, or until a target for the gap is met."""
 
 import logging
 import time
@@ -31,7 +31,7 @@ BLOCKS = 30
 
 @dataclass(frozen=True)
 class Plan:
-    """What the rounds have in common; see `sample_bdmc`."""
+    """The settings that all rounds share; see `sample_bdmc`."""
 
     particles: int
     entropy: Entropy
@@ -42,9 +42,9 @@ class Plan:
     judges_acceptance: bool = True
     """Whether few accepted proposals are a sign that chains mix badly."""
     preparation: float = 0.0
-    """Seconds that the simulated data and their tunings took; a confirming round has new ones."""
+    """Seconds for simulating and tuning, which a confirming round needs once more."""
     further_moves: int = 0
-    """Moves of the particles on the real data at β = 1, after the last weight."""
+    """Moves of the particles on the real data at β = 1 after the last temperature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +53,24 @@ class Side:
 
     group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
     dataset: int
-    """0 is the real data; the simulated sets count from 1."""
+    """Number of the data set: 0 for the real data, from 1 for simulated ones."""
     data: Mapping[str, np.ndarray]
     tuning: Tuning
     chains: int
     """Number of runs."""
     sources: Sequence[Simulated] = ()
-    """Where reverse chains start, in turn."""
+    """Simulated data with the states that reverse runs start from, in turn."""
     variant: int = 0
-    """Of several sides with reverse chains on these data."""
+    """Number of this side among those with reverse runs on the same data."""
 
     def seconds(self, plan: Plan, n_temperatures: int) -> float:
-        """Of a processor, for all runs of a round, as its pilot found them."""
+        """Return the processor seconds of all runs of a round, estimated by the pilot."""
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
         n_moves = self.chains * (burn_in + n_temperatures * plan.particles)
         return n_moves * self.tuning.seconds_a_move
 
     def n_tasks(self, plan: Plan) -> int:
-        """Return how many tasks all runs are."""
+        """Return the number of tasks in a round."""
         return -(-self.chains // plan.block_size)
 
     def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask:
@@ -97,18 +97,18 @@ class Side:
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of annealing found."""
+    """The results of one round of annealing."""
 
     schedule: Schedule
     sides: Sequence[Side]
     runs: dict[str, list[Annealing]]
-    """By group, one a data set."""
+    """Results of each group, one for each data set."""
     ends: dict[int, tuple[Point, np.ndarray]]
-    """Last states on the real data, and their weights, by run."""
+    """Last states and their weights on the real data, by the number of the run."""
     seconds: float
     confirms: bool = False
-    """Whether it repeats the round that met the target, with runs that nothing looked at, and on
-    new simulated data where there can be any."""
+    """Whether the round repeats the one that met the target: with new runs, and on new simulated
+    data if there can be any."""
     interrupted: bool = False
 
     @property
@@ -117,7 +117,7 @@ class Round:
         return jeffreys_bound(*(self.log_weights(group) for group in ("forward", "reverse")))
 
     def log_weights(self, group: str) -> np.ndarray:
-        """Shape (dataset, chain), nats."""
+        """Return the log weights of a group, shape (dataset, chain), nats."""
         return np.array([run.log_weight for run in self.runs.get(group, [])])
 
     @property
@@ -127,7 +127,7 @@ class Round:
 
     @property
     def is_readable(self) -> bool:
-        """Whether every side has a finished run, without which readers of a result say so."""
+        """Whether every side has a finished run."""
         found = [run.log_weight for runs in self.runs.values() for run in runs]
         return not any(np.isnan(weights).all() for weights in found)
 
@@ -137,7 +137,7 @@ class Round:
         return f"T = {self.schedule.n_temperatures}{bound}, {self.seconds:.1f} s"
 
     def meets(self, target_gap: float) -> bool:
-        """Whether the Jeffreys bound and its error add up to no more; below zero it is noise."""
+        """Return whether the Jeffreys bound plus its error is at most the target."""
         gap, error = self.gap
         return max(gap, 0.0) + error <= target_gap
 
@@ -219,7 +219,7 @@ def anneal_in_rounds(
 def _until_the_gap_is_small(
     schedule: Schedule, plan: Plan, rounds: Sequence[Round]
 ) -> Iterator[Schedule]:
-    """Schedules with T doubled from round to round, as long as the gap of the last is too wide.
+    """Yield schedules whose T doubles from round to round, until the gap is small enough.
 
     The gap that meets the target may owe it to noise, or to the θ* of its data sets. So that round
     is repeated with new runs on new data, and what they find is the result, whatever it is. A limit
@@ -249,7 +249,7 @@ def _until_the_gap_is_small(
 
 
 def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages over `BLOCKS` stretches of a path: a schedule must not follow its noise."""
+    """Return averages over `BLOCKS` stretches of a curve; a schedule must not follow its noise."""
     blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
     inner = [block for block in blocks if len(block)]
 
@@ -260,20 +260,20 @@ def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) -> Schedule:
-    """One schedule for all data sets, from (β, E_β[ℓ]) of each."""
+    """Return one schedule for all data sets, from (β, E_β[ℓ]) of each."""
     betas = np.unique(np.concatenate([betas for betas, _ in paths]))
     means = np.mean([mean_between(betas, *path) for path in paths], axis=0)
     return adaptive(betas, means, n_temperatures)
 
 
 def _cut_short(rounds: Sequence[Round]) -> list[Round]:
-    """The whole rounds, where a later one was begun."""
+    """Return the complete rounds, marked as interrupted."""
     return [*rounds[:-1], *(replace(each, interrupted=True) for each in rounds[-1:])]
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks(Sequence[AnnealTask]):
-    """The tasks of a round, one of each side in turn, each made when it is asked for."""
+    """The tasks of a round, one of each side in turn; a task is created on access."""
 
     sides: Sequence[Side]
     plan: Plan
@@ -288,7 +288,7 @@ class Tasks(Sequence[AnnealTask]):
         return [side.n_tasks(self.plan) for side in self.sides]
 
     def place(self, k: int) -> tuple[int, int]:
-        """Index and side of a task: all sides have their first tasks before any has its second."""
+        """Return index and side of a task: all sides begin before any has its second task."""
         k, done = range(len(self))[k], 0
         for level in sorted(set(self._lengths)):
             going = [i for i, length in enumerate(self._lengths) if length >= level]
@@ -312,7 +312,7 @@ def _anneal(
     confirms: bool,
     report: Report | None,
 ) -> Round:
-    """Run all chains of the next round; after Ctrl-C what is finished is there."""
+    """Run all tasks of the next round; after Ctrl-C the round holds those that were finished."""
     started = time.perf_counter()
     betas = schedule.betas
     recorders = [Recorder(side.chains, betas, plan.judges_acceptance) for side in sides]

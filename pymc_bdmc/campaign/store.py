@@ -1,4 +1,4 @@
-"""A store on disk: what it holds of the tasks of a call is not computed again."""
+"""Stores on disk: tasks of a call that a store holds are not computed again."""
 
 import importlib.util
 import logging
@@ -32,13 +32,13 @@ _log = logging.getLogger("pymc.bdmc")
 Task = AnnealTask | PilotTask
 
 FORMAT = 2
-"""Of the files; a store of a higher one is refused."""
+"""Version of the file format; stores of a later version are refused."""
 RUNS = "runs"
 """Directory of the finished tasks in a store; the groups beside it are a view of them."""
 ORIGIN = "origin"
-"""File that says what all of them depend on."""
+"""File with hashes of everything that the finished tasks depend on."""
 LOCK = "origin.lock"
-"""File that the process which writes has locked; the system unlocks it when that ends."""
+"""File that the writing process locks; the system unlocks it when the process ends."""
 
 
 class Store:
@@ -96,7 +96,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other call away from the store meanwhile."""
+        """Keep every other call away from the store inside the context."""
         marks = any((self._runs / name).exists() for name in (LOCK, ORIGIN))
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
@@ -110,7 +110,7 @@ class Store:
             yield
 
     def _begin(self) -> None:
-        """Bind the store to this call; if it has runs already, only if they are of the same one."""
+        """Bind the store to this call; refuse it if it has runs of another call."""
         if any(self._runs.glob("*.run")):
             self._check_origin()
         self._takes_any_seed = False
@@ -120,7 +120,7 @@ class Store:
             self.view = View(self.path)
 
     def _check_origin(self) -> None:
-        """Refuse another call than the one that the store was begun with."""
+        """Refuse a call that differs from the one that began the store."""
         try:
             origin, begun = read_record(self._runs / ORIGIN)
         except DamagedRecord as error:
@@ -165,12 +165,12 @@ class Store:
             ) from error
 
     def show(self, make: Callable[[], xr.DataTree]) -> None:
-        """Put a result in the place of the last one that readers saw."""
+        """Show a result to readers of the store, in place of the last one."""
         with self._writable():
             self.view.write(make)
 
     def remember[T](self, name: str, make: Callable[[], T]) -> T:
-        """What was kept under this name; if nothing was, make and keep it."""
+        """Return the thing kept under this name; if there is none, make and keep it."""
         if found := self._read(name, name):
             return found[0]
         thing = make()
@@ -178,10 +178,10 @@ class Store:
         return thing
 
     def read(self, task: Task, inputs: str) -> tuple[Any, float] | None:
-        """The result of a task, and the seconds that had gone by then; None if there is none.
+        """Return the result of a task, and the seconds that the call had taken; None without one.
 
-        Neither is there where the file is damaged, or holds a result of other inputs than these:
-        those of a later round depend on the number of chains, say.
+        A damaged file counts as none, and so does a result of other inputs: those of a later round,
+        for example, depend on the number of chains.
         """
         found = self._read(_name(task), inputs)
         return (found[0], found[1]["seconds"]) if found else None
@@ -207,7 +207,7 @@ class Store:
             write_record(path, thing, inputs=self._bound(inputs), **attributes)
 
     def _bound(self, inputs: str) -> str:
-        """Hash of inputs and of the call, so that no file of another call is ever taken."""
+        """Return a hash of inputs and call, by which files of other calls are recognised."""
         return digest(f"{self._call} {inputs}")
 
 
@@ -216,7 +216,7 @@ def _name(task: Task) -> str:
 
 
 class StoredPool:
-    """A pool that asks a store first, and hands it every result before anybody else sees it.
+    """A pool that takes results from a store if they are there, and stores every new one.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class StoredPool:
         self.spent = 0.0
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (index of the task, its result): first what is there, then what finishes."""
+        """Yield (index of the task, its result): those in the store first, then the others."""
         self.spent, known, left = 0.0, _Inputs(), []
         for k, task in enumerate(tasks):
             if self._stop[0]:
@@ -270,7 +270,7 @@ def reporter(
     callback: Callable[[xr.DataTree], object] | None,
     stop: np.ndarray,
 ) -> Report:
-    """Return what shows a result so far to readers of the store, and hands it to the callback."""
+    """Return a function that shows the result so far to the store and to the callback."""
 
     def report(so_far: Callable[[], Sequence[Round]]) -> None:
         if kept and kept.view.is_due and (rounds := so_far())[-1].is_readable:
@@ -286,7 +286,7 @@ def reporter(
 
 @dataclass(frozen=True)
 class Selected(Sequence[Task]):
-    """Some of the tasks."""
+    """A selection of tasks."""
 
     tasks: Sequence[Task]
     places: Sequence[int]
@@ -299,11 +299,11 @@ class Selected(Sequence[Task]):
 
 
 class _Inputs:
-    """Hashes of all that tasks depend on; what many of them share is hashed once."""
+    """Hashes of the inputs of tasks; inputs that many tasks share are hashed once."""
 
     def __init__(self):
         self._known: dict[int, tuple[Any, str]] = {}
-        """By identity, with the thing itself, so that no other can have the same."""
+        """Hashes by identity; the thing is kept, so that no other can get the same identity."""
 
     def digest(self, task: Task) -> str:
         parts = [each for name, each in vars(task).items() if name != "seed"]

@@ -27,7 +27,7 @@ from pymc_bdmc.results.diagnose import warn
 __all__ = ["anneal", "anneal_engine"]
 
 _BYTES_A_CHAIN = 100
-"""Of both directions: log weights, prior draws and acceptance, while they are joined."""
+"""Bytes of log weights, prior draws and acceptance of both directions."""
 
 
 def anneal(

@@ -1,4 +1,4 @@
-"""A result on disk that is replaced by a later one at once, for whoever reads it meanwhile."""
+"""The result in a store, which a later one replaces at once while others may read it."""
 
 import json
 import logging
@@ -18,16 +18,16 @@ __all__ = ["View"]
 _log = logging.getLogger("pymc.bdmc")
 
 STRIDE = 100
-"""How often the time that a result takes to be made and written goes by before the next."""
+"""Least pause between two results, as a multiple of the time that it takes to write one."""
 PAUSE = 60.0
-"""Seconds before that of a call that goes on: the one that is there will do until then."""
+"""Seconds until a continued call replaces the result that is there."""
 
 ROOT = "zarr.json"
 """File with the metadata of a group or an array."""
 CODEC = {"name": "zstd", "configuration": {"level": 0, "checksum": True}}
-"""As by default, but that a damaged chunk is an error and not another number."""
+"""The default codec with a checksum, so that a damaged chunk is an error."""
 UNFINISHED = ".unfinished-"
-"""How the names of folders begin in which a result is written."""
+"""Beginning of the names of folders in which a result is being written."""
 _OTHER = {"/": ".", ".": "/"}
 
 
@@ -71,7 +71,7 @@ class View:
 
     @property
     def is_due(self) -> bool:
-        """Whether writing would take no more than its share of the time."""
+        """Whether the pause since the last result was long enough."""
         return time.perf_counter() >= self._next
 
     def write(self, make: Callable[[], xr.DataTree]) -> None:
@@ -109,7 +109,7 @@ class View:
 
 
 def _separator(root: Path) -> str | None:
-    """In the names of the chunks that a root lists, as a key of `_OTHER`; None without any."""
+    """Return the separator in the names of chunks that a root lists; None if there are none."""
     nodes = json.loads(root.read_text())["consolidated_metadata"]["metadata"]
     arrays = [node for node in nodes.values() if node["node_type"] == "array"]
     found = {node["chunk_key_encoding"]["configuration"]["separator"] for node in arrays}
@@ -119,7 +119,7 @@ def _separator(root: Path) -> str | None:
 
 
 def _consolidate(path: Path) -> None:
-    """Gather all metadata in the root: zarr does the same, and reads them ten times for it."""
+    """Gather all metadata in the root, as zarr does, but read them once instead of ten times."""
     root, *others = sorted(path.rglob(ROOT), key=lambda file: len(file.parts))
     nodes = {
         file.parent.relative_to(path).as_posix(): json.loads(file.read_text()) for file in others

@@ -1,4 +1,4 @@
-"""Where a path of densities starts: at the prior, or at a reference near the posterior."""
+"""Paths of densities, which start at the prior or at a reference near the posterior."""
 
 from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.paths.contract import Path, PathEngine

@@ -18,13 +18,13 @@ class PathEngine(Protocol):
     """The part of an engine that a path may ask."""
 
     density: TemperedDensity
-    """Of the model; from a reference only where it can be compiled, as ``density.jitted``."""
+    """The model's path of densities; a path from a reference may use its ``jitted`` form."""
     rows: int
     """Number of observations that come in turn in its runs; 0 where they come together."""
 
     @property
     def lock(self) -> AbstractContextManager:
-        """Whose holder alone may use the density."""
+        """A lock, held while the density is used."""
 
     @property
     def no_reference(self) -> str:

@@ -16,9 +16,9 @@ from pymc_bdmc.paths.contract import Path, PathEngine
 __all__ = ["FittedPath"]
 
 FEWEST_FROM_DRAWS = 10
-"""Temperatures from a fit to draws, which knows the posterior better than one to a pilot."""
+"""Least T from a fit to draws, which knows the posterior better than a fit to a pilot."""
 FEWEST_TO_FIT, MOST_TO_FIT = 100, 2000
-"""Draws for a fit."""
+"""Numbers of draws that a fit asks for and that it uses."""
 
 
 @dataclass(frozen=True, eq=False)

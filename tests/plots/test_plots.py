@@ -298,7 +298,7 @@ def test_convergence_draws_the_estimates_of_the_first_chains(works):
 def test_convergence_refuses_what_it_does_not_know(works, changes, message):
     with pytest.raises(ValueError, match=message):
         bdmc.plot_convergence(works, **changes)
-    with pytest.raises(ValueError, match="8 or more"):
+    with pytest.raises(ValueError, match="run at least 8"):
         bdmc.plot_convergence(works.isel(chain=slice(7)))
 
 

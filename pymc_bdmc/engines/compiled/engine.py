@@ -17,9 +17,9 @@ from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
     RunPlan,
-    RunRecord,
     Trace,
     anneal_run,
+    empty_record,
     move_chains,
     move_population,
     terms_of,
@@ -441,8 +441,7 @@ class CompiledEngine:
         """
         rng = np.random.default_rng(task.seed)
         betas, reverse = task.betas, task.direction is Direction.REVERSE
-        fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
-        stride = max(FRESH_STRIDE, -(-len(betas) // fresh))
+        stride = self._stride(len(betas))
         target = self.target(task.data, task.tuning.reference)
         with self.lock:  # PyTensor's draws share state
             self.density.set_data(task.data)
@@ -458,15 +457,7 @@ class CompiledEngine:
             betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride,
             self.in_turn,
         )  # fmt: skip
-        record = RunRecord(
-            np.empty(len(betas)),
-            np.empty(len(betas)),
-            np.zeros(len(betas)),
-            np.full((len(betas), 2), np.nan),
-            np.zeros(len(betas), dtype=int),
-            np.full(len(betas), float(len(starts))),
-            np.zeros(len(betas), dtype=bool),
-        )
+        record = empty_record(len(betas), len(starts))
         tuning = task.tuning.along(betas)
         ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
@@ -475,20 +466,12 @@ class CompiledEngine:
         if status == STOPPED:
             return None
         if status == NOT_A_NUMBER:
-            with self.lock:
-                self.density.set_data(task.data)
-                self.raise_at(betas[arrival], ends[0])
+            self._raise_on(task.data, betas[arrival], ends[0])
         if task.further_moves:
-            trace, cost = self._at_the_end(
-                ends, task.further_moves, False, target, task.tuning, rng
-            )
+            states, cost = self._further(task, target, ends, rng)
             if self._stop[0]:
                 return None
-            if np.isnan(trace.ells).any():
-                with self.lock:
-                    self.density.set_data(task.data)
-                    self.raise_at(1.0, trace.thetas[np.isnan(trace.ells)][0])
-            ends = np.concatenate([ends, *trace.thetas])
+            ends = np.concatenate([ends, *states])
             weights = np.tile(weights, 1 + task.further_moves) / (1 + task.further_moves)
             gradients += cost
         return Run(
@@ -502,6 +485,28 @@ class CompiledEngine:
             Population(record.effective_size, record.resampled, ancestors),
             prior_draws,
         )
+
+    def _stride(self, n_betas: int) -> int:
+        """Return every how many transitions a chain may move to a fresh prior draw."""
+        fresh = FRESH if self.density.prior.batches else FRESH_ONE_BY_ONE
+        return max(FRESH_STRIDE, -(-n_betas // fresh))
+
+    def _further(
+        self, task: AnnealTask[PathTuning], target: Target, ends: np.ndarray, rng
+    ) -> tuple[np.ndarray, int]:
+        """Return the states of all particles after each further move at β = 1, and gradients."""
+        n = task.further_moves
+        trace, gradients = self._at_the_end(ends, n, False, target, task.tuning, rng)
+        broken = np.isnan(trace.ells)
+        if broken.any() and not self._stop[0]:
+            self._raise_on(task.data, 1.0, trace.thetas[broken][0])
+        return trace.thetas, gradients
+
+    def _raise_on(self, data: Mapping[str, np.ndarray], beta: float, theta: np.ndarray) -> None:
+        """Raise a FloatingPointError that names the variables whose log density is NaN."""
+        with self.lock:
+            self.density.set_data(data)
+            self.raise_at(beta, theta)
 
     def move(
         self, tuning: PathTuning, betas: np.ndarray, thetas: np.ndarray, rng: np.random.Generator

@@ -32,6 +32,7 @@ __all__ = [
     "Table",
     "Trace",
     "anneal_run",
+    "empty_record",
     "move_chains",
     "move_population",
     "terms_of",
@@ -100,6 +101,19 @@ class RunRecord(NamedTuple):
     divergences: np.ndarray
     effective_size: np.ndarray
     resampled: np.ndarray
+
+
+def empty_record(n_betas: int, n_particles: int) -> RunRecord:
+    """Return a record that a run fills."""
+    return RunRecord(
+        np.empty(n_betas),
+        np.empty(n_betas),
+        np.zeros(n_betas),
+        np.full((n_betas, 2), np.nan),
+        np.zeros(n_betas, dtype=int),
+        np.full(n_betas, float(n_particles)),
+        np.zeros(n_betas, dtype=bool),
+    )
 
 
 class Trace(NamedTuple):
