@@ -51,7 +51,7 @@ def test_explicit_values_are_validated(betas, message):
 def test_make_schedule():
     ready = schedules.power(3, exponent=2)
     assert make_schedule(ready, 1000, default=1000) is ready
-    with pytest.raises(ValueError, match="the Schedule has 3 of its own"):
+    with pytest.raises(ValueError, match="the Schedule has 3 already"):
         make_schedule(ready, 20, default=1000)
     with pytest.raises(ValueError, match="unknown name 'cosine'"):
         make_schedule("cosine", [0, 1])

@@ -274,7 +274,7 @@ def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
 
     monkeypatch.setattr("pymc_bdmc.model.jitted._compiled", refuse)
     make_engine(TemperedDensity(mixed_model()), BETAS, None)
-    assert "for this model (TypingError: No such op): PyMC's" in caplog.text
+    assert "cannot be compiled (TypingError: No such op): PyMC's" in caplog.text
 
 
 def test_an_exception_in_the_density_refuses_the_proposal():
