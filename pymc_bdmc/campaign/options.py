@@ -75,7 +75,7 @@ class Ladder:
         """The schedule of every round; if they are adaptive or open, those of the pilots."""
         schedule, rungs = self.schedule, self._rungs
         if isinstance(schedule, str):
-            check_choice("schedule", schedule, [*SCHEDULES, self.default_name])
+            check_choice("schedule", schedule, {**SCHEDULES, self.default_name: None})
             if self.temperatures is None:
                 rungs = [MOST_TEMPERATURES]
             if self.is_adaptive:

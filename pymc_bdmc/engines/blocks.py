@@ -70,7 +70,8 @@ class BlockEngine:
         if self.stop[0]:
             return None
         raise FloatingPointError(
-            "Log weights are not finite, because energies overflow. Use smaller weights."
+            "Log weights are not finite: a log likelihood is NaN or infinite, or overflows when it "
+            "is added up."
         )
 
 
@@ -102,7 +103,16 @@ class SystemEngine(BlockEngine):
             state = step(state, np.full(task.chains, task.betas[t]), rng)
             return np.nan
 
-        return anneal_block(task, move, lambda: system.log_likelihood(state), self.stop)
+        def log_likelihood() -> np.ndarray:
+            ell = np.asarray(system.log_likelihood(state))
+            if ell.shape != (task.chains,):
+                raise ValueError(
+                    f"system: log_likelihood must return shape ({task.chains},), a value for each "
+                    f"chain, got {ell.shape}."
+                )
+            return ell
+
+        return anneal_block(task, move, log_likelihood, self.stop)
 
 
 def anneal_block(
