@@ -149,7 +149,7 @@ def test_discrete_variables_take_whole_numbers():
     layout = Layout(TemperedDensity(model))
     found = make_approximation((np.arange(4), np.zeros(4)), layout, 10, rng())
     assert layout.unravel(found.draws)["k"].dtype == np.dtype("int64")
-    with pytest.raises(ValueError, match="k is discrete, and some of its draws are no whole"):
+    with pytest.raises(ValueError, match="k is discrete, and some of its draws are not integers"):
         make_approximation(stats.norm(), layout, 10, rng())
 
 

@@ -52,7 +52,7 @@ def test_counts_that_no_integer_holds_are_drawn_again():
 def test_data_that_never_fit_are_named(monkeypatch):
     monkeypatch.setattr(forward_sampling, "MOST_TOO_LARGE", 20)
     sampler = counts(lambda x: pm.math.exp(300 + 0 * x)).joint()
-    with pytest.raises(ValueError, match=r"20 draws of the model.*simulate=Given"):
+    with pytest.raises(ValueError, match=r"20 successive draws of the model.*simulate=Given"):
         sampler.draw_supported()
 
 
