@@ -57,7 +57,7 @@ def test_make_schedule():
         make_schedule("cosine", [0, 1])
     named = make_schedule("sigmoid", [0, 0.2, 1], default_name="sigmoid")
     assert named.betas.tolist() == [0, 0.2, 1]
-    with pytest.raises(ValueError, match="schedule: 'sigmoid' says nothing"):
+    with pytest.raises(ValueError, match="schedule: 'sigmoid' has no effect"):
         make_schedule("sigmoid", [0, 0.2, 1])
     with pytest.raises(ValueError, match="unknown name 'cosine'"):
         make_schedule("cosine", 10)

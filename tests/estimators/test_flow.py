@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_bdmc.estimators import count_passages, place_probabilities, temperature_flow
-from tests.estimators.test_tempering import BETAS, GUESS, LEVELS, LOG_PRIOR, LOG_Z, draw
+from tests.estimators.test_simulated_tempering import BETAS, GUESS, LEVELS, LOG_PRIOR, LOG_Z, draw
 
 
 def test_flow_is_balanced_in_equilibrium_and_not_in_a_drift():

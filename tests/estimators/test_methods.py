@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_bdmc.estimators import compare_estimators, comparison, jarzynski_forward
+from pymc_bdmc.estimators import compare_estimators, jarzynski_forward, methods
 from pymc_bdmc.testsystems import GaussianWork
 
 
@@ -47,7 +47,7 @@ def test_an_average_that_the_other_side_contradicts_is_not_recommended(n_f, n_r,
     found = compare_estimators(forward, reverse)
     assert found.recommended is None
     assert "70 nats apart" in found.estimates["forward average"].reason
-    monkeypatch.setattr(comparison, "MAX_DISAGREEMENT", np.inf)
+    monkeypatch.setattr(methods, "MAX_DISAGREEMENT", np.inf)
     assert compare_estimators(forward, reverse).recommended is not None
 
 

@@ -5,7 +5,15 @@ import pytest
 from scipy.special import logsumexp
 
 from pymc_bdmc.estimators import integrate_path, rao_blackwellized, thermodynamic_integration
-from tests.estimators.test_tempering import BETAS, GUESS, LEVELS, LOG_PRIOR, LOG_Z, Z_ALPHA, draw
+from tests.estimators.test_simulated_tempering import (
+    BETAS,
+    GUESS,
+    LEVELS,
+    LOG_PRIOR,
+    LOG_Z,
+    Z_ALPHA,
+    draw,
+)
 
 
 def moments(betas):

@@ -236,7 +236,7 @@ def test_what_is_no_sampler(step, error, message, model):
         ({"alpha": 0.0}, "alpha: must lie between 0 and 1"),
         ({"budget": 0}, "budget: must be a whole number"),
         ({"steps": 0}, "steps: must be a whole number"),
-        ({"budget": 4}, "budget: one data set needs 5"),
+        ({"budget": 4}, "budget: one data set takes 5"),
     ],
 )
 def test_options(options, message, model):
