@@ -43,11 +43,7 @@ def nuts(target, beta, parameters, state, work, rng):
         part[:] = 0.0
         part_log_weight = -np.inf
         for leaf in range(1 << depth):
-            kick(momentum, edge, beta, metric, 0.5 * step)
-            drift(edge, momentum, velocity, metric, step)
-            evaluate(target, edge)
-            kick(momentum, edge, beta, metric, 0.5 * step)
-            velocity_of(metric, momentum, velocity)
+            leapfrog(target, beta, metric, step, edge, momentum, velocity)
             n_leaves += 1
             error = 0.5 * dot(momentum, velocity) - tempered(edge, beta) - energy
             if not error < MAX_ENERGY_ERROR:
@@ -84,6 +80,16 @@ def nuts(target, beta, parameters, state, work, rng):
             break
     copy(proposal, state)
     return Move(acceptance / n_leaves, False, n_leaves)
+
+
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
+def leapfrog(target, beta, metric, step, state, momentum, velocity):
+    """Take one leapfrog step in place."""
+    kick(momentum, state, beta, metric, 0.5 * step)
+    drift(state, momentum, velocity, metric, step)
+    evaluate(target, state)
+    kick(momentum, state, beta, metric, 0.5 * step)
+    velocity_of(metric, momentum, velocity)
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -277,15 +277,14 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         member = state_at(members, i)
         copy_vector(thetas[i], member.theta)
         evaluate(target, member)
-        ells[i] = member.terms[1]
-        if not is_legal(member):
-            copy_vector(thetas[i], thetas[0])
-            return n, gradients, NOT_A_NUMBER, 0
+    illegal = note(members, 0, ells)
+    if illegal >= 0:
+        copy_vector(thetas[illegal], thetas[0])
+        return n, gradients, NOT_A_NUMBER, 0
     record.path[0] = mean_of(weights, ells)
     for t in range(1, plan.betas.size):
-        record.highest[t - 1], record.rests[t] = reweigh(
-            weights, ells, plan.betas[t] - plan.betas[t - 1]
-        )
+        rise = plan.betas[t] - plan.betas[t - 1]
+        record.highest[t - 1], record.rests[t] = reweigh(weights, ells, rise)
         record.effective_size[t] = effective_size(weights)
         record.resampled[t] = plan.places[t] and record.effective_size[t] < THRESHOLD * n
         if record.resampled[t]:
@@ -318,18 +317,27 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             for i in range(first, n):
                 evaluate(target, state_at(members, i))
             gradients += n - first
-        for i in range(first, n):
-            member = state_at(members, i)
-            ells[i] = member.terms[1]
-            if not is_legal(member):
-                copy_vector(member.theta, thetas[0])
-                return n, gradients, NOT_A_NUMBER, t
+        illegal = note(members, first, ells)
+        if illegal >= 0:
+            copy_vector(members.theta[illegal], thetas[0])
+            return n, gradients, NOT_A_NUMBER, t
         if stop[0]:
             return n, gradients, STOPPED, t
         record.path[t] = mean_of(weights, ells)
     for i in range(first, n):
         copy_vector(members.theta[i], thetas[i])
     return count(roots, weights), gradients, FINISHED, plan.betas.size - 1
+
+
+@njit(nogil=True, cache=True)
+def note(members, first, ells):
+    """Write ℓ of the members from ``first`` on; return the first whose density is NaN, else −1."""
+    for i in range(first, ells.size):
+        member = state_at(members, i)
+        ells[i] = member.terms[1]
+        if not is_legal(member):
+            return i
+    return -1
 
 
 @njit(nogil=True, cache=True)
