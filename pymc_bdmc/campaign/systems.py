@@ -13,14 +13,13 @@ from pymc_bdmc.base.arguments import check_counts, check_memory
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.base.system import System
+from pymc_bdmc.base.system import System, TwoSidedSystem
 from pymc_bdmc.base.types import UNTUNED
 from pymc_bdmc.campaign.options import Ladder, Limits, Resources
 from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
-from pymc_bdmc.campaign.store import Store, StoredPool, reporter, versions
+from pymc_bdmc.campaign.store import Store, StoredPool, origin, reporter
 from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
 from pymc_bdmc.engines.blocks import BlockEngine, SystemEngine
-from pymc_bdmc.model.identity import digest
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
 
@@ -72,7 +71,7 @@ def anneal(
     cores : int, optional
         Threads. Default: as many as the machine has, at most 4.
     executor : concurrent.futures.Executor, optional
-        Whose workers run, in place of threads: see `sample_bdmc`.
+        The workers of a cluster run in place of threads: see `sample_bdmc`.
     progressbar : bool, default True
     store : path-like, optional
         Directory that keeps finished runs; the same call goes on from there.
@@ -108,7 +107,7 @@ def anneal(
     >>> bool(abs(value - system.log_z) < 4 * error)
     True
     """
-    if not isinstance(system, System) or not hasattr(system, "draw_posterior"):
+    if not isinstance(system, TwoSidedSystem):
         raise TypeError(
             "system: description, draw_prior, draw_posterior, step and log_likelihood are needed "
             f"(see bdmc.System), got {system!r}."
@@ -164,11 +163,9 @@ def anneal_engine(
     limits.check(ladder, has_gap=True)
     kept = None
     if resources.store is not None:
-        arguments: dict[str, object] = {"system": engine, "target_gap": limits.target_gap}
+        arguments: dict[str, object] = {"system": vars(engine), "target_gap": limits.target_gap}
         arguments |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
-        hashes = {name: digest(value) for name, value in arguments.items()}
-        origin = {"argument": hashes, "version": versions()}
-        kept = Store(resources.store, origin, resources.random_seed)
+        kept = Store(resources.store, origin(arguments), resources.random_seed)
     entropy = kept.entropy if kept else entropy_of(resources.random_seed)
     sides = [Side(group, 0, {}, UNTUNED, chains) for group in ("forward", "reverse")]
     plan = Plan(

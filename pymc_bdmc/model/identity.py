@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from functools import partial
 from hashlib import sha256
+from types import CodeType
 from typing import Any
 
 import cloudpickle
@@ -159,7 +160,24 @@ def _parts(thing: Any) -> Any:
             return [thing.type]
     if is_dataclass(thing):
         return {field.name: getattr(thing, field.name) for field in fields(thing) if field.compare}
+    if type(thing).__module__ == "__main__":  # cloudpickle gives its class a new name each time
+        return [_written(type(thing)), getattr(thing, "__dict__", {})]
     return thing
+
+
+def _written(kind: type) -> dict[str, Any]:
+    """Return the code and the values in a class of a script, and in those that it inherits from."""
+    classes = [each for each in reversed(kind.__mro__) if each.__module__ == "__main__"]
+    found = {name: value for each in classes for name, value in vars(each).items()}
+    methods = {name: _code(v.__code__) for name, v in found.items() if hasattr(v, "__code__")}
+    values = {name: value for name, value in found.items() if not name.startswith("__")}
+    return values | methods
+
+
+def _code(code: CodeType) -> list:
+    """Return what a function does, without the places where it stands."""
+    consts = [_code(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+    return [code.co_code, code.co_names, consts]
 
 
 def _source(function: Dispatcher) -> list:
