@@ -27,7 +27,7 @@ from pymc_bdmc.estimators.agreement import (
 )
 from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.elements import Elements, paired_elements
-from pymc_bdmc.results.evidence import refuting_path
+from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import by_data_set
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
@@ -349,8 +349,13 @@ def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
 
 
 def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
-    """Say which draws are wrong, if both come from runs and one log ML refutes the other."""
+    """Say which draws are wrong, or more likely so, by log ML of the runs that they come from."""
     runs = [_log_weights(each) for each in (dt, idata)]
+    if status == "bad" and runs[0].size and not evidence(dt).loc["real"]["valid"].any():
+        yield (
+            "No estimate of log ML of this run can be trusted, so it may be this run that is "
+            "wrong. Sample again with more particles."
+        )
     if status == "bad" and all(each.size for each in runs):
         for higher, lower, whose in ((0, 1, "this run"), (1, 0, "the run that you gave")):
             if refutes(runs[higher], runs[lower]):

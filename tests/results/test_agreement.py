@@ -202,6 +202,19 @@ def test_a_run_whose_log_ml_is_refuted_is_named(result, own, other, said):
     assert bool(said) == ("has a higher log ML" in text)
 
 
+@pytest.mark.parametrize("outlier", [6.0, 0.0])
+def test_a_run_whose_own_log_ml_fails_its_check_says_so_beside_bad(result, outlier):
+    rng = np.random.default_rng(11)
+    weights = 0.05 * rng.normal(size=16) + outlier * (np.arange(16) == 3)
+    whole = result.copy()
+    whole["real"] = xr.Dataset(
+        {"log_weight": ("chain", weights), "prior_draws": ("chain", np.ones(16))}
+    )
+    found = bdmc.agreement(whole, given(coefficients((4, 500), rng) + 3))
+    assert found.status == "bad"
+    assert ("may be this run that is wrong" in found.text) == (outlier > 0)
+
+
 def test_variables_of_any_shape_and_kind():
     """Prior draws stand for both sources: matrices, constants, discrete and transformed ones."""
     with pm.Model() as model:
