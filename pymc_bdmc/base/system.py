@@ -4,7 +4,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["StartStatus", "System"]
+__all__ = ["StartStatus", "System", "TwoSidedSystem"]
 
 StartStatus = Literal["exact", "burned-in", "heuristic"]
 """Kind of start that `System.draw_posterior` gives."""
@@ -57,3 +57,11 @@ class System(Protocol):
 
     def log_likelihood(self, state: Any) -> np.ndarray:
         """Return ℓ of every chain, shape (chains,), nats."""
+
+
+@runtime_checkable
+class TwoSidedSystem(System, Protocol):
+    """The contract of a system that can be annealed in both directions."""
+
+    def draw_posterior(self, chains: int, rng: np.random.Generator) -> Any:
+        """Return states at β = 1; ``start_status`` says whether they are exact."""

@@ -46,7 +46,7 @@ class Campaign:
         With the density.
     engine : ModelEngine
     starts : sequence of Point
-        Where reverse runs on the real data start.
+        States from which reverse runs on the real data start.
     store : Store or None
     entropy : int or sequence of int
     pool : Pool
@@ -134,7 +134,7 @@ class Prepared:
         Why it was taken.
     sides : sequence of Side
     schedules : sequence of Schedule
-        Of the rounds that are planned.
+        The schedules of the planned rounds.
     plan : Plan
     renew : callable or None
         Returns the sides of a round on new simulated data.

@@ -10,9 +10,9 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
-from pymc_bdmc.campaign.store import Store, versions
+from pymc_bdmc.campaign.store import Store, origin
 from pymc_bdmc.model.checks import check_model, check_storable
-from pymc_bdmc.model.identity import digest, fingerprint
+from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
     FromHyperparameters,
@@ -148,16 +148,12 @@ class Request:
         asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
         asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
         asked |= vars(question) | vars(compilation)
-        origin = {}
+        depends = {}
         if resources.store is not None:
-            origin = {
-                "variable of the model": fingerprint(model),
-                "argument": {name: digest(value) for name, value in asked.items()},
-                "version": versions(),
-            }
+            depends = {"variable of the model": fingerprint(model)} | origin(asked)
         request = cls(
             model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
-            compilation, resources, origin,
+            compilation, resources, depends,
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(

@@ -164,7 +164,7 @@ def anneal_in_rounds(
     sides : sequence of Side
         The real data first.
     rungs : sequence of Schedule
-        Of the rounds that are planned; with a target the first of them.
+        The schedules of the planned rounds; with a target the first of them.
     is_adaptive : bool
         Whether a schedule says no more than how many temperatures it has: they follow the pilots
         and, with a target, the forward chains of the round before. The reverse ones know θ*.

@@ -25,7 +25,7 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.model.identity import digest
 
-__all__ = ["Store", "StoredPool", "reporter", "versions"]
+__all__ = ["Store", "StoredPool", "origin", "reporter"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -258,10 +258,13 @@ class StoredPool:
             yield k, result
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of this package and of those that its bits depend on."""
+def origin(arguments: Mapping[str, object]) -> dict[str, dict[str, str]]:
+    """Return what finished runs depend on: hashes of arguments, and versions of packages."""
     packages = (np, pm, pytensor)
-    return {"pymc_bdmc": VERSION} | {each.__name__: each.__version__ for each in packages}
+    return {
+        "argument": {name: digest(value) for name, value in arguments.items()},
+        "version": {"pymc_bdmc": VERSION} | {each.__name__: each.__version__ for each in packages},
+    }
 
 
 def reporter(

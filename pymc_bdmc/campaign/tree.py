@@ -85,7 +85,7 @@ def model_groups(
     density : TemperedDensity
     last : Round
     starts : sequence of Point
-        Where reverse runs on the real data started.
+        States from which reverse runs on the real data started.
     seed : SeedSequence
         For the draws from the last particles.
     particles : int

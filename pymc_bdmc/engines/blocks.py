@@ -1,11 +1,12 @@
 """Independent chains of one particle that move side by side, a block of them in a task."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
 
-from pymc_bdmc.base.system import StartStatus, System
+from pymc_bdmc.base.system import StartStatus, TwoSidedSystem
 from pymc_bdmc.base.types import UNTUNED, Direction, Run, Untuned
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
@@ -13,7 +14,7 @@ from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 __all__ = ["BlockEngine", "SystemEngine", "anneal_block"]
 
 
-class BlockEngine:
+class BlockEngine(ABC):
     """An engine of systems that need no pilot: lattices, machines, and those of users.
 
     A subclass gives ``description`` and `run_block`, which must not hold the GIL for long.
@@ -23,7 +24,7 @@ class BlockEngine:
     block_size : int
         Chains of a task; the last one of a direction may have fewer.
     stop : ndarray of uint8, shape (1,)
-        Where it is set, chains end early.
+        A flag that ends chains early if it is set.
     """
 
     pilots = 1
@@ -52,9 +53,9 @@ class BlockEngine:
         """Return that nothing is tuned."""
         return UNTUNED
 
+    @abstractmethod
     def run_block(self, task: AnnealTask[Untuned]) -> Run:
-        """Anneal the chains of a task; their log weights may be NaN where it was stopped."""
-        raise NotImplementedError
+        """Anneal the chains of a task; if it was stopped, their log weights may be NaN."""
 
     def run(self, task: AnnealTask[Untuned]) -> Run | None:
         """Return the runs of a task, which depend on nothing else; None if they were stopped.
@@ -80,10 +81,10 @@ class SystemEngine(BlockEngine):
 
     Parameters
     ----------
-    system : System
+    system : TwoSidedSystem
     """
 
-    def __init__(self, system: System):
+    def __init__(self, system: TwoSidedSystem):
         super().__init__()
         self._system = system
         self.description = system.description
@@ -95,7 +96,7 @@ class SystemEngine(BlockEngine):
         if task.direction is Direction.FORWARD:
             state, step = system.draw_prior(task.chains, rng), system.step
         else:
-            state = system.draw_posterior(task.chains, rng)  # type: ignore[attr-defined]
+            state = system.draw_posterior(task.chains, rng)
             step = getattr(system, "step_back", system.step)
 
         def move(t: int) -> float:
@@ -136,7 +137,7 @@ def anneal_block(
     log_likelihood : callable
         Returns ℓ of the present states, shape (chains,), nats.
     stop : ndarray of uint8, shape (1,)
-        Where it is set, the log weights are NaN.
+        A flag; if it is set, the run ends early and its log weights are NaN.
     """
     last = len(task.betas) - 1
     increments = np.append(np.diff(task.betas), 0.0)

@@ -78,24 +78,10 @@ def anneal(
         then exact, burned-in or heuristic.
     burn_in : int, default 100
         Sweeps with ``start="swendsen-wang"``.
-    target_gap : float, optional
-        Nats. T is doubled until the Jeffreys bound and its error add up to no more; a last round of
-        new runs confirms it. ``temperatures`` is then T of the first round.
-    max_temperatures : int, optional
-        Largest T with a ``target_gap``.
-    max_time : float, optional
-        Seconds; no round that would end later is begun, with a ``target_gap``.
-    random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Fixes the result, whatever ``cores``.
-    cores : int, optional
-        Threads. Default: as many as the machine has, at most 4.
-    executor : concurrent.futures.Executor, optional
-        Whose workers run, in place of threads: see `sample_bdmc`.
-    progressbar : bool, default True
-    store : path-like, optional
-        Directory that keeps finished runs; the same call goes on from there.
-    callback : callable, optional
-        Called with the result so far whenever runs finish. KeyboardInterrupt from it ends the call.
+    target_gap, max_temperatures, max_time : optional
+        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
+    random_seed, cores, executor, progressbar, store, callback : optional
+        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
 
     Returns
     -------

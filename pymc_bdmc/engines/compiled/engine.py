@@ -300,8 +300,8 @@ class CompiledEngine:
     ) -> float:
         """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
 
-        Where the posterior has a mode that r does not cover, or a peak within, it stays large. A
-        state in the tail of a mode that r does cover is led back by the kernel, and counts no more.
+        The excess stays large if the posterior has a mode that r does not cover, or a peak within.
+        A state in the tail of a mode that r does cover is led back by the kernel.
 
         Parameters
         ----------
@@ -310,11 +310,11 @@ class CompiledEngine:
         data : mapping of str to ndarray
             Observed data.
         tuning : PathTuning
-            Of the path from r on these data.
+            The tuning of the path from r on these data.
         margin : float
             Nats; a state that exceeds it is moved first.
         seed : SeedSequence
-            Of these moves.
+            The seed of these moves.
         """
         thetas, seen = self.jitted.ravel_many(states), np.max(tuning.last_log_likelihood)
         found = self.log_likelihoods(thetas, data, tuning.reference)
