@@ -1,0 +1,107 @@
+"""Check that states of one model are states of another, before runs are reweighed to it."""
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.vartypes import continuous_types
+
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.model.identity import digest
+from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.model.posterior import shape_of
+from pymc_bdmc.model.tempered import TemperedDensity
+
+__all__ = ["different_variables", "support_beyond"]
+
+DRAWS = 500
+"""Prior draws that are tested."""
+EXTREME_DRAWS = 50
+"""Prior draws of which one variable at a time is moved to the edges of its support."""
+EDGE = 20.0
+"""Distance from zero on the unconstrained scale that counts as an edge: a bounded variable is then
+within a share of 2·10⁻⁹ of its range from a bound."""
+STRIDES = (1, 2, 5, 20, 100)
+"""Distances by which discrete variables are moved."""
+
+
+def different_variables(old: pm.Model, new: pm.Model) -> str:
+    """Say which free variables differ in name, shape, type or transform; empty if none does.
+
+    Bounds count where a transform sets them, such as ``Interval(0, 1)``. Those that it takes from
+    the distribution do not: `support_beyond` tests these.
+    """
+    for model in (old, new):
+        for rv in model.free_RVs:
+            if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+                return f"the density of {rv.name}, a CustomDist, need not integrate to 1"
+    first, second = ({rv.name: rv for rv in model.free_RVs} for model in (old, new))
+    if other := sorted(first.keys() ^ second.keys()):
+        return f"the free variables {other} are in one of the models only"
+    for name in first:
+        kinds = [
+            (shape_of(rv), rv.dtype, digest(model.rvs_to_transforms[rv]))
+            for model, rv in ((old, first[name]), (new, second[name]))
+        ]
+        if kinds[0] != kinds[1]:
+            return f"{name} has another shape, type or transform"
+    return ""
+
+
+def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Generator) -> str:
+    """Say where the new model has support that the old one lacks; empty if nowhere that was tested.
+
+    Tested are draws from the prior of the new model, and such draws with one variable moved to the
+    edges of its support. A state is beyond the old support if its density there is zero, or if it
+    has no unconstrained value under the old transforms.
+
+    Parameters
+    ----------
+    old, new : TemperedDensity
+        Models with the same free variables.
+    rng : numpy.random.Generator
+        Of the draws.
+    """
+    names = [rv.name for rv in new.model.free_RVs]
+    points = _test_points(new, rng)
+    free = new.constrain(points)
+    values = {name: free[name] for name in names}
+    possible = np.isfinite(log_joint(new.model, values))
+    impossible = ~np.isfinite(log_joint(old.model, values)) | ~_is_inside(old, values)
+    beyond = np.flatnonzero(possible & impossible)
+    if not beyond.size:
+        return ""
+    state = ", ".join(
+        f"{name} = {np.array2string(values[name][beyond[0]], threshold=6, precision=4)}"
+        for name in names
+    )
+    return f"the support grows: {state} is possible here, and impossible in the model of the runs"
+
+
+def _test_points(density: TemperedDensity, rng: np.random.Generator) -> Point:
+    """Return unconstrained prior draws, and some with one variable at the edges of its support."""
+    drawn = density.prior.draw_many(DRAWS, rng)
+    inside = np.all(
+        [np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in drawn.values()], axis=0
+    )
+    drawn = {name: value[inside] for name, value in drawn.items()}
+    parts = [drawn]
+    for name, value in drawn.items():
+        some = {each: v[:EXTREME_DRAWS] for each, v in drawn.items()}
+        shape = some[name].shape
+        if value.dtype in continuous_types:
+            moved = EDGE * rng.choice([-1.0, 1.0], size=shape)
+        else:
+            moved = some[name] + rng.choice([*STRIDES, *(-s for s in STRIDES)], size=shape)
+        parts.append(some | {name: moved.astype(value.dtype)})
+    return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+
+
+def _is_inside(density: TemperedDensity, values: dict[str, np.ndarray]) -> np.ndarray:
+    """Return whether states on the model's own scale have unconstrained values, row by row."""
+    rows = (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
+    return np.array([_has_no_nan(density.unconstrain(row)) for row in rows])
+
+
+def _has_no_nan(point: Point) -> bool:
+    """Return whether a state is inside the support; at its edge, by rounding, it is infinite."""
+    return not any(np.isnan(value).any() for value in point.values())
