@@ -2,11 +2,16 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.logprob.transforms import Transform
 from pymc.vartypes import continuous_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.identity import digest
+from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.model.posterior import shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -39,12 +44,29 @@ def different_variables(old: pm.Model, new: pm.Model) -> str:
         return f"the free variables {other} are in one of the models only"
     for name in first:
         kinds = [
-            (shape_of(rv), rv.dtype, digest(model.rvs_to_transforms[rv]))
+            (shape_of(rv), rv.dtype, _computation(rv, model.rvs_to_transforms[rv]))
             for model, rv in ((old, first[name]), (new, second[name]))
         ]
         if kinds[0] != kinds[1]:
             return f"{name} has another shape, type or transform"
     return ""
+
+
+def _computation(rv: Variable, transform: Transform | None) -> tuple:
+    """Return what a transform computes, with the parameters of the distribution left open."""
+    if transform is None:
+        return ()
+    value, parameters = rv.type(), [_placeholder(each) for each in rv.owner.inputs]
+    computed = transform.forward(value, *parameters)
+    used = set(ancestors([computed]))
+    return structure([value, *(each for each in parameters if each in used)], [computed])
+
+
+def _placeholder(parameter: Variable) -> Variable:
+    """Return a variable for a parameter, of one type whether its constant is 1 or 1.5."""
+    if isinstance(parameter.type, TensorType):
+        return pt.tensor(dtype="float64", shape=(None,) * parameter.type.ndim)
+    return parameter.type()
 
 
 def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Generator) -> str:
