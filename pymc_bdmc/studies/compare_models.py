@@ -13,17 +13,15 @@ from scipy.special import softmax, stdtrit
 
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_positive
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, log_prior_mass, round_confidence
 from pymc_bdmc.results.compare import check_comparable
 from pymc_bdmc.results.evidence import refuting_path
 from pymc_bdmc.results.groups import data_sets
 from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.cost import cost_of_call
 
 __all__ = ["ModelChoice", "compare_models"]
-
-CHAINS = 16
-"""Runs of a model in the first look, unless the caller says otherwise."""
 
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
@@ -92,7 +90,7 @@ class ModelChoice:
 def compare_models(
     models: Mapping[str, pm.Model],
     *,
-    target_error: float = 0.05,
+    target_error: float | None = None,
     confidence: float = 0.95,
     max_looks: int = 5,
     max_time: float | None = None,
@@ -104,20 +102,20 @@ def compare_models(
 
     The first look samples all models. Every further look adds fresh, independent runs to the best
     model and to those that may be better than it, so that the number of their runs doubles. It ends
-    when all others are beaten, when every log Bayes factor that is still open has an error below
-    ``target_error``, or when the budget is spent.
+    when all others are beaten, or when the budget is spent.
 
     Parameters
     ----------
     models : mapping of str to pymc.Model
         Two or more models of the same data, by name.
-    target_error : float, default 0.05
-        Nats. Two models count as tied once their order is undecided with a smaller error of the log
-        Bayes factor.
+    target_error : float, optional
+        Nats. Standard error of log ML for which the runs of the first look are made, as in
+        `sample_bdmc`. Every further look divides it by about √2.
     confidence : float, default 0.95
         1 − δ, of the statement which model is best.
     max_looks : int, default 5
-        Largest number of looks. Five looks make 16 times as many runs as the first.
+        Largest number of looks. Five looks make 16 times as many runs as the first, so that a tie
+        is left open with a quarter of its error.
     max_time : float, optional
         Seconds, after which no further look begins. The number of looks may then depend on the
         machine.
@@ -126,8 +124,9 @@ def compare_models(
     progressbar : bool, default True
         Whether to show the runs and log ML of all models.
     **options
-        Passed to `sample_bdmc` for every model: ``chains`` (runs in the first look, default 16),
-        ``particles``, ``temperatures``, ``path``, ``step``, ``cores`` and others.
+        Passed to `sample_bdmc` for every model: ``chains`` (runs in the first look, in place of
+        ``target_error``), ``particles``, ``temperatures``, ``path``, ``step``, ``cores`` and
+        others.
 
     Returns
     -------
@@ -144,7 +143,7 @@ def compare_models(
     Notes
     -----
     Log ML is the average of the weights of all runs of a model, each with the same weight, which is
-    fixed beforehand: the size of a look does not depend on what was found. Model b beats a in look
+    fixed beforehand: the size of a look is not chosen by what was found. Model b beats a in look
     k if their difference exceeds Student's t quantile at 1 − δ/(2^k (m − 1)), for m models, times
     its standard error. The best model is beaten by none of the m − 1 others in any look with
     probability 1 − δ (Bonferroni), so the statement which model is best does not suffer from
@@ -166,24 +165,26 @@ def compare_models(
     _check(models, target_error, confidence, max_looks, max_time, options)
     check_flags(progressbar=progressbar)
     entrants = [_Entrant(name, model, i) for i, (name, model) in enumerate(models.items())]
-    chains, entropy, started = options.pop("chains", CHAINS), entropy_of(random_seed), time.time()
-    rows = {each.name: chains * 2 ** (max_looks - 1) for each in entrants}
-    with ChainProgress(rows, progressbar, "Runs", "log ML") as progress:
+    first = options | ({} if target_error is None else {"target_error": target_error})
+    later = {name: each for name, each in options.items() if name != "chains"}
+    entropy, started = entropy_of(random_seed), time.monotonic()
+    rows = {each.name: max_looks for each in entrants}
+    with ChainProgress(rows, progressbar, "Looks", "log ML") as progress:
         for look in range(1, max_looks + 1):
-            n = chains * 2 ** max(look - 2, 0)
             for each in _contenders(entrants):
-                if not each.sample(n, look, entropy, options):
+                seed = stream(entropy, Purpose.COMPARE, each.place, look)
+                more = first if look == 1 else later | {"chains": each.runs}
+                if not each.sample(more | {"random_seed": seed}):
                     return _choice(entrants, confidence, look - 1)
-                progress.advance(each.name, n, each.log_ml.value)
+                progress.advance(each.name, 1, each.log_ml.value)
             if look == 1:
                 check_comparable({each.name: each.results[0] for each in entrants})
-            delta = (1 - round_confidence(confidence, look)) / (len(entrants) - 1)
-            _judge(entrants, delta)
+            _judge(entrants, (1 - round_confidence(confidence, look)) / (len(entrants) - 1))
             for each in entrants:
                 if each.beaten:
                     progress.complete(each.name)
-            late = max_time is not None and time.time() - started > max_time
-            if late or not _is_open(entrants, target_error):
+            late = max_time is not None and time.monotonic() - started > max_time
+            if late or len(_contenders(entrants)) < 2:
                 break
     return _choice(entrants, confidence, look)
 
@@ -202,14 +203,11 @@ class _Entrant:
     beaten: bool = False
     log_ml: Estimate = field(default=_NO_RUNS)
 
-    def sample(self, chains: int, look: int, entropy: Entropy, options: Mapping) -> bool:
+    def sample(self, options: Mapping[str, Any]) -> bool:
         """Add fresh runs; return whether they were finished."""
-        seed = stream(entropy, Purpose.COMPARE, self.place, look)
-        found = sample_bdmc(
-            self.model, simulate=None, chains=chains, random_seed=seed, progressbar=False, **options
-        )
+        found = sample_bdmc(self.model, simulate=None, progressbar=False, **options)
         if found.attrs["interrupted"]:
-            if look == 1:
+            if not self.results:
                 raise KeyboardInterrupt
             return False
         self.results.append(found)
@@ -256,18 +254,6 @@ def _judge(entrants: Sequence[_Entrant], delta: float) -> None:
             each.beaten = bool(gap > reach * np.hypot(best.log_ml.error, each.log_ml.error))
 
 
-def _is_open(entrants: Sequence[_Entrant], target_error: float) -> bool:
-    """Return whether more runs could settle which model is best."""
-    left = _contenders(entrants)
-    if len(left) < 2:
-        return False
-    if not all(each.log_ml.valid for each in left):
-        return True
-    best = max(left, key=lambda each: each.log_ml.value)
-    errors = [np.hypot(e.log_ml.error, best.log_ml.error) for e in left if e is not best]
-    return max(errors) > target_error
-
-
 def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> ModelChoice:
     rows = {each.name: _row(each) for each in entrants}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
@@ -287,7 +273,8 @@ def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> Mode
 
 def _row(entrant: _Entrant) -> dict:
     """Return the columns of one model that do not depend on the others."""
-    found, attrs = entrant.log_ml, [dt.attrs for dt in entrant.results]
+    found = entrant.log_ml
+    gradients, seconds = np.sum([cost_of_call(dt) for dt in entrant.results], axis=0)
     return {
         "log_ml": found.value,
         "error": found.error if found.valid else np.nan,
@@ -296,10 +283,8 @@ def _row(entrant: _Entrant) -> dict:
         "probability": np.nan,
         "beaten": entrant.beaten,
         "runs": entrant.runs,
-        "gradient_evaluations": sum(
-            dt["real"].attrs["gradient_evaluations"] for dt in entrant.results
-        ),
-        "seconds": sum(each["sampling_time"] + each["preparation_time"] for each in attrs),
+        "gradient_evaluations": int(gradients),
+        "seconds": float(seconds),
         "valid": found.valid,
         "reason": found.reason,
     }
@@ -307,7 +292,7 @@ def _row(entrant: _Entrant) -> dict:
 
 def _check(
     models: Mapping[str, pm.Model],
-    target_error: float,
+    target_error: float | None,
     confidence: float,
     max_looks: int,
     max_time: float | None,
@@ -320,7 +305,7 @@ def _check(
             '"b": model_b}.'
         )
     check_positive(target_error=target_error, max_time=max_time)
-    check_counts(max_looks=max_looks, chains=options.get("chains", CHAINS))
+    check_counts(max_looks=max_looks)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
     for name in ("simulate", "store", "target_gap"):

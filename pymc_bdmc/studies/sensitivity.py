@@ -21,6 +21,7 @@ from pymc_bdmc.results.reweighting import (
     recommended_log_ml,
 )
 from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.cost import cost_of_call
 
 __all__ = ["sensitivity"]
 
@@ -71,9 +72,8 @@ def sensitivity(
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         Seed of the fresh runs.
     **options
-        Passed to `sample_bdmc` for fresh runs. Default: the numbers of runs and particles of
-        ``dt``, and else the defaults; repeat ``path``, ``step`` and ``temperatures`` where the call
-        that made ``dt`` had them.
+        Passed to `sample_bdmc` for fresh runs. Repeat what the call that made ``dt`` had:
+        ``path``, ``step``, ``target_error`` and others.
 
     Returns
     -------
@@ -140,13 +140,12 @@ def sensitivity(
     base = recommended_log_ml(dt)
     limit = max_error or max(LARGEST_ERROR, 2 * base.error)
     points = [_point(particles.to(each), limit) for each in models]
-    same = {"chains": dt["real"].sizes["chain"], "particles": int(dt.attrs["particles"])}
     entropy = entropy_of(random_seed)
 
     def run(place: int) -> xr.DataTree:
         _log.info(f"Fresh run for {values[place]!r}: {points[place].told}")
         seed = stream(entropy, Purpose.SENSITIVITY, place)
-        found = sample_bdmc(models[place], simulate=None, random_seed=seed, **(same | options))
+        found = sample_bdmc(models[place], simulate=None, random_seed=seed, **options)
         if found.attrs["interrupted"]:
             raise KeyboardInterrupt
         return found
@@ -211,10 +210,9 @@ class _Fresh:
 
     @classmethod
     def of(cls, dt: xr.DataTree, point: _Point) -> "_Fresh":
-        found, attrs = recommended_log_ml(dt), dt["real"].attrs
-        seconds = dt.attrs["sampling_time"] + dt.attrs["preparation_time"]
+        found = recommended_log_ml(dt)
         agrees = found.valid and point.usable and point.agrees(found, dt["real"].sizes["chain"])
-        return cls(found, int(attrs["gradient_evaluations"]), float(seconds), agrees)
+        return cls(found, *cost_of_call(dt), agrees)
 
 
 def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
