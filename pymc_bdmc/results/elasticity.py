@@ -75,6 +75,7 @@ def elasticity(
     """
     for value in values:
         check_positive(values=value)
+    values = [float(value) for value in values]
     models = [] if model else [build(value) for value in values]
     particles = Reweighing(dt, model or model_of_runs(dt, models), "elasticity")
     rows = [_row(particles, build, value) for value in values]

@@ -14,6 +14,7 @@ from pymc_bdmc.estimators import (
     Reweighted,
     effective_sample_size,
     jarzynski_forward,
+    log_prior_mass,
     reweighted_evidence,
 )
 from pymc_bdmc.model.checks import check_model
@@ -26,7 +27,13 @@ from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import data_sets
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values, particle_weights
 
-__all__ = ["ReweighedModel", "Reweighing", "model_of_runs", "recommended_log_ml"]
+__all__ = [
+    "ReweighedModel",
+    "Reweighing",
+    "log_weights_of_runs",
+    "model_of_runs",
+    "recommended_log_ml",
+]
 
 MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
@@ -44,6 +51,13 @@ def recommended_log_ml(dt: xr.DataTree) -> Estimate:
     row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
     valid = bool(row["valid"]) and len(best) > 0
     return Estimate(float(row["value"]), float(row["error"]), str(row.name), valid, row["reason"])
+
+
+def log_weights_of_runs(dt: xr.DataTree) -> tuple[np.ndarray, float]:
+    """Return log weights on the real data with log P(ℓ > −∞), and the error of that; nats."""
+    (found,) = (each for each in data_sets(dt) if each[0] == "real")
+    mass = log_prior_mass(found[4])
+    return found[2] + mass.estimate, mass.error
 
 
 def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
@@ -71,7 +85,10 @@ class ReweighedModel:
     Attributes
     ----------
     runs : Reweighted or None
-        Estimates from the runs; None if the runs say nothing about the model.
+        Estimates from the runs, without log P(S); None if the runs say nothing about the model.
+    log_weights : ndarray of shape (K,)
+        Log weights of the runs under the model, whose average is unbiased for the marginal
+        likelihood; nats. Empty if the runs say nothing about it.
     log_ml : Estimate
         Not valid if the model needs runs of its own; ``reason`` says why.
     log_bayes_factor : Estimate
@@ -83,6 +100,7 @@ class ReweighedModel:
     """
 
     runs: Reweighted | None
+    log_weights: np.ndarray
     log_ml: Estimate
     log_bayes_factor: Estimate
     pareto_k: float
@@ -188,7 +206,8 @@ class Reweighing:
         value = runs.log_z.value + self._mass
         log_ml = Estimate(value, error, "reweighed", not doubts, reason)
         factor = replace(runs.log_ratio, valid=not doubts, reason=reason)
-        return ReweighedModel(runs, log_ml, factor, k, not log_ratios[self.shares > 0].any())
+        is_same = not log_ratios[self.shares > 0].any()
+        return ReweighedModel(runs, runs.log_weights + self._mass, log_ml, factor, k, is_same)
 
 
 def pareto_k(log_weights: np.ndarray) -> float:
@@ -209,4 +228,4 @@ def pareto_k(log_weights: np.ndarray) -> float:
 
 def _unusable(reason: str) -> ReweighedModel:
     nothing = Estimate(np.nan, np.nan, "reweighed", False, reason)
-    return ReweighedModel(None, nothing, nothing, np.nan, False)
+    return ReweighedModel(None, np.empty(0), nothing, nothing, np.nan, False)

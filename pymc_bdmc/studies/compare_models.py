@@ -14,10 +14,10 @@ from scipy.special import softmax, stdtrit
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_positive
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.estimators import Estimate, jarzynski_forward, log_prior_mass, round_confidence
+from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
 from pymc_bdmc.results.compare import check_comparable
 from pymc_bdmc.results.evidence import refuting_path
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.reweighting import log_weights_of_runs
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.cost import cost_of_call
 
@@ -221,12 +221,7 @@ class _Entrant:
 
 def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
     """Estimate log ML from all runs of several results of one model, with equal weights, nats."""
-    weights, errors = [], []
-    for dt in results:
-        (found,) = (each for each in data_sets(dt) if each[0] == "real")
-        mass = log_prior_mass(found[4])
-        weights.append(found[2] + mass.estimate)
-        errors.append(mass.error)
+    weights, errors = zip(*map(log_weights_of_runs, results), strict=True)
     joined = np.concatenate(weights)
     average = jarzynski_forward(joined)
     # Each result has its own P(S), whose error moves its share of the sum.

@@ -13,10 +13,11 @@ from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.results.reweighting import (
     ReweighedModel,
     Reweighing,
+    log_weights_of_runs,
     model_of_runs,
     recommended_log_ml,
 )
@@ -113,7 +114,8 @@ def sensitivity(
     From both ends of the curve inwards, values get a fresh run until a reweighed value agrees with
     its fresh run (Student's t, p > 0.001). So the ends are always checked, and so is the outermost
     value that is reweighed. Where the two disagree, the fresh run is reported; it is valid only if
-    it is the higher one, since averages of weights are seldom too high.
+    it is the higher one, since averages of weights are seldom too high. Nor is a fresh run valid if
+    the reweighed runs certify a higher log ML (`pymc_bdmc.estimators.refutes`).
 
     Examples
     --------
@@ -130,7 +132,8 @@ def sensitivity(
     ['reweighed, checked', 'run', 'reweighed', 'reweighed, checked']
     """
     check_positive(max_error=max_error)
-    values = list(values)
+    # PyTensor gives a constant from NumPy another type than one from Python.
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not values or len(set(values)) < len(values):
         raise ValueError(f"values: one or more different values are needed, got {values}.")
     if "simulate" in options:
@@ -207,12 +210,16 @@ class _Fresh:
     gradient_evaluations: int
     seconds: float
     agrees: bool
+    is_refuted: bool
+    """Whether the reweighed runs certify a higher log ML."""
 
     @classmethod
     def of(cls, dt: xr.DataTree, point: _Point) -> "_Fresh":
         found = recommended_log_ml(dt)
         agrees = found.valid and point.usable and point.agrees(found, dt["real"].sizes["chain"])
-        return cls(found, *cost_of_call(dt), agrees)
+        higher, own = point.found.log_weights, log_weights_of_runs(dt)[0]
+        is_refuted = bool(higher.size) and refutes(higher, own, 1 - MAX_CHANCE)
+        return cls(found, *cost_of_call(dt), agrees, is_refuted)
 
 
 def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
@@ -225,9 +232,9 @@ def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
     elif fresh is not None and not fresh.agrees:
         how, best, valid = "fresh run", fresh.log_ml, fresh.log_ml.valid
         reason = f"{point.told}; {best.reason}"
-        if point.usable:
+        if point.usable or fresh.is_refuted:
             reason = f"reweighing gives {found.log_ml.value:.2f}, beyond chance; {best.reason}"
-            valid = valid and best.value > found.log_ml.value
+            valid = valid and not fresh.is_refuted and best.value > found.log_ml.value
         factor = Estimate(
             best.value - base.value, float(np.hypot(best.error, base.error)), "", valid, ""
         )

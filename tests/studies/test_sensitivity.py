@@ -242,7 +242,10 @@ def test_other_variables_get_a_fresh_run(result):
 
 def point(value, usable=True, is_same=False):
     own = Estimate(value, 0.1, "reweighed", usable, "" if usable else "Pareto k̂ is 1")
-    found = SimpleNamespace(log_ml=own, log_bayes_factor=own, is_same=is_same, pareto_k=0.1)
+    found = SimpleNamespace(
+        log_ml=own, log_bayes_factor=own, is_same=is_same, pareto_k=0.1,
+        log_weights=np.full(16, value) + np.linspace(-0.1, 0.1, 16),
+    )  # fmt: skip
     return module._Point(found, usable, own.reason)
 
 
@@ -251,7 +254,9 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
     points = [point(-9, usable=False), point(-5), point(-5), point(-2), point(-2), point(-2)]
     fresh = Estimate(-2.0, 0.1, "forward average", True, "")
     monkeypatch.setattr(module, "recommended_log_ml", lambda dt: fresh)
-    dt = xr.DataTree.from_dict({"real": xr.Dataset(coords={"chain": np.arange(16)})})
+    runs = dict.fromkeys(["log_weight"], ("chain", np.linspace(-2.1, -1.9, 16)))
+    runs["prior_draws"] = ("chain", np.ones(16))
+    dt = xr.DataTree.from_dict({"real": xr.Dataset(runs)})
     dt["real"].attrs["gradient_evaluations"] = 10
     dt.attrs |= {"sampling_time": 1.0, "preparation_time": 1.0}
     asked = []
@@ -273,6 +278,11 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
     # The higher one is right: a fresh run below the reweighed value is not believed.
     low = module._Fresh.of(dt, point(5.0))
     assert not module._row(point(5.0), low, base)["valid"]
+    # Even if too few particles carry the weight for an estimate
+    unsure = point(5.0, usable=False)
+    row = module._row(unsure, module._Fresh.of(dt, unsure), base)
+    assert not row["valid"]
+    assert "beyond chance" in row["reason"]
 
 
 @pytest.mark.slow
