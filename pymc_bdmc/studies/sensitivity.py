@@ -204,7 +204,7 @@ def _fresh_runs(
 
 @dataclass(frozen=True)
 class _Fresh:
-    """What a fresh run found and cost, and whether it agrees with the reweighed value."""
+    """Log ML by a fresh run, its cost, and whether it agrees with the reweighed value."""
 
     log_ml: Estimate
     gradient_evaluations: int
