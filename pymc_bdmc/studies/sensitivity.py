@@ -104,6 +104,8 @@ def sensitivity(
     ValueError
         If ``dt`` has no runs on the real data, its model is not found or another one, a model has
         other data, or values repeat.
+    KeyboardInterrupt
+        If Ctrl-C comes during a fresh run.
 
     Notes
     -----
@@ -227,8 +229,11 @@ def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
     found, how = point.found, "reweighed" if fresh is None else "reweighed, checked"
     best, factor, reason = found.log_ml, found.log_bayes_factor, found.log_ml.reason
     valid = point.usable
-    if found.is_same:
+    if found.is_same and fresh is None:
         how, best, valid, reason = "run", base, base.valid, base.reason
+    elif point.usable and fresh is not None and not fresh.log_ml.valid:
+        how, valid = "reweighed", False
+        reason = f"the fresh run that should check it cannot be trusted: {fresh.log_ml.reason}"
     elif fresh is not None and not fresh.agrees:
         how, best, valid = "fresh run", fresh.log_ml, fresh.log_ml.valid
         reason = f"{point.told}; {best.reason}"

@@ -1,5 +1,6 @@
 """Log ML over a prior scale, against closed forms, and fresh runs where reweighting fails."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -275,9 +276,18 @@ def test_fresh_runs_go_inwards_until_both_ways_agree(monkeypatch):
     ]  # fmt: skip
     assert "beyond chance" in rows[1]["reason"]
     assert all(row["valid"] for row in rows)
+    # The model of dt is checked by its own runs, unless their average cannot be trusted.
+    assert not module._fresh_runs([point(-2, is_same=True)], run)
+    doubted = point(-2, usable=False, is_same=True)
+    row = module._row(doubted, module._fresh_runs([doubted], run)[0], base)
+    assert (row["how"], row["valid"]) == ("fresh run", True)
     # The higher one is right: a fresh run below the reweighed value is not believed.
     low = module._Fresh.of(dt, point(5.0))
     assert not module._row(point(5.0), low, base)["valid"]
+    # A fresh run that fails its own check checks nothing.
+    unknown = replace(low, log_ml=replace(fresh, valid=False), agrees=False)
+    row = module._row(point(-2.0), unknown, base)
+    assert (row["how"], row["valid"]) == ("reweighed", False)
     # Even if too few particles carry the weight for an estimate
     unsure = point(5.0, usable=False)
     row = module._row(unsure, module._Fresh.of(dt, unsure), base)
