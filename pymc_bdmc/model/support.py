@@ -25,8 +25,8 @@ EXTREME_DRAWS = 50
 EDGE = 20.0
 """Distance from zero on the unconstrained scale that counts as an edge: a bounded variable is then
 within a share of 2·10⁻⁹ of its range from a bound."""
-STRIDES = (1, 2, 5, 20, 100)
-"""Distances by which discrete variables are moved."""
+REACH = 100
+"""An element of a discrete variable is moved by every distance up to this one."""
 
 
 def different_variables(old: pm.Model, new: pm.Model) -> str:
@@ -85,6 +85,8 @@ def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Ge
     """
     names = [rv.name for rv in new.model.free_RVs]
     points = _test_points(new, rng)
+    if not len(next(iter(points.values()))):
+        return f"none of {DRAWS} prior draws lies in its support, which cannot be tested then"
     free = new.constrain(points)
     values = {name: free[name] for name in names}
     possible = np.isfinite(log_joint(new.model, values))
@@ -106,15 +108,20 @@ def _test_points(density: TemperedDensity, rng: np.random.Generator) -> Point:
         [np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in drawn.values()], axis=0
     )
     drawn = {name: value[inside] for name, value in drawn.items()}
+    if not inside.any():
+        return drawn
     parts = [drawn]
     for name, value in drawn.items():
-        some = {each: v[:EXTREME_DRAWS] for each, v in drawn.items()}
-        shape = some[name].shape
-        if value.dtype in continuous_types:
-            moved = EDGE * rng.choice([-1.0, 1.0], size=shape)
-        else:
-            moved = some[name] + rng.choice([*STRIDES, *(-s for s in STRIDES)], size=shape)
-        parts.append(some | {name: moved.astype(value.dtype)})
+        is_continuous = value.dtype in continuous_types
+        n = EXTREME_DRAWS if is_continuous else 2 * REACH + 1
+        some = {each: v[np.arange(n) % len(v)] for each, v in drawn.items()}
+        moved = some[name].reshape(n, -1)
+        if is_continuous:
+            moved = EDGE * rng.choice([-1.0, 1.0], size=moved.shape)
+        elif moved.size:
+            elements = rng.integers(moved.shape[1], size=n)
+            moved[np.arange(n), elements] += np.arange(-REACH, REACH + 1).astype(value.dtype)
+        parts.append(some | {name: moved.reshape(some[name].shape).astype(value.dtype)})
     return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
 
 
