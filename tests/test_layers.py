@@ -21,6 +21,7 @@ ROOT = Path(pymc_bdmc.__file__).parent
 # From the top of the package down; what stands on one line may not import from its own line.
 LAYERS = [
     {"__init__"},
+    {"studies"},
     {"sampling"},
     {"plots", "testing"},
     {"lattice", "rbm", "tempering", "testbed"},
