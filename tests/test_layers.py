@@ -169,7 +169,7 @@ def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
-        "real_data", "posterior",
+        "real_data", "posterior", "target_error",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "executor",
         "progressbar",
         "backend", "compile_kwargs", "store", "callback",
