@@ -14,6 +14,7 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
 from pymc_bdmc.engines.compiled import draws
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
 from pymc_bdmc.kernels.reference import draw_reference, log_reference, make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -40,6 +41,9 @@ class Skewed:
         self.log_z = stats.nbinom.logpmf(self.y, self.a, self.b / (1 + self.b))
         reference = make_reference(np.array([0.9]), unit(1, 0.9))
         self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
+
+    def density(self):
+        return draws.Counted(self.engine.target(self.engine.density.data), np.zeros(1))
 
     def posterior(self, rng, n):
         return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))
@@ -97,7 +101,7 @@ class Accepting:
 def test_burn_in_leaves_the_posterior_as_it_is(skewed):
     """Means and squares after some moves from exact samples. Twin: every proposal is accepted."""
     starts = skewed.posterior(np.random.default_rng(2), RUNS)
-    sound = draws.Counted(skewed.engine.target(skewed.engine.density.data))
+    sound = skewed.density()
     reference = skewed.tuning.reference
     # log Gamma(5, 1.5): its mean and variance are polygamma functions
     mean, variance = digamma(5) - np.log(1.5), polygamma(1, 5)
@@ -110,7 +114,7 @@ def test_burn_in_leaves_the_posterior_as_it_is(skewed):
 
 def test_a_bad_start_is_forgotten(skewed):
     """After the burn-in ℓ is as under the posterior; two-sided α = 6e-5. Twin: without it."""
-    density = draws.Counted(skewed.engine.target(skewed.engine.density.data))
+    density = skewed.density()
     rng, reference = np.random.default_rng(3), skewed.tuning.reference
     exact = skewed.posterior(np.random.default_rng(4), RUNS)
     for n, lasts in ((100, False), (0, True)):
@@ -208,3 +212,12 @@ def test_what_prior_draws_find_and_a_fit_misses():
     ells = np.full(256, np.log(0.6))
     assert draws._missed(drawn, prior, log_prior, ells) > 0.3
     assert draws._missed(drawn, prior, log_prior, ells - 9) < draws.MISSED
+
+
+def test_a_fit_that_is_stopped(skewed):
+    skewed.engine._stop[0] = 1
+    try:
+        seed = np.random.SeedSequence(1)
+        assert skewed.engine.fit(FitTask(skewed.engine.density.data, seed)) is None
+    finally:
+        skewed.engine._stop[0] = 0
