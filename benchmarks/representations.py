@@ -192,8 +192,8 @@ def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
         name[0].upper() + name[1:],
         f"There are {pair.chains} chains in each direction on each of {pair.datasets} data sets.",
         table(["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows),
-        f"The table has the gap of the {second} representation minus that of the {first} one, after\n"
-        f"{AT} steps of each, and after the time in which the slower one makes {AT} steps:",
+        f"The table has the gap of the {second} representation minus that of the {first} one, "
+        f"after {AT} steps of each, and after the time in which the slower one makes {AT} steps:",
         table(["kernel", "at equal steps", "at equal time"], differences),
         page=PAGE,
     )
