@@ -6,7 +6,6 @@ Exact draws moved a few times must still be exact draws: α = 1e-3 over all comp
 """
 
 from functools import cache
-from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -15,19 +14,21 @@ from numba import types
 from scipy import stats
 from scipy.special import gammaln, softmax
 
-from pymc_bdmc.kernels import (
-    KERNELS,
-    autostep,
-    discrete,
-    hmc,
-    metropolis,
-    nuts,
-    prior_move,
-    state,
-)
+from pymc_bdmc.base.types import Move
+from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import no_draw, prior_move
 from pymc_bdmc.kernels.reference import no_reference
-from pymc_bdmc.kernels.state import Parameters, Target
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    Target,
+    copy_vector,
+    evaluate,
+    make_state,
+    make_states,
+    make_workspace,
+    state_at,
+)
 from tests.mutants import broken_kernels, compile_kernels
 
 ALPHA = 1e-3
@@ -66,41 +67,69 @@ def uniform_scores(draws, beta):
     return stats.chisquare(cells.ravel()).pvalue
 
 
-CORRECT = SimpleNamespace(
-    autostep=autostep.autostep,
-    hmc=hmc.hmc,
-    nuts=nuts.nuts,
-    metropolis=metropolis.metropolis,
-    discrete_scan=discrete.discrete_scan,
-    prior_move=prior_move.prior_move,
-)
+@numba.njit
+def move_all(transitions, target, beta, thetas, parameters, reverse, rng):
+    """Move every row three times by a kernel of the package, which is called by its address.
+
+    Returns
+    -------
+    discrete, continuous : float
+        Mean acceptances.
+    divergent : float
+        Share of the moves that diverged.
+    gradients : int
+    """
+    n, size = thetas.shape
+    states = make_states(n, size, parameters.metric.scale.size)
+    work, nothing = make_workspace(size, parameters.metric.scale.size), no_draw()
+    for i in range(n):
+        copy_vector(thetas[i], states.theta[i])
+        evaluate(target, state_at(states, i))
+    discrete, continuous, divergent, gradients = 0.0, 0.0, 0, 0
+    for _ in range(3):
+        move = transitions(target, parameters, beta, nothing, states, 0, work, reverse, rng)
+        discrete += move.acceptance[0]
+        continuous += move.acceptance[1]
+        divergent += move.diverging
+        gradients += move.gradient_evaluations
+    for i in range(n):
+        copy_vector(states.theta[i], thetas[i])
+    return discrete / (3 * n), continuous / (3 * n), divergent / (3 * n), gradients
 
 
 def drive(move):
-    """A function that applies a move to every row of an array, three times each."""
-    evaluate, make_state, make_workspace = state.evaluate, state.make_state, state.make_workspace
+    """A function that does the same by a move that is compiled into it.
+
+    It returns the mean acceptance, the share of the moves that diverged, and the gradients.
+    """
 
     @numba.njit
     def run(target, beta, thetas, parameters, rng):
-        total, n = 0.0, parameters.metric.scale.size
+        total, divergent, gradients, n = 0.0, 0, 0, parameters.metric.scale.size
         for theta in thetas:
             state = make_state(theta.size, n)
             work = make_workspace(theta.size, n)
-            state.theta[:] = theta
+            copy_vector(theta, state.theta)
             evaluate(target, state)
             for _ in range(3):
-                total += move(target, beta, parameters, state, work, rng)
-            theta[:] = state.theta
-        return total / (3 * len(thetas))
+                found = move(target, beta, parameters, state, work, rng)
+                total += found.acceptance
+                divergent += found.diverging
+                gradients += found.gradient_evaluations
+            copy_vector(state.theta, theta)
+        return total / (3 * len(thetas)), divergent / (3 * len(thetas)), gradients
 
     return run
 
 
 @cache
-def mover(name, broken):
-    """A function that applies a continuous kernel, or its twin, to every row of an array."""
-    kernel = getattr(broken_kernels() if broken else CORRECT, name)
+def mover(name, broken=False):
+    """A function that moves every row three times by a continuous kernel, or by its twin.
+
+    It returns what those of `drive` return.
+    """
     if name == "prior_move":
+        kernel = broken_kernels().prior_move if broken else prior_move
 
         @numba.njit
         def move(target, beta, parameters, state, work, rng):
@@ -108,25 +137,32 @@ def mover(name, broken):
             before = state.theta[0]
             draw = np.array([x, rng.normal(x, NOISE)])
             kernel(target, beta, draw, state, work, rng)
-            return 1.0 if state.theta[0] != before else 0.0
+            return Move(1.0 if state.theta[0] != before else 0.0, False, 0)
 
-    else:
+    elif broken:
+        kernel = getattr(broken_kernels(), name)
 
         @numba.njit
         def move(target, beta, parameters, state, work, rng):
-            return kernel(target, beta, parameters, state, work, rng).acceptance
+            return kernel(target, beta, parameters, state, work, rng)
 
+    else:
+        transitions = KERNELS[name].compiled.transitions
+        return lambda *args: move_all(transitions, *args[:-1], False, args[-1])[1:]
     return drive(move)
 
 
 @cache
 def scanner(backwards, broken):
     """The same of the discrete elements."""
-    scan = (broken_kernels() if broken else CORRECT).discrete_scan
+    if not broken:
+        transitions = KERNELS["metropolis"].compiled.transitions
+        return lambda *args: move_all(transitions, *args[:-1], backwards, args[-1])
+    scan = broken_kernels().discrete_scan
 
     @numba.njit
     def move(target, beta, parameters, state, work, rng):
-        return scan(target, beta, parameters, state, work, backwards, rng).acceptance
+        return scan(target, beta, parameters, state, work, backwards, rng)
 
     return drive(move)
 
@@ -145,7 +181,7 @@ def continuous_p_values(name, broken=False):
     rows = []
     for beta in BETAS:
         draws = exact_draws(beta, rng)
-        acceptance = run(target, beta, draws, parameters, rng)
+        acceptance, *_ = run(target, beta, draws, parameters, rng)
         rows.append((uniform_scores(draws, beta), acceptance))
     return np.array(rows).T
 
