@@ -1,7 +1,7 @@
 """The compiled kernels and loops, built anew from their source with faults in it.
 
-Compiling one takes seconds, so all faults are in one copy, which reads the number of the fault that
-it is to have whenever it comes to a faulty place.
+Compiling a kernel takes seconds, so one compiled copy contains all faults. Wherever one of them
+belongs, it reads from memory the number of the fault that is switched on.
 """
 
 import ast
@@ -45,11 +45,11 @@ MOVES = tuple(each for each in MODULES if each not in (reference, state, *LOOPS)
 """The others are then those of the package, and compiled already."""
 
 Faults = Mapping[str, tuple[str, str]]
-"""By name, a text that is there once, and what replaces it."""
+"""For each name, a text that the source contains once, and its replacement."""
 
 _numbers = count()
 _present = np.zeros(1, np.int64)
-"""Number of the fault that compiled code has; 0 for none."""
+"""Number of the fault that is switched on; 0 for none."""
 _REPLACEABLE = ast.expr | ast.stmt
 
 FAULTS_OF_KERNELS: Faults = {
@@ -103,7 +103,7 @@ FAULTS_OF_KERNELS: Faults = {
 
 @cache
 def broken_kernels() -> "Twin":
-    """The kernels, with any of `FAULTS_OF_KERNELS`."""
+    """Return the kernels with all of `FAULTS_OF_KERNELS` in them."""
     return compile_kernels(FAULTS_OF_KERNELS, MOVES)
 
 
@@ -113,11 +113,11 @@ def slow_but(*quick, of):
 
 
 class Twin(SimpleNamespace):
-    """What the modules define, with faults that can be switched on."""
+    """Everything that the modules define, with faults that can be switched on."""
 
     @contextmanager
     def having(self, fault: str) -> Iterator[None]:
-        """Have one fault within this context."""
+        """Switch one fault on within this context."""
         _present[0] = 1 + list(self.faults).index(fault)
         try:
             yield
@@ -126,7 +126,7 @@ class Twin(SimpleNamespace):
 
 
 def compile_kernels(faults: Faults | None = None, modules: Sequence[ModuleType] = MODULES) -> Twin:
-    """Everything in these modules, with these faults."""
+    """Return a copy of these modules, with these faults in it."""
     faults = faults or {}
     names = "|".join(module.__name__.split(".")[-1] for module in modules)
     imports = rf"^from pymc_bdmc\.kernels\.({names}) import (\([^)]*\)|.*)\n"
@@ -147,7 +147,7 @@ def compile_kernels(faults: Faults | None = None, modules: Sequence[ModuleType] 
 
 @intrinsic
 def present_fault(typing_context):
-    """Return the number of the fault that compiled code has."""
+    """Return the number of the fault that is switched on, read at every call."""
 
     def read(context, builder, signature, arguments):
         place = ir.Constant(ir.IntType(64), _present.ctypes.data)
@@ -157,7 +157,11 @@ def present_fault(typing_context):
 
 
 def _joined(tree: ast.AST, sound: ast.AST, broken: ast.AST, number: int) -> ast.AST:
-    """The tree, a copy of the sound one, which is the broken one if it has that fault."""
+    """Return a copy of the sound tree that becomes the broken one if this fault is switched on.
+
+    ``tree`` is such a copy for the faults before. Statements and expressions that differ become a
+    choice between both.
+    """
     if ast.dump(sound) == ast.dump(broken):
         return tree
     if hasattr(tree, "is_choice"):  # of an earlier fault
