@@ -100,11 +100,36 @@ FAULTS_OF_KERNELS: Faults = {
     "values that are not proposed": ("if new >= old:", "if new >= old and old > 0:"),
 }
 
+FAULTS_OF_LOOPS: Faults = {
+    "particle 0 replaced": ("first = 1 if plan.reverse else 0", "first = 0"),
+    "weights not started over": ("weights[:] = 1.0 / n", "weights /= weights.sum()"),
+    "kept particle not among the ancestors": (
+        "resample(weights, plan.reverse, rng)",
+        "resample(np.where(np.arange(n) < first, 0.0, weights), plan.reverse, rng)",
+    ),
+    "unconditional resampling": (
+        "resample(weights, plan.reverse, rng)",
+        "resample(weights, False, rng) * np.minimum(np.arange(n), 1)",
+    ),
+    "threshold that looks at θ*": (
+        "record.effective_size[t] < THRESHOLD * n",
+        "record.effective_size[t] < THRESHOLD * n and (not plan.reverse or plan.starts[0, 1] > 2)",
+    ),
+    "no turn to the next step": ("            face(target, plan, t)\n", "            pass\n"),
+    "moved on another step": ("face(target, plan, t - 1)", "face(target, plan, t)"),
+}
+
 
 @cache
 def broken_kernels() -> "Twin":
     """Return the kernels with all of `FAULTS_OF_KERNELS` in them."""
     return compile_kernels(FAULTS_OF_KERNELS, MOVES)
+
+
+@cache
+def broken_loops() -> "Twin":
+    """Return the loops with all of `FAULTS_OF_LOOPS` in them."""
+    return compile_kernels(FAULTS_OF_LOOPS, LOOPS)
 
 
 def slow_but(*quick, of):
