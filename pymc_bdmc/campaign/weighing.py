@@ -23,7 +23,7 @@ GAP = 0.02
 """Mean gap in nats that N is chosen for, with which 20 data sets certify what they can."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
-DRAWN = 1024
+DRAWN = 2048
 """Particles of all runs on the real data, at least."""
 
 
@@ -148,7 +148,7 @@ class Weighing:
         )
 
     def fewest_chains(self, particles: int) -> int:
-        """Return so many runs on the real data that they have a thousand particles."""
+        """Return so many runs on the real data that they have two thousand particles."""
         return max(CHAINS, -(-DRAWN // particles))
 
     def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:

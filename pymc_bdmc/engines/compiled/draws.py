@@ -47,7 +47,7 @@ PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
 """Prior draws among which a fit looks for what it misses; those at hand on further data."""
 CHECKED = 128
 """Draws by which a fit is judged."""
-MOST_VARIANCE = 10.0
+MOST_VARIANCE = 5.0
 """Largest relative variance of the weights of draws."""
 HEAVY = 1.0
 """Largest Pareto k of these weights, above which they would have no mean."""
@@ -302,14 +302,13 @@ def _shape(prior: np.ndarray) -> Metric:
 def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.ndarray) -> float:
     """Return the share of the posterior where the reference has little mass, by prior draws.
 
-    Less its standard error, since one draw in the tail of a top may have a large weight; climbs
-    start at the draws with the largest ℓ, so it is not in a mode of its own.
+    Less half of its standard error, since one draw in the tail of a top may have a large weight.
     """
     log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
     with np.errstate(invalid="ignore", over="ignore"):
         rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
         shares = np.exp(np.where(rare, ells - log_ml, -np.inf))
-    return float(shares.mean() - shares.std() / np.sqrt(len(shares)))
+    return float(shares.mean() - shares.std() / np.sqrt(len(shares)) / 2)
 
 
 def settled(

@@ -120,9 +120,9 @@ def fit_to_tops(
         if not kept and n_climbs >= FEWEST:
             reason = "climbs came to no top with a curvature like that of a normal density"
             return Tops(None, False, reason)
-        is_all = bool(kept) and len(kept) <= MOST_TOPS and n_lost <= LOST * n_climbs
-        is_all = is_all and _rare_share(tops, visits, kept) <= RARE
-        if len(kept) > MOST_TOPS or (is_all and n_climbs >= climbs):
+        too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
+        is_all = bool(kept) and not too_many and _rare_share(tops, visits, kept) <= RARE
+        if too_many or (is_all and n_climbs >= climbs):
             break
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} climbs came to {len(kept)} top{'s' if len(kept) > 1 else ''}"
