@@ -1,8 +1,8 @@
 """The coefficients of pymc_bdmc/base/elementary.py, by Remez' exchange in 50 digits.
 
-Run as ``python benchmarks/minimax.py``; some two seconds. Prints each polynomial, its constant
-coefficient first, and its largest error. Remez (1934), Comptes rendus 198, 2063-2065; Muller (2016),
-Elementary Functions, Section 3.6.
+Run as ``python benchmarks/minimax.py``; a second. Prints each polynomial, its constant coefficient
+first, and its largest error. Remez (1934), Comptes rendus 198, 2063-2065; Muller (2016), Elementary
+Functions, Section 3.6.
 """
 
 import math

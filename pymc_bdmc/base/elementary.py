@@ -6,8 +6,9 @@ IEEE 754 for infinities, NaN, signed zeros and subnormal numbers, and err by at 
 the last place.
 """
 
-import numba
 import numpy as np
+
+from pymc_bdmc.base.compiling import njit
 
 __all__ = ["exp", "log", "log1p", "sigmoid", "softplus"]
 
@@ -47,7 +48,7 @@ INTEGER = (BIAS + 52) << 52
 """Bits of 2^52: with a small integer in the lowest bits, they are those of 2^52 plus it."""
 
 # Sums may become fused multiply-adds, which changes no argument below; they are never reordered.
-_inline = numba.njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
+_inline = njit(allocates=False, fastmath={"contract"}, error_model="numpy", forceinline=True)
 
 
 @_inline

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -112,14 +113,17 @@ def _use_fast(fgraph, node):
     return [Elemwise(fast)(x)] if x.dtype == node.out.dtype == "float64" else None
 
 
+_LogSumExp: Any = getattr(special, "LogSumExp", ())  # PyTensor 3.2 has none
+
+
 @node_rewriter([OpFromGraph])
 def _share_exponentials(fgraph, node):
     """Rewrite logsumexp and its gradient, the softmax, to share maxima and exponentials."""
     if type(node.op) is not OpFromGraph or len(node.inputs) != 3:
         return None
     x, out, gradient = node.inputs
-    op = out.owner and out.owner.op
-    if not isinstance(op, getattr(special, "LogSumExp", ())) or out.owner.inputs != [x]:
+    op = getattr(out.owner, "op", None)
+    if not isinstance(op, _LogSumExp) or out.owner.inputs != [x]:
         return None
     if op.pullback([x], [out], [gradient])[0].owner.op != node.op:
         return None
