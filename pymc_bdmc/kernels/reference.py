@@ -19,8 +19,10 @@ __all__ = [
     "draw_reference",
     "log_reference",
     "make_reference",
+    "metric_at",
     "mix_references",
     "no_reference",
+    "parts_of",
     "refer",
 ]
 
@@ -85,6 +87,23 @@ def mix_references(references: Sequence[Reference]) -> Reference:
         references[0].degrees_of_freedom,
         np.concatenate([each.log_constants for each in references]) - np.log(len(references)),
     )
+
+
+def metric_at(reference: Reference, k: int) -> Metric:
+    """Return the scale matrix of a component as a metric."""
+    return Metric(reference.scales[k], reference.directions[k], reference.excesses[k])
+
+
+def parts_of(reference: Reference) -> list[Reference]:
+    """Return the components of a mixture, each with its share as part of its constant."""
+    r = reference
+    return [
+        Reference(
+            r.locations[[k]], r.scales[[k]], r.directions[[k]], r.excesses[[k]],
+            r.degrees_of_freedom, r.log_constants[[k]],
+        )
+        for k in range(len(r.locations))
+    ]  # fmt: skip
 
 
 def no_reference() -> Reference:

@@ -12,6 +12,15 @@ from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.draws import (
+    FEW_PRIOR_STATES,
+    PRIOR_STATES,
+    Counted,
+    first_fit,
+    further_fit,
+    settled,
+    weigh,
+)
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
@@ -36,8 +45,13 @@ from pymc_bdmc.engines.compiled.pilot import (
 from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
-from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
+from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
+from pymc_bdmc.kernels.reference import (
+    Reference,
+    draw_reference,
+    log_reference,
+    no_reference,
+)
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -164,6 +178,19 @@ class CompiledEngine:
         return (
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
+
+    def fit(self, task: FitTask) -> Fit | None:
+        """Find a reference from which draws need no annealing; None if it was stopped."""
+        rng, target = np.random.default_rng(task.seed), self.target(task.data)
+        with self.lock:  # PyTensor's draws share state
+            self.density.set_data(task.data)
+            draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
+        prior = draws[np.isfinite(draws).all(axis=1)]
+        if task.known:
+            found = further_fit(Counted(target), prior, task.known, rng)
+        else:
+            found = first_fit(Counted(target), prior, task.reference, rng)
+        return None if self._stop[0] else found
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
@@ -440,6 +467,8 @@ class CompiledEngine:
             If a log density is NaN; the message names β and the variables.
         """
         rng = np.random.default_rng(task.seed)
+        if task.tuning.weighs_draws:
+            return self._weigh(task, rng)
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         stride = self._stride(len(betas))
         target = self.target(task.data, task.tuning.reference)
@@ -485,6 +514,21 @@ class CompiledEngine:
             Population(record.effective_size, record.resampled, ancestors),
             prior_draws,
         )
+
+    def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
+        """Weigh draws from the reference, with θ* among them in a reverse run."""
+        reference, density = task.tuning.reference, Counted(self.target(task.data))
+        thetas = draw_reference(reference, task.particles, rng)
+        if task.start is not None:
+            thetas[0] = self.jitted.ravel(task.start)
+            thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
+        terms = density.terms(thetas).sum(axis=1)
+        if self._stop[0]:
+            return None
+        for theta in thetas[~(terms < np.inf)]:
+            self._raise_on(task.data, 1.0, theta)
+        g = terms - log_reference(reference, thetas)
+        return weigh(g, self.jitted.unravel(thetas), density.evaluations)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""

@@ -15,7 +15,14 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.kernels.state import Parameters
 
-__all__ = ["MEMBERS", "MOST_ITERATIONS", "MoveStage", "PathTuning", "pilot", "refit"]
+__all__ = [
+    "MEMBERS",
+    "MOST_ITERATIONS",
+    "MoveStage",
+    "PathTuning",
+    "pilot",
+    "refit",
+]
 
 MEMBERS = 32
 ITERATIONS = 8
@@ -59,6 +66,8 @@ class PathTuning:
         are the starts.
     seconds_a_move : float
         CPU seconds of one application of the kernel at β = 1 to one state.
+    gradients_a_move : float
+        Gradient evaluations of such a move.
     """
 
     betas: np.ndarray
@@ -74,11 +83,17 @@ class PathTuning:
     last_log_likelihood: np.ndarray
     accepted_draws: int = 1
     seconds_a_move: float = field(default=np.nan, compare=False)
+    gradients_a_move: float = np.nan
 
     @property
     def peaks(self) -> int:
         """Return the number of narrow peaks added to the fit in the reference."""
         return 0 if self.reference is None else len(self.reference.locations) - 1
+
+    @property
+    def weighs_draws(self) -> bool:
+        """Return whether runs weigh draws from the reference (T = 1), and do not move them."""
+        return False
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the row below each β, and the fraction of the way to the next row, in log β."""
@@ -224,6 +239,7 @@ def pilot(
         _rhat(trace) if longest else np.nan,
         samples_ells,
         seconds_a_move=seconds / trace.ells.size,
+        gradients_a_move=cost / trace.ells.size,
     )
 
 

@@ -1,0 +1,344 @@
+"""Runs that need no annealing: importance sampling from a reference near the posterior."""
+
+import time
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from pymc_bdmc.base.types import Point, Population, Run
+from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
+from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.kernels.metric import Metric, deviations, metric_of
+from pymc_bdmc.kernels.reference import (
+    DEGREES_OF_FREEDOM,
+    Reference,
+    draw_reference,
+    log_reference,
+    make_reference,
+    metric_at,
+    mix_references,
+    parts_of,
+)
+from pymc_bdmc.kernels.state import Target
+
+__all__ = [
+    "FEW_PRIOR_STATES",
+    "PRIOR_STATES",
+    "Counted",
+    "DrawTuning",
+    "first_fit",
+    "further_fit",
+    "settled",
+    "weigh",
+]
+
+MOST_ELEMENTS = 500
+"""Most elements of θ, whose curvature takes about two gradients for each."""
+CLIMBS, FEW_CLIMBS = 16, 4
+"""Fewest climbs from prior draws on a first data set, and on those like it: the chance that all end
+at the same of two tops with equal basins is 3e-5."""
+PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
+"""Prior draws among which a fit looks for what it misses; those at hand on further data."""
+CHECKED = 128
+"""Draws by which a fit is judged."""
+MOST_VARIANCE = 10.0
+"""Largest relative variance of the weights of draws."""
+HEAVY = 1.0
+"""Largest Pareto k of these weights, above which they would have no mean."""
+UNEVEN, IMPROVING, IMPROVEMENTS = 0.3, 512, 2
+"""Relative variance from which a fit is improved, by so many draws, so many times at most."""
+RARE, MISSED = 3.0, 0.03
+"""Nats by which log r lies below the log posterior where r misses it, and the share of the
+posterior there, by prior draws, from which a fit is not used."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawTuning:
+    """Tuning of runs with T = 1 that weigh draws from a reference, which no kernel moves.
+
+    Attributes
+    ----------
+    reference : Reference
+    mean_log_likelihood : ndarray of shape (2,)
+        Means of g = log p + ℓ − log r under r and under the posterior, nats.
+    prior_log_likelihood : ndarray of shape (S,)
+        g > −∞ at draws from r, nats.
+    gradient_evaluations : int
+        Cost of the fit.
+    seconds_a_move : float
+        CPU seconds of an evaluation of log p + ℓ.
+    """
+
+    reference: Reference
+    mean_log_likelihood: np.ndarray
+    prior_log_likelihood: np.ndarray
+    gradient_evaluations: int
+    seconds_a_move: float = field(default=np.nan, compare=False)
+    path_betas: ClassVar[np.ndarray] = np.array([0.0, 1.0])
+    accepted_draws: ClassVar[int] = 1
+    gradients_a_move: ClassVar[float] = 1.0
+    rhat: ClassVar[float] = np.nan
+    fit: ClassVar[None] = None
+    peaks: ClassVar[int] = 0
+    weighs_draws: ClassVar[bool] = True
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return NaN at each β."""
+        return np.full(len(betas), np.nan)
+
+
+class Counted:
+    """log p + ℓ on given data, with the number and the CPU seconds of its evaluations."""
+
+    def __init__(self, target: Target):
+        self._target = target
+        self.evaluations = 0
+        self.seconds = 0.0
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p + ℓ and its gradient."""
+        self.evaluations += 1
+        gradient, started = np.empty(len(theta)), time.thread_time()
+        value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
+        self.seconds += time.thread_time() - started
+        return value, gradient
+
+    def terms(self, thetas: np.ndarray) -> np.ndarray:
+        """Return log p and ℓ of every row, shape (rows, 2), nats."""
+        self.evaluations += len(thetas)
+        terms, started = np.empty((len(thetas), 2)), time.thread_time()
+        terms_of(self._target, np.ascontiguousarray(thetas), terms)
+        self.seconds += time.thread_time() - started
+        return terms
+
+
+def first_fit(
+    density: Counted,
+    prior: np.ndarray,
+    given: Reference | None,
+    rng: np.random.Generator,
+) -> Fit:
+    """Find a reference from which draws need no annealing; see `Fit`.
+
+    A t distribution is laid at every top that climbs come to. Then draws from it are weighed: their
+    weights must be even enough, and hardly any of the posterior may lie where prior draws find it
+    and the reference does not.
+
+    Parameters
+    ----------
+    density : Counted
+    prior : ndarray of shape (P, n)
+        Prior draws.
+    given : Reference or None
+        A reference to be judged, in place of a fit.
+    rng : numpy.random.Generator
+    """
+
+    def failed(reason: str) -> Fit:
+        return Fit(None, reason, np.inf, density.evaluations)
+
+    if prior.shape[1] > MOST_ELEMENTS:
+        return failed(f"θ has more than {MOST_ELEMENTS} elements")
+    log_prior, ells = density.terms(prior).T
+    if given is not None:
+        reference, reason = given, "fitted to draws"
+    else:
+        best = np.argsort(-np.nan_to_num(ells, nan=-np.inf), kind="stable")[: CLIMBS // 2]
+        tops = fit_to_tops(
+            density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
+        )
+        if tops.reference is None or not tops.is_all:
+            return failed(tops.reason)
+        reference, reason = tops.reference, tops.reason
+    drawn = _improved(density, _weighted(density, reference, CHECKED, rng), rng)
+    if not drawn.variance <= MOST_VARIANCE:
+        return failed(
+            f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
+        )
+    tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
+    if tail > HEAVY:
+        return failed(f"weights of draws from a fit have no mean, by a Pareto k of {tail:.2g}")
+    missed = _missed(drawn, prior, log_prior, ells)
+    if missed > MISSED:
+        return failed(f"{missed:.0%} of the posterior lies where a fit has hardly any draws")
+    share = 1 / (1 + drawn.variance)
+    reason += f"; draws from a fit there are worth {share:.0%} of as many from the posterior"
+    return _fit(density, drawn, reason)
+
+
+def further_fit(
+    density: Counted, prior: np.ndarray, known: DrawTuning, rng: np.random.Generator
+) -> Fit:
+    """Fit a reference to data like those of a known tuning.
+
+    It may be a bad one: runs say so. Climbs start at the known tops, and at some prior draws.
+
+    Parameters
+    ----------
+    density : Counted
+    prior : ndarray of shape (P, n)
+        Prior draws.
+    known : DrawTuning
+    rng : numpy.random.Generator
+    """
+    like = known.reference
+    starts, shape = chain(like.locations, prior), metric_at(like, 0)
+    climbs = len(like.locations) + FEW_CLIMBS
+    tops = fit_to_tops(density, starts, shape, like.degrees_of_freedom, climbs)
+    drawn = _weighted(density, tops.reference or like, CHECKED, rng)
+    drawn = _improved(density, drawn, rng)
+    if not drawn.variance < np.inf:
+        return Fit(None, "log p is no number at a draw from a fit", np.inf, density.evaluations)
+    return _fit(density, drawn, tops.reason)
+
+
+def _fit(density: Counted, drawn: "_Drawn", reason: str) -> Fit:
+    """Return the fit that draws show."""
+    weights, seen = softmax(drawn.g), drawn.g > -np.inf
+    means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
+    tuning = DrawTuning(
+        drawn.reference, means, drawn.g[seen], density.evaluations,
+        density.seconds / density.evaluations,
+    )  # fmt: skip
+    return Fit(tuning, reason, drawn.variance, density.evaluations)
+
+
+class _Drawn(NamedTuple):
+    """Draws from a reference with g = log p + ℓ − log r, and the relative variance of weights."""
+
+    reference: Reference
+    thetas: np.ndarray
+    g: np.ndarray
+    variance: float
+
+
+def _weighted(density: Counted, reference: Reference, n: int, rng: np.random.Generator) -> _Drawn:
+    """Return n draws from the reference; the variance is infinite if log p is no number at one."""
+    thetas = draw_reference(reference, n, rng)
+    values = density.terms(thetas).sum(axis=1)
+    if not (values < np.inf).all() or not (values > -np.inf).any():
+        return _Drawn(reference, thetas, values, np.inf)
+    g = values - log_reference(reference, thetas)
+    return _Drawn(reference, thetas, g, n * float((softmax(g) ** 2).sum()) - 1)
+
+
+def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Drawn:
+    """Return draws from t distributions with the moments of weighted draws, where these are better.
+
+    Every component takes the draws that are likely to be its own: population Monte Carlo (Cappé,
+    Douc, Guillin, Marin and Robert 2008).
+    """
+    n = drawn.thetas.shape[1]
+    for _ in range(IMPROVEMENTS):
+        if not UNEVEN < drawn.variance < np.inf:
+            break
+        source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
+        if _worth(source) < needed:
+            source = _weighted(density, drawn.reference, IMPROVING, rng)
+            if _worth(source) < needed:
+                break
+        better = _weighted(density, _matched(source), CHECKED, rng)
+        if better.variance < drawn.variance:
+            drawn = better
+    return drawn
+
+
+def _truncated(drawn: _Drawn) -> np.ndarray:
+    """Return weights of draws, at most √S times their mean: Ionides (2008)."""
+    return np.minimum(softmax(drawn.g), len(drawn.g) ** -0.5)
+
+
+def _worth(drawn: _Drawn) -> float:
+    """Return the effective number of weighted draws."""
+    weights = _truncated(drawn)
+    return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
+
+
+def _matched(drawn: _Drawn) -> Reference:
+    """Return a mixture whose components have the moments of the weighted draws near them."""
+    thetas, r = drawn.thetas, drawn.reference
+    near = softmax([log_reference(part, thetas) for part in parts_of(r)], axis=0)
+    parts = []
+    for share in near * _truncated(drawn):
+        share /= share.sum()
+        mean = share @ thetas
+        covariance = (share * (thetas - mean).T) @ (thetas - mean)
+        parts.append(make_reference(mean, metric_of(covariance), r.degrees_of_freedom))
+    return mix_references(parts)
+
+
+def _shape(prior: np.ndarray) -> Metric:
+    """Return the spread of prior draws; that of their middle half, since tails may be heavy."""
+    n = prior.shape[1]
+    low, high = np.quantile(prior, [0.25, 0.75], axis=0)
+    inner = np.clip(prior, low - (high - low), high + (high - low))
+    return Metric(
+        deviations(inner, np.full(len(prior), 1 / len(prior))), np.zeros((0, n)), np.zeros(0)
+    )
+
+
+def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.ndarray) -> float:
+    """Return the share of the posterior where the reference has little mass, by prior draws.
+
+    Less its standard error, since one draw in the tail of a top may have a large weight; climbs
+    start at the draws with the largest ℓ, so it is not in a mode of its own.
+    """
+    log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
+    with np.errstate(invalid="ignore", over="ignore"):
+        rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
+        shares = np.exp(np.where(rare, ells - log_ml, -np.inf))
+    return float(shares.mean() - shares.std() / np.sqrt(len(shares)))
+
+
+def settled(
+    theta: np.ndarray,
+    reference: Reference,
+    density: Counted,
+    n: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return a state after n Metropolis moves to draws from the reference, at β = 1.
+
+    The posterior is invariant, and forgotten at a rate of 1 less the inverse of the largest weight:
+    Mengersen and Tweedie (1996).
+    """
+    thetas = np.concatenate([theta[None], draw_reference(reference, n, rng)])
+    g = density.terms(thetas).sum(axis=1) - log_reference(reference, thetas)
+    at = 0
+    for k, limit in enumerate(np.log(rng.random(n)), start=1):
+        if g[k] - g[at] >= limit:
+            at = k
+    return thetas[at]
+
+
+def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
+    """Return a run with T = 1 whose particles are weighed and do not move.
+
+    Parameters
+    ----------
+    g : ndarray of shape (N,)
+        log p + ℓ − log r at draws from r, nats; −∞ where the model is impossible. In a reverse run
+        the first is at θ*.
+    ends : Point
+        The draws by variable.
+    evaluations : int
+        Of log p + ℓ, with or without gradients.
+    """
+    n, weights, possible = len(g), softmax(g), g > -np.inf
+    sizes = np.array([float(n), 1 / (weights @ weights)])
+    return Run(
+        float(logsumexp(g) - np.log(n)),
+        np.array([g.mean(), weights[possible] @ g[possible]]),
+        np.full((2, 2), np.nan),
+        np.zeros(2, dtype=int),
+        evaluations,
+        ends,
+        weights,
+        Population(sizes, np.zeros(2, dtype=bool), n),
+        1,
+    )
