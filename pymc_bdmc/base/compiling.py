@@ -205,7 +205,15 @@ def _say_that_nothing_is_kept(place: str) -> None:
 
 @functools.cache
 def stamp(path: Path) -> str:
-    """Return a hash of a source file of the package and of all files that it imports."""
+    """Return a hash of a source file of the package and of all files that it imports.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from pymc_bdmc.base import compiling
+    >>> len(compiling.stamp(Path(compiling.__file__)))
+    64
+    """
     digest, seen, ahead = hashlib.sha256(), set(), [path]
     while ahead:
         if (path := ahead.pop()) not in seen:

@@ -24,14 +24,14 @@ ATANH = (
 )  # fmt: skip
 """Minimax polynomial of (2 artanh(s) / s − 2) / s² in s² for |s| ≤ 3 − √8; relative error 1.2e-18.
 
-It and the other two are made by ``benchmarks/minimax.py``.
+All three are made by ``benchmarks/minimax.py``.
 """
 WIDE_ATANH = (
     0.6666666666666631, 0.40000000000157243, 0.2857142854785379, 0.22222223969737093,
     0.1818174392470677, 0.1538655992793755, 0.1330097352034952, 0.12106086781147936,
     0.08340099200993628, 0.1701857956389183,
 )  # fmt: skip
-"""The same for |s| ≤ 1/3; relative error 1.3e-18."""
+"""Minimax polynomial of (2 artanh(s) / s − 2) / s² for |s| ≤ 1/3; relative error 1.3e-18."""
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.6931471805601177, -1.7239444525614835e-13
@@ -39,7 +39,7 @@ LN2_HIGH, LN2_LOW = 0.6931471805601177, -1.7239444525614835e-13
 ROUND = 1.5 * 2.0**52
 """A sum with it is rounded to an integer, which then stands in the lowest bits of the sum."""
 BIAS = 1023
-"""Of the exponent of a float64, which stands in the bits from 52 on."""
+"""Bias of the exponent of a float64, which stands in the bits from 52 on."""
 MANTISSA = (1 << 52) - 1
 ROOT_HALF = 0x3FE6A09E667F3BCD
 """Bits of √½."""
