@@ -130,7 +130,8 @@ def main() -> None:
         "density with its gradient: with the exponentials and logarithms of the C library, one\n"
         "after the other, and with those of `base/elementary.py`, which LLVM computes several at\n"
         "once, in the loops of `model/loops.py`; medians of calls that alternate. Loops of fewer\n"
-        "than eight elements stay as they are.",
+        "than eight elements stay as they are: ratios from 0.94 to 1.04 compare equal code, on a\n"
+        "machine with vectors of eight numbers (AVX-512) that did other work as well.",
         table(head, rows),
         "CPU seconds to compile it, where PyTensor's caches are empty and where they are full:",
         table(["model", "empty, before", "empty, vectors", "full, before", "full, vectors"], costs),

@@ -85,7 +85,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     return attrs | {
         **hard_variables(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
-        "step": campaign.engine.description,
+        "step": prepared.preparation.kernel,
         "path": prepared.path.name,
         "path_reason": prepared.reason,
         "particles": prepared.plan.particles,

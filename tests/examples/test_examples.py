@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scipy import optimize
 
 import pymc_bdmc as bdmc
 
@@ -45,9 +46,15 @@ def test_eight_schools(tmp_path):
         assert abs(value - module.LOG_ML) < 4 * error
 
 
-def test_trust(tmp_path):
-    """The sound sampler is shown to be closer than the one that hardly moves."""
-    results = example("trust").main(folder=str(tmp_path), datasets=4, progressbar=False)
+def test_trust(tmp_path, monkeypatch):
+    """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
+    module, judged = example("trust"), {}
+    judge = module.judge
+    monkeypatch.setattr(
+        module, "judge", lambda *args, **options: judged.update(judge(*args, **options))
+    )
+    results = module.main(folder=str(tmp_path), datasets=4, progressbar=False)
+    assert {name: each.status for name, each in judged.items()} == {"NUTS": "good", "ADVI": "bad"}
     good, bad = (bdmc.verdict(dt).table.loc["total variation", "value"] for dt in results.values())
     assert good < 0.2 < 0.6 < bad
     for name in ("agreement", "sandwich", "consistency"):
@@ -65,9 +72,19 @@ def test_approximations(tmp_path):
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
 
 
-def test_trust_judges_draws(tmp_path):
-    found = example("trust").judge(folder=str(tmp_path), progressbar=False)
-    assert {name: each.status for name, each in found.items()} == {"NUTS": "good", "ADVI": "bad"}
+def test_prior_sensitivity(tmp_path):
+    """The curve is the exact one, and the page says where it crosses that of no effect."""
+    module = example("prior_sensitivity")
+    found = module.main(folder=str(tmp_path))
+    table = found["table"]
+    assert table["valid"].all()
+    assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
+    assert (table["how"] == "reweighed").sum() >= 10
+    page = (ROOT / "docs" / "prior_sensitivity.md").read_text()
+    assert "images/prior_sensitivity.png" in page
+    turn = optimize.brentq(lambda scale: module.log_ml(scale) - module.log_ml(None), 20, 80)
+    assert f"exactly, at {turn:.1f}" in page
+    assert (tmp_path / "prior_sensitivity.png").stat().st_size > 10_000
 
 
 def test_evidence_gallery(tmp_path):
@@ -82,7 +99,7 @@ def test_evidence_gallery(tmp_path):
 
 def test_discrete_mixture():
     module = example("discrete_mixture")
-    for spread, dt in module.main(chains=48, temperatures=150).items():
+    for spread, dt in module.main(datasets=1, chains=48, temperatures=150).items():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.log_ml(spread)) < 4 * error
 
@@ -110,7 +127,7 @@ def test_blackjax_on_trial():
 
 
 def test_logistic_regression():
-    dt = example("logistic_regression").main(chains=6, temperatures=40)
+    dt = example("logistic_regression").main(datasets=2, chains=6, temperatures=40)
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
 
