@@ -128,7 +128,7 @@ def main() -> None:
         "Exponentials and logarithms by vectors",
         "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs`. CPU time of the bare\n"
         "density with its gradient: with the exponentials and logarithms of the C library, one\n"
-        "after the other, and with those of `base/elementary.py`, which LLVM computes several at\n"
+        "after the other, and with those of `base/elementary.py`, which are computed several at\n"
         "once, in the loops of `model/loops.py`; medians of calls that alternate. Loops of fewer\n"
         "than eight elements stay as they are: ratios from 0.94 to 1.04 compare equal code, on a\n"
         "machine with vectors of eight numbers (AVX-512) that did other work as well.",
