@@ -17,7 +17,7 @@ from numba.experimental import function_type  # noqa: F401  lets numba type what
 
 from pymc_bdmc.base.interrupts import unbroken
 
-__all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", "njit"]
+__all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", "njit", "stamp"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -168,7 +168,7 @@ class _Cache(FunctionCache):
         super().__init__(function)
         self._title = title
         self._cache_file = IndexDataCacheFile(
-            self.cache_path, self._impl.filename_base, _stamp(Path(inspect.getfile(function)))
+            self.cache_path, self._impl.filename_base, stamp(Path(inspect.getfile(function)))
         )
 
     def load_overload(self, sig, target_context):
@@ -204,8 +204,16 @@ def _say_that_nothing_is_kept(place: str) -> None:
 
 
 @functools.cache
-def _stamp(path: Path) -> str:
-    """Return a hash of a source file of the package and of all files that it imports."""
+def stamp(path: Path) -> str:
+    """Return a hash of a source file of the package and of all files that it imports.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from pymc_bdmc.base import compiling
+    >>> len(compiling.stamp(Path(compiling.__file__)))
+    64
+    """
     digest, seen, ahead = hashlib.sha256(), set(), [path]
     while ahead:
         if (path := ahead.pop()) not in seen:

@@ -29,7 +29,7 @@ from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, jitted_function
 from pymc_bdmc.model.identity import structure
-from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
+from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
 def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
     with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it in context
         function = compile_graph(
-            graph.inputs, graph.outputs, mode=WITH_LIGHT_PRODUCTS, on_unused_input="ignore"
+            graph.inputs, graph.outputs, mode=WITH_FAST_LOOPS, on_unused_input="ignore"
         )
     try:
         jitted = jitted_function(function)

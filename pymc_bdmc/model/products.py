@@ -10,7 +10,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 from pytensor.tensor.math import Dot
 from pytensor.tensor.type import TensorType
 
-__all__ = ["WITH_LIGHT_PRODUCTS"]
+__all__ = ["WITH_LIGHT_PRODUCTS", "contiguous"]
 
 
 class Product(Op):

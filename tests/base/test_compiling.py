@@ -46,7 +46,7 @@ def rooms(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         for name in [name for name in sys.modules if name.split(".")[0] == "rooms"]:
             del sys.modules[name]
-        compiling._stamp.cache_clear()
+        compiling.stamp.cache_clear()
         compiling._imports.cache_clear()
         return importlib.import_module("rooms.loop").loop
 
