@@ -170,7 +170,8 @@ def sample_bdmc(
         ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``agreement`` (what all
         draws of ``posterior`` amount to), ``particles`` (weighted last states on the real data),
         ``posterior`` (four chains of draws of equal weight from them, as many as they are worth;
-        not there where every weight is zero), ``simulated``,
+        not there where every weight is zero), ``sample_stats`` (log ML, as of `pymc.sample_smc`;
+        see `log_ml`), ``simulated``,
         ``burn_in`` (reverse log weights after each of several burn-ins), ``scouts`` (log weights of
         the runs that decided on the path), ``rounds`` (T, gap, cost and log weights of every round)
         and ``observed_data``. Read it with `summary` and the plots.
