@@ -47,6 +47,7 @@ __all__ = [
     "panels",
     "set_yticks",
     "stacked",
+    "with_text",
 ]
 
 
@@ -218,6 +219,11 @@ def _round_values(low: float, high: float) -> dict[str, list]:
 def set_yticks(da, target, values, labels, **kwargs):
     """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
     return backend_from_object(target).yticks(values, labels, target, **kwargs)
+
+
+def with_text(visual: Callable) -> Callable:
+    """Return a visual whose text is the data."""
+    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
 class Canvas:

@@ -13,7 +13,7 @@ from pymc_bdmc.results.groups import check_annealed, directions, is_system
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.summary import summary
 
-__all__ = ["certified_factors", "check_comparable", "compare", "cost"]
+__all__ = ["READ", "certified_factors", "check_comparable", "compare", "cost"]
 
 CONFIDENCE = 0.95
 

@@ -10,6 +10,7 @@ from arviz_plots import PlotCollection
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
 from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
+from tests.results.test_compare import result
 from tests.results.test_summary import tree
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
@@ -385,7 +386,39 @@ def test_comparison_leaves_out_what_is_not_known(ladders):
         for group in ("forward", "reverse", "rounds"):
             del dt[group]
     with pytest.raises(ValueError, match="none has a gap"):
-        bdmc.plot_compare(alone)
+        bdmc.plot_compare(alone, kind="gap")
+    with pytest.raises(ValueError, match="kind: it is"):
+        bdmc.plot_compare(alone, kind="nonsense")
+    with pytest.raises(ValueError, match="prior: it has no effect"):
+        bdmc.plot_compare(ladders, prior={"easy": 1, "hard": 1})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_comparison_of_models_draws_log_ml_and_probabilities(backend):
+    results = {"a": result(-3.0), "b": result(-4.0), "wild": result(-3.0, n=8, sd=6.0)}
+    for dt in results.values():
+        del dt["forward"], dt["reverse"]
+    table = bdmc.compare(results)
+    pc = bdmc.plot_compare(results, backend=backend)
+    assert pc.viz["point"]["log_ml"].sizes == {"model": 2, "name": 3}
+    if backend == "matplotlib":
+        line = pc.viz["interval"]["log_ml"].sel(model="log ML", name="b").item()
+        middle, half = table.loc["b", "log_ml"], 1.96 * table.loc["b", "error"]
+        np.testing.assert_allclose(line.get_xdata(), [middle - half, middle + half])
+        line = pc.viz["interval"]["log_ml"].sel(model="posterior probability", name="a").item()
+        np.testing.assert_allclose(line.get_xdata(), [0, table.loc["a", "probability"]])
+        axes = pc.viz["figure"].item().axes[0]
+        names = [tick.get_text() for tick in axes.get_yticklabels()]
+        assert names == ["a", "b", "wild (not valid)"]
+
+
+def test_comparison_without_any_valid_log_ml_draws_nothing_false():
+    wild = {name: result(-3.0, n=8, sd=6.0, seed=k) for k, name in enumerate("ab")}
+    for dt in wild.values():
+        del dt["forward"], dt["reverse"]
+    pc = bdmc.plot_compare(wild, backend="matplotlib")
+    line = pc.viz["interval"]["log_ml"].sel(model="log ML", name="a (not valid)").item()
+    assert np.isnan(line.get_xdata()).all()
 
 
 def test_options_reach_the_visuals_of_the_comparison(ladders):
