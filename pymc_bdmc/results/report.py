@@ -43,7 +43,7 @@ IMPERSONAL = {
     "draws that you gave": "given draws", "until you know": "until it is known",
     "Your ": "The ", "your ": "the ",
 }  # fmt: skip
-"""What a paper says in place of words of `verdict` that speak to its reader."""
+"""Words of `verdict` that speak to its reader, and those of a paper."""
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -53,7 +53,7 @@ LATEX = {
     "≤": r"$\le$", "≥": r"$\ge$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "∞": r"$\infty$",
     "√": r"$\surd$", "<": "$<$", ">": "$>$",
 }  # fmt: skip
-"""LaTeX of what it does not print as it stands."""
+"""LaTeX commands of special characters."""
 
 
 def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
@@ -84,7 +84,7 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     >>> import pymc_bdmc as bdmc
     >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
     >>> print(bdmc.report(dt).split(". ")[0])  # doctest: +ELLIPSIS
-    Methods: We annealed along a path of densities (bidirectional Monte Carlo) with pymc_bdmc ...
+    Methods: We annealed along a path of densities of Ising(L=4, coupling=1.0) (bidirectional ...
     """
     if style not in ("text", "latex"):
         raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
