@@ -48,6 +48,7 @@ _HOMES = {
     "plot_sandwich": "plots.sandwich",
     "plot_tempering": "plots.tempering",
     "plot_work": "plots.work",
+    "pointwise": "results.pointwise",
     "report": "results.report",
     "schedules": "base.schedules",
     "summary": "results.summary",

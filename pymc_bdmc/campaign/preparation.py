@@ -250,10 +250,13 @@ class Preparation:
 
     def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
         """Return T, within limits, for an ideal gap Λ²/(T·N) of at most ``gap`` nats."""
-        if self._engine.rows:
-            needed = STEPS_A_ROW * self._engine.rows
-        else:
-            needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
+        rows = self._engine.rows
+        if rows > MOST_TEMPERATURES:
+            return MOST_TEMPERATURES
+        if rows:  # equally many for each
+            steps = min(STEPS_A_ROW, MOST_TEMPERATURES // rows)
+            return rows * max(steps, -(-path.fewest_temperatures // rows))
+        needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
         return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES))
 
     def _pilots(

@@ -1,11 +1,12 @@
 """Build the log density of a path on which observations are added one after the other."""
 
+import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["number_of_rows", "terms_in_turn"]
+__all__ = ["number_of_rows", "row_ends", "terms_in_turn"]
 
 
 def number_of_rows(model: pm.Model) -> int:
@@ -29,6 +30,21 @@ def number_of_rows(model: pm.Model) -> int:
         told = ", ".join(f"{name} {n}" for name, n in lengths.items())
         raise ValueError(f"{remedy} Here the first dimensions differ in length: {told}.")
     return next(iter(lengths.values()))
+
+
+def row_ends(betas: np.ndarray, rows: int) -> np.ndarray | None:
+    """Return the temperature at which each row has come; None if one comes between two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.model.rows import row_ends
+    >>> row_ends(np.linspace(0, 1, 7), 3)
+    array([2, 4, 6])
+    """
+    ends = np.arange(1, rows + 1) / rows
+    places = np.minimum(np.searchsorted(betas, ends - 1e-9), len(betas) - 1)
+    return places if np.allclose(betas[places], ends, rtol=0, atol=1e-9) else None
 
 
 def terms_in_turn(

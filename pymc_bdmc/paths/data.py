@@ -16,8 +16,10 @@ class DataPath(Path):
     All densities on the way are posteriors of fewer data; a schedule may add several observations
     in a step, or one in several. Rows, along the first dimension of every observed variable, must
     be independent given θ. Of the observation that is only coming a part of its log density counts.
-    Pilots do not see how long this way is: temperatures are spaced evenly, ten an observation
-    within 100 and 2000, where no other schedule and no number is given.
+    Pilots do not see how long this way is: temperatures are spaced evenly, where no other schedule
+    and no number is given ten an observation, but at least 100 and at most 2000 in all. If a
+    temperature ends with each observation, as then with up to 2000 of them, `pointwise` reads their
+    predictive densities.
 
     References
     ----------

@@ -21,7 +21,7 @@ from pymc_bdmc.results.groups import (
 )
 from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
-__all__ = ["annealed_estimates", "evidence", "refuting_path"]
+__all__ = ["annealed_estimates", "evidence", "refuting_path", "short_on_simulated"]
 
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which the share that forward runs miss is estimated."""

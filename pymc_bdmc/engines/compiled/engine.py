@@ -17,6 +17,7 @@ from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
     RunPlan,
+    RunRecord,
     Trace,
     anneal_run,
     empty_record,
@@ -45,6 +46,7 @@ from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
+from pymc_bdmc.model.rows import row_ends
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["CompiledEngine"]
@@ -484,7 +486,16 @@ class CompiledEngine:
             weights,
             Population(record.effective_size, record.resampled, ancestors),
             prior_draws,
+            row_log_weight=self._by_row(betas, record),
         )
+
+    def _by_row(self, betas: np.ndarray, record: RunRecord) -> np.ndarray | None:
+        """Return the parts of log Ẑ that came with each row, if the temperatures end with each."""
+        ends = row_ends(betas, self.rows) if self.in_turn else None
+        if ends is None:
+            return None
+        gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
+        return np.add.reduceat(gains, [0, *ends[:-1]])
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""
