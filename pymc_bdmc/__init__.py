@@ -44,6 +44,7 @@ _HOMES = {
     "plot_error_analysis": "plots.error_analysis",
     "plot_estimators": "plots.estimators",
     "plot_hysteresis": "plots.hysteresis",
+    "plot_pointwise": "plots.pointwise",
     "plot_race": "plots.race",
     "plot_sandwich": "plots.sandwich",
     "plot_tempering": "plots.tempering",

@@ -16,9 +16,7 @@ from arviz_plots.visuals import labelled_title, set_xlim, set_xticks, set_ylim
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import data_sets, variable
-
-Z95 = 1.96
-"""Half of a 95 % interval, in standard errors."""
+from pymc_bdmc.results.log_ml import Z95
 
 ROOM = 30
 """Number of characters that fit into the tick labels of an axis."""
@@ -29,6 +27,7 @@ Backend = Literal["matplotlib", "bokeh", "plotly"]
 """Names of the plotting libraries."""
 
 __all__ = [
+    "ROOM",
     "Z95",
     "Backend",
     "Canvas",

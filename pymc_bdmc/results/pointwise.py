@@ -58,7 +58,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     >>> table = bdmc.pointwise(dt)
     >>> int(table["value"].idxmin())  # the third observation is a surprise
     2
-    >>> abs(table["value"].sum() - bdmc.log_ml(dt).value) < 1e-9
+    >>> bool(abs(table["value"].sum() - bdmc.log_ml(dt).value) < 1e-9)
     True
     """
     if other is not None:
