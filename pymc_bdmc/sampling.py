@@ -35,6 +35,7 @@ def sample_bdmc(
     simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
     real_data: bool = True,
     posterior: xr.DataTree | None = None,
+    target_error: float | None = None,
     target_gap: float | None = None,
     max_temperatures: int | None = None,
     max_time: float | None = None,
@@ -237,7 +238,7 @@ def sample_bdmc(
     campaign = import_module("pymc_bdmc.campaign")
     request = campaign.Request.of(
         model,
-        campaign.Size(chains, particles),
+        campaign.Size(chains, particles, target_error),
         campaign.Ladder(temperatures, schedule),
         campaign.Limits(target_gap, max_temperatures, max_time),
         campaign.Question(path, simulate, real_data, posterior),

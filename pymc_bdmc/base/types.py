@@ -116,6 +116,18 @@ class Tuning(Protocol):
         """Return the CPU seconds of one application of the kernel at β = 1 to one state."""
 
     @property
+    def gradients_a_move(self) -> float:
+        """Return the gradient evaluations of such a move."""
+
+    @property
+    def gradient_evaluations(self) -> int:
+        """Return the gradient evaluations of the pilots."""
+
+    @property
+    def moves_a_temperature(self) -> float:
+        """Return the cost of a particle at a temperature, in moves."""
+
+    @property
     def fit(self) -> tuple[np.ndarray, Any] | None:
         """Return mean and `Metric` of the pilot's samples of the posterior, or None."""
 
@@ -134,9 +146,10 @@ class Untuned:
     mean_log_likelihood = np.full(2, np.nan)
     prior_log_likelihood = np.empty(0)
     accepted_draws = 1
-    rhat = seconds_a_move = np.nan
+    rhat = seconds_a_move = gradients_a_move = np.nan
     fit = None
-    peaks = 0
+    peaks = gradient_evaluations = 0
+    moves_a_temperature = 1.0
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""

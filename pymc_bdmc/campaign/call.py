@@ -96,6 +96,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
         "burn_in": first.burn_in if first else 0,
         "rounds": sum(not each.confirms for each in rounds) if has_target else 0,
+        **{f"gradients_{stage}": n for stage, n in prepared.preparation.gradients.items()},
         "pymc_version": pm.__version__,
         "preparation_time": campaign.compiled - campaign.started,
     }

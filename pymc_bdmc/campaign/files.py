@@ -14,7 +14,8 @@ import numpy as np
 
 from pymc_bdmc.base.types import Population, Run
 from pymc_bdmc.engines.compiled.loops import Table
-from pymc_bdmc.engines.compiled.pilot import PathTuning
+from pymc_bdmc.engines.compiled.pilot import DrawTuning, PathTuning
+from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.tuning import StepTuning
@@ -24,7 +25,18 @@ __all__ = ["DamagedRecord", "read_record", "replace_file", "write_record"]
 
 _TYPES: dict[str, Any] = {
     each.__name__: each
-    for each in (Metric, PathTuning, Population, Reference, Run, Simulated, StepTuning, Table)
+    for each in (
+        DrawTuning,
+        Fit,
+        Metric,
+        PathTuning,
+        Population,
+        Reference,
+        Run,
+        Simulated,
+        StepTuning,
+        Table,
+    )
 }
 """The only types that reading a file can create, besides plain values and arrays."""
 

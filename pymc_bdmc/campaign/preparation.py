@@ -1,6 +1,7 @@
 """The preparation of the weighted runs: pilots and scouts on every data set, and the path."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -13,13 +14,14 @@ from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
+from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
-__all__ = ["IDEAL_GAP", "DataSets", "Preparation"]
+__all__ = ["SCOUTS", "DataSets", "Preparation", "Tunings"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -60,6 +62,11 @@ class Preparation:
     entropy : int or sequence of int
         Pilots and scouts have streams that no weighted run uses, and never see θ*.
     progressbar : bool
+
+    Attributes
+    ----------
+    gradients : Counter
+        Gradient evaluations so far, by stage.
     """
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
@@ -67,6 +74,7 @@ class Preparation:
         self._progressbar = progressbar
         self._tunings: dict[tuple[str, int], Tuning] = {}
         self._scouts: dict[tuple[str, int], list[Run]] = {}
+        self.gradients: Counter[str] = Counter()
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return tunings of the kernel along a path, one for each data set.
@@ -97,6 +105,7 @@ class Preparation:
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
         tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
         fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
+        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in fits.values())
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= self.tunings(failed, PriorPath()) if failed else {}
         found = {}
@@ -160,6 +169,7 @@ class Preparation:
             if len(found) < SCOUTS:
                 raise KeyboardInterrupt(NOTHING_FINISHED)
             self._scouts[path.name, dataset] = [found[chain] for chain in range(SCOUTS)]
+            self.gradients["scouts"] += sum(run.gradient_evaluations for run in found.values())
         return self._scouts[path.name, dataset]
 
     def scouted(self, dataset: int) -> dict[str, np.ndarray]:
@@ -240,24 +250,37 @@ class Preparation:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
         return fitted, higher(fitted, prior) if is_higher else f"{lengths}; the gap follows it"
 
-    def enough_particles(self, tunings: Tunings, gap: float, path: Path) -> int:
-        """Return N, within limits, for an ideal gap of ``gap`` nats at the fewest temperatures."""
-        most = self._engine.default_particles
-        if self._engine.rows:
-            return most
-        needed = np.ceil(squared_length(tunings) / (path.fewest_temperatures * gap))
-        return int(np.clip(needed, min(FEWEST_PARTICLES, most), most))
-
-    def enough_temperatures(self, tunings: Tunings, particles: int, gap: float, path: Path) -> int:
-        """Return T, within limits, for an ideal gap Λ²/(T·N) of at most ``gap`` nats."""
-        rows = self._engine.rows
-        if rows > MOST_TEMPERATURES:
-            return MOST_TEMPERATURES
-        if rows:  # equally many for each
+    def enough(
+        self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
+    ) -> tuple[int, int]:
+        """Return T and N, within limits, for an ideal gap Λ²/(T·N) of at most the target."""
+        n, default = particles, self._engine.default_particles
+        squares = squared_length(tunings)
+        if n is None:
+            n = default
+            if target_gap and not self._engine.rows:
+                needed = np.ceil(squares / (path.fewest_temperatures * target_gap))
+                n = int(np.clip(needed, min(FEWEST_PARTICLES, default), default))
+        if 0 < (rows := self._engine.rows) <= MOST_TEMPERATURES:  # equally many for each
             steps = min(STEPS_A_ROW, MOST_TEMPERATURES // rows)
-            return rows * max(steps, -(-path.fewest_temperatures // rows))
-        needed = int(np.ceil(squared_length(tunings) / (particles * gap)))
-        return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES))
+            return rows * max(steps, -(-path.fewest_temperatures // rows)), n
+        needed = rows or np.ceil(squares / (n * (target_gap or IDEAL_GAP)))
+        return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES)), n
+
+    def fewest_chains(self, particles: int) -> int:
+        """Return the least number of runs on the real data by default."""
+        return CHAINS
+
+    def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
+        """Return the variance of log Ẑ to expect of a run on the first data set, nats².
+
+        Scouts show it, where they had as many temperatures; it is at least that of perfect mixing.
+        """
+        dataset = next(iter(tunings))
+        ideal = squared_length({dataset: tunings[dataset]}) / (n_temperatures * particles)
+        scouts = self._scouts.get((path.name, dataset), [])
+        seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
+        return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
@@ -271,12 +294,14 @@ class Preparation:
             for (d, _), seed in zip(keys, seeds, strict=True)
         ]
         found = dict(zip(keys, self._all(tasks), strict=True))
+        cost = sum(each.gradient_evaluations for each in found.values())
+        self.gradients["fit" if references else "pilot"] += cost
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
     def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:
         ((dataset, observed),) = data.items()
         particles = self._engine.default_particles
-        n = self.enough_temperatures({dataset: tuning}, particles, IDEAL_GAP, path)
+        n, _ = self.enough({dataset: tuning}, path, particles, None)
         grid = tuning.path_betas, tuning.mean_log_likelihood
         betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
         place = chain + SCOUTS * (not path.starts_at_prior)

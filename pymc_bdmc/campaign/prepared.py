@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -15,11 +16,12 @@ from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
 from pymc_bdmc.campaign.options import Ladder
-from pymc_bdmc.campaign.preparation import IDEAL_GAP, Preparation
+from pymc_bdmc.campaign.preparation import Preparation, Tunings
 from pymc_bdmc.campaign.request import DRAWS, NUMBERS, Request
 from pymc_bdmc.campaign.rounds import Plan, Side
 from pymc_bdmc.campaign.store import Store, StoredPool
 from pymc_bdmc.campaign.tree import last_states
+from pymc_bdmc.campaign.weighing import NotNear, Weighing
 from pymc_bdmc.engines import ModelEngine, make_engine
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.model.lending import Loan
@@ -127,8 +129,8 @@ class Prepared:
 
     Attributes
     ----------
-    preparation : Preparation
-        With the pilots and scouts.
+    preparation : Preparation or Weighing
+        With the pilots, fits and scouts.
     path : Path
     reason : str
         Why it was taken.
@@ -140,7 +142,7 @@ class Prepared:
         Returns the sides of a round on new simulated data.
     """
 
-    preparation: Preparation
+    preparation: Preparation | Weighing
     path: Path
     reason: str
     sides: Sequence[Side]
@@ -152,68 +154,104 @@ class Prepared:
 def prepare(campaign: Campaign) -> Prepared:
     """Simulate data, choose the path, tune the kernels, and say what is ahead.
 
+    Where draws from a fit are so near the posterior that they need no annealing, they are weighed
+    (`Weighing`); else pilots tune kernels along a path (`Preparation`).
+
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C comes before it is done.
     """
-    request, resources = campaign.request, campaign.request.resources
-    preparation = Preparation(
-        campaign.pool, campaign.engine, campaign.entropy, resources.progressbar
-    )
-    sets = _Sets(campaign, preparation)
+    request, sets = campaign.request, _Sets(campaign)
+    common = campaign.pool, campaign.engine, campaign.entropy
+    spent: Counter[str] = Counter()
+    if request.may_weigh:
+        weighing = Weighing(*common)
+        try:
+            return _prepare(campaign, sets, weighing)
+        except NotNear as reason:
+            _log.info(f"Annealing: {reason}")
+            spent = weighing.gradients
+    preparation = Preparation(*common, request.resources.progressbar)
+    preparation.gradients += spent
+    return _prepare(campaign, sets, preparation)
+
+
+def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weighing) -> Prepared:
+    request = campaign.request
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
-        simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
+        asked = request.path or PriorPath()
+        simulated = [] if request.real_data else sets.simulate(preparation, asked, 0)
         decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
         path, reason = preparation.choose(decides, request.path)
         _log.info(f"Path: {path.name}, {reason}")
         chosen = time.perf_counter()
         if request.real_data:
-            simulated = sets.simulate(path, 0)
-        sides = sets.sides(path, simulated, first=1)
+            simulated = sets.simulate(preparation, path, 0)
+        tunings = sets.tunings(preparation, path, simulated, first=1)
     seconds = time.perf_counter() - chosen
-    schedules, particles = _size(campaign, preparation, sides, path)
+    schedules, particles = _size(campaign, preparation, tunings, path)
+    variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
+    chains = request.size.enough(variance, preparation.fewest_chains(particles))
+    sides = sets.sides(tunings, simulated, first=1, chains=chains)
     plan = Plan(
-        particles, campaign.entropy, request.limits, resources.progressbar, preparation=seconds,
+        particles, campaign.entropy, request.limits, request.resources.progressbar,
+        preparation=seconds,
         further_moves=_further_moves(campaign, schedules[0].n_temperatures, particles),
     )  # fmt: skip
-    _tell(campaign, sides, schedules, plan)
+    _tell(campaign, preparation, sides, schedules, plan)
     renews = request.simulation and request.simulation.renews
-    renew = partial(sets.renewed, path) if renews else None
+    renew = partial(sets.renewed, preparation, path, chains) if renews else None
     return Prepared(preparation, path, reason, sides, schedules, plan, renew)
 
 
 class _Sets:
     """Simulates the data sets of a campaign, and makes the sides of their sandwiches."""
 
-    def __init__(self, campaign: Campaign, preparation: Preparation):
-        self._campaign, self._preparation = campaign, preparation
+    def __init__(self, campaign: Campaign):
+        self._campaign = campaign
+        self._simulated: dict[int, list[Simulated]] = {}
 
-    def simulate(self, path: Path, first: int) -> list[Simulated]:
+    def simulate(
+        self, preparation: Preparation | Weighing, path: Path, first: int
+    ) -> list[Simulated]:
         """Return the simulated data sets whose streams are numbered from ``first``."""
         simulation, store = self._campaign.request.simulation, self._campaign.store
         if simulation is None:
             return []
-        make = partial(
-            simulation.simulate, self._campaign.density, self._campaign.entropy,
-            partial(fit, self._campaign, self._preparation, path), first,
-        )  # fmt: skip
-        return store.remember("renewed" if first else "simulated", make) if store else make()
+        if first not in self._simulated:
+            make = partial(
+                simulation.simulate, self._campaign.density, self._campaign.entropy,
+                partial(fit, self._campaign, preparation, path), first,
+            )  # fmt: skip
+            found = store.remember("renewed" if first else "simulated", make) if store else make()
+            self._simulated[first] = found
+        return self._simulated[first]
 
-    def sides(self, path: Path, simulated: Sequence[Simulated], first: int) -> list[Side]:
-        """Return the sides of all sandwiches; the simulated sets are numbered from ``first``."""
+    def tunings(
+        self,
+        preparation: Preparation | Weighing,
+        path: Path,
+        simulated: Sequence[Simulated],
+        first: int,
+    ) -> Tunings:
+        """Return the tunings on all data sets; the simulated sets are numbered from ``first``."""
+        known = {0: self._campaign.density.data} if self._campaign.request.real_data else {}
+        data = {d: source.data for d, source in enumerate(simulated, start=first)}
+        return preparation.tunings(known | data, path, fits=False)
+
+    def sides(
+        self, tunings: Tunings, simulated: Sequence[Simulated], first: int, chains: int
+    ) -> list[Side]:
+        """Return the sides of all sandwiches, with so many runs on the real data."""
         request, observed = self._campaign.request, self._campaign.density.data
-        few, chains = request.few, request.size.real
-        numbered = dict(enumerate(simulated, start=first))
-        data = {d: source.data for d, source in numbered.items()}
-        known = {0: observed} if request.real_data else {}
-        tunings = self._preparation.tunings(known | data, path, fits=False)
+        few = request.few
         sides = [Side("real", 0, observed, tunings[0], chains)] if request.real_data else []
         if self._campaign.starts:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
-            sides.append(Side("real_reverse", 0, observed, tunings[0], chains, starts))
-        for d, source in numbered.items():
+            sides.append(Side("real_reverse", 0, observed, tunings[0], len(starts), starts))
+        for d, source in enumerate(simulated, start=first):
             sides.append(Side("forward", d, source.data, tunings[d], few))
             sides.append(Side("reverse", d, source.data, tunings[d], few, [source]))
             for i, burn_in in enumerate(source.shorter, start=1):
@@ -221,13 +259,15 @@ class _Sets:
                 sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
         return sides
 
-    def renewed(self, path: Path) -> list[Side]:
+    def renewed(self, preparation: Preparation | Weighing, path: Path, chains: int) -> list[Side]:
         """Return the sides of a round on new simulated data."""
-        datasets = self._campaign.request.datasets
-        return self.sides(path, self.simulate(path, datasets), first=datasets + 1)
+        first = self._campaign.request.datasets
+        simulated = self.simulate(preparation, path, first)
+        tunings = self.tunings(preparation, path, simulated, first + 1)
+        return self.sides(tunings, simulated, first + 1, chains)
 
 
-def fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTree:
+def fit(campaign: Campaign, preparation: Preparation | Weighing, path: Path) -> xr.DataTree:
     """Return the caller's posterior draws; without them, draws from last particles of scouts."""
     if campaign.request.posterior is not None:
         return campaign.request.posterior
@@ -247,19 +287,15 @@ def fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTree
 
 
 def _size(
-    campaign: Campaign, preparation: Preparation, sides: Sequence[Side], path: Path
+    campaign: Campaign, preparation: Preparation | Weighing, tunings: Tunings, path: Path
 ) -> tuple[list[Schedule], int]:
     """Return the schedules of the rounds, and the number of particles."""
     request, ladder = campaign.request, campaign.request.ladder
-    tunings = {side.dataset: side.tuning for side in sides}
-    particles, target = request.size.particles, request.limits.target_gap
-    if particles is None and ladder.is_open and target:
-        particles = preparation.enough_particles(tunings, target, path)
-    particles = particles or campaign.engine.default_particles
+    particles, limits = request.size.particles, request.limits
     if not ladder.is_open:
-        return ladder.schedules, particles
-    n = preparation.enough_temperatures(tunings, particles, target or IDEAL_GAP, path)
-    n = min(n, request.limits.max_temperatures or n)
+        return ladder.schedules, particles or campaign.engine.default_particles
+    n, particles = preparation.enough(tunings, path, particles, limits.target_gap)
+    n = min(n, limits.max_temperatures or n)
     return Ladder(n, ladder.schedule).schedules, particles
 
 
@@ -274,14 +310,22 @@ def _further_moves(campaign: Campaign, n_temperatures: int, particles: int) -> i
 
 
 def _tell(
-    campaign: Campaign, sides: Sequence[Side], schedules: Sequence[Schedule], plan: Plan
+    campaign: Campaign,
+    preparation: Preparation | Weighing,
+    sides: Sequence[Side],
+    schedules: Sequence[Schedule],
+    plan: Plan,
 ) -> None:
     """Log how many runs are ahead, and what they will take."""
     request, lengths = campaign.request, [each.n_temperatures for each in schedules]
     seconds = sum(side.seconds(plan, n) for side in sides for n in lengths)
-    states = request.states(campaign.density.size, request.size.real, plan.particles)
+    gradients = sum(side.gradients(plan, n) for side in sides for n in lengths)
+    runs = sum(side.chains for side in sides)
+    states = request.states(campaign.density.size, sides[0].chains, plan.particles)
+    spent = ", ".join(f"{n} ({stage})" for stage, n in preparation.gradients.items())
+    _log.info(f"Gradients so far: {spent or 'none'}; in the runs ahead about {gradients:.2g}")
     _log.info(
-        f"Ahead: {request.n_runs} runs, T = {', '.join(map(str, lengths))}, N = {plan.particles}: "
+        f"Ahead: {runs} runs, T = {', '.join(map(str, lengths))}, N = {plan.particles}: "
         f"by the pilot about {seconds:.2g} s of one core; at least "
         f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB"
     )

@@ -1,5 +1,6 @@
 """A call on a PyMC model as one checked value: the first stage of a campaign."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory
+from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, origin
 from pymc_bdmc.model.checks import check_model, check_storable
@@ -22,10 +23,16 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["DRAWS", "NUMBERS", "Question", "Request", "Size"]
+__all__ = ["CHAINS", "DRAWS", "NUMBERS", "Question", "Request", "Size"]
+
+_log = logging.getLogger("pymc.bdmc")
 
 CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
+ERROR = 0.05
+"""Default of ``target_error``, nats."""
+SOME_CHAINS, MOST_CHAINS = 64, 4096
+"""Most runs on the real data: by default, and if the caller gives a target for the error."""
 SIMULATED_RUNS, FEWEST_RUNS = 60, 3
 """Runs a direction on all simulated data sets together, and on each of them."""
 DRAWS, NUMBERS = 8192, 4_000_000
@@ -41,17 +48,47 @@ class Size:
 
     chains: int | None = None
     particles: int | None = None
+    target_error: float | None = None
+    """Standard error of log ML on the real data for which the number of runs there is chosen."""
 
     def check(self) -> None:
-        """Refuse what is no number of runs or particles.
+        """Refuse what is no number of runs or particles, and an error with a number of runs.
 
         Raises
         ------
         ValueError
             Names the argument.
         """
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        check_counts(**given)
+        given = {"chains": self.chains, "particles": self.particles}
+        check_counts(**{name: value for name, value in given.items() if value is not None})
+        check_positive(target_error=self.target_error)
+        if self.chains and self.target_error:
+            raise ValueError(
+                "target_error: it chooses the number of runs on the real data, which chains="
+                f"{self.chains} gives; leave one of them out."
+            )
+
+    def enough(self, variance: float, fewest: int) -> int:
+        """Return the runs on the real data by which log ML gets the target for its error.
+
+        Parameters
+        ----------
+        variance : float
+            To be expected of log Ẑ of a run, nats².
+        fewest : int
+            The least number by default.
+        """
+        if self.chains:
+            return self.chains
+        needed = np.ceil(variance / (self.target_error or ERROR) ** 2)
+        chains = int(np.clip(needed, fewest, MOST_CHAINS if self.target_error else SOME_CHAINS))
+        if needed > chains:
+            error = np.sqrt(variance / chains)
+            _log.info(
+                f"log ML on the real data will have an error of about {error:.2g} nats with "
+                f"{chains} runs; pass target_error, or chains, for more"
+            )
+        return chains
 
     @property
     def real(self) -> int:
@@ -143,6 +180,10 @@ class Request:
         if path is not None and path.in_turn and ladder.is_adaptive:
             ladder = replace(ladder, schedule="linear")
         _ = ladder.schedules  # looks at them
+        if size.target_error and not question.real_data:
+            raise ValueError(
+                "target_error: it is that of log ML on the real data; leave real_data=False out."
+            )
         if not (question.real_data or simulation):
             raise ValueError("real_data: with simulate=None there is nothing left to run.")
         asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
@@ -168,6 +209,13 @@ class Request:
     def datasets(self) -> int:
         """Number of simulated data sets."""
         return self.simulation.datasets if self.simulation else 0
+
+    @property
+    def may_weigh(self) -> bool:
+        """Whether runs may weigh draws from a fit, without temperatures and moves."""
+        is_open = self.ladder.is_open and self.ladder.is_adaptive
+        free = self.compilation.step is None and self.limits.target_gap is None
+        return is_open and free and (self.path is None or self.path.is_fitted)
 
     @property
     def few(self) -> int:

@@ -65,9 +65,16 @@ class Side:
 
     def seconds(self, plan: Plan, n_temperatures: int) -> float:
         """Return the processor seconds of all runs of a round, estimated by the pilot."""
+        return self._n_moves(plan, n_temperatures) * self.tuning.seconds_a_move
+
+    def gradients(self, plan: Plan, n_temperatures: int) -> float:
+        """Return the gradient evaluations of all runs of a round, estimated by the pilot."""
+        return self._n_moves(plan, n_temperatures) * self.tuning.gradients_a_move
+
+    def _n_moves(self, plan: Plan, n_temperatures: int) -> float:
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
-        n_moves = self.chains * (burn_in + n_temperatures * plan.particles)
-        return n_moves * self.tuning.seconds_a_move
+        along = n_temperatures * plan.particles * self.tuning.moves_a_temperature
+        return self.chains * (burn_in + along)
 
     def n_tasks(self, plan: Plan) -> int:
         """Return the number of tasks in a round."""

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Never, Protocol
+from typing import Any, NamedTuple, Never, Protocol
 
 import numpy as np
 
@@ -15,7 +15,16 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["AnnealTask", "Engine", "ModelEngine", "PilotTask", "PriorOnly", "RefitTask"]
+__all__ = [
+    "AnnealTask",
+    "Engine",
+    "Fit",
+    "FitTask",
+    "ModelEngine",
+    "PilotTask",
+    "PriorOnly",
+    "RefitTask",
+]
 
 
 class Engine[T: Tuning](Protocol):
@@ -73,6 +82,9 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
     def system(self, rng: np.random.Generator) -> System:
         """Return the model as a system for simulated tempering, tuned by pilots."""
 
+    def fit(self, task: "FitTask") -> "Fit | None":
+        """Find a reference from which draws need no annealing; None if it was stopped."""
+
     def refit(self, task: "RefitTask[T]") -> T | None:
         """Fit other data, starting from a known tuning; return fit and R̂, or None if stopped."""
 
@@ -106,7 +118,7 @@ class PriorOnly:
     def _refuse(self, *_) -> Never:
         raise NotImplementedError(f"no reference is possible, {self.no_reference}")
 
-    refit = adapted = with_peaks = surplus = _refuse
+    fit = refit = adapted = with_peaks = surplus = _refuse
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +134,52 @@ class PilotTask:
     def run[T: Tuning](self, engine: Engine[T]) -> T | None:
         """Return the tuning of the pilot; None if it was stopped."""
         return engine.pilot(self)
+
+
+class Fit(NamedTuple):
+    """A reference so near the posterior that draws from it need no annealing, or none.
+
+    Attributes
+    ----------
+    tuning : Tuning or None
+        Tuning of runs with T = 1 whose particles do not move; None if there is no such reference.
+    reason : str
+        How it was found, or why there is none.
+    variance : float
+        Relative variance of the weight of a draw; the gap of a run of N is about this over N nats.
+    gradient_evaluations : int
+        Cost, in evaluations of log p + ℓ with or without its gradient.
+    """
+
+    tuning: Tuning | None
+    reason: str
+    variance: float
+    gradient_evaluations: int
+
+
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """Task: find a reference from which draws need no annealing, by climbs; see `Fit`.
+
+    Attributes
+    ----------
+    data : mapping of str to ndarray
+        Observed data.
+    seed : SeedSequence
+    known : Tuning, optional
+        Tuning on other, similar data, near whose reference climbs start.
+    reference : Reference, optional
+        A reference that is only judged.
+    """
+
+    data: Mapping[str, np.ndarray]
+    seed: np.random.SeedSequence
+    known: Any = None
+    reference: Reference | None = None
+
+    def run(self, engine: ModelEngine) -> Fit | None:
+        """Return the fit; None if it was stopped."""
+        return engine.fit(self)
 
 
 @dataclass(frozen=True, eq=False)

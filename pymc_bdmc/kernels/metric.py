@@ -8,7 +8,15 @@ from scipy.linalg import eigh
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.normal import standard_normal
 
-__all__ = ["Metric", "deviations", "draw_momentum", "estimate_metric", "velocity_of"]
+__all__ = [
+    "Metric",
+    "deviations",
+    "draw_momentum",
+    "estimate_metric",
+    "metric_of",
+    "root_of",
+    "velocity_of",
+]
 
 MAX_DENSE = 200
 """Most elements of θ for which the metric has directions."""
@@ -71,6 +79,19 @@ def _add_along(direction, factor, vector):
         along += direction[i] * vector[i]
     for i in range(vector.size):
         vector[i] += factor * along * direction[i]
+
+
+def metric_of(covariance: np.ndarray) -> Metric:
+    """Return the metric of a covariance matrix, with all its directions."""
+    scale = np.sqrt(np.diag(covariance))
+    variances, directions = eigh(covariance / np.outer(scale, scale))
+    return Metric(scale, directions.T.copy(), variances - 1)
+
+
+def root_of(metric: Metric) -> np.ndarray:
+    """Return a matrix L with L Lᵀ the covariance of a metric, shape (n, n)."""
+    along = (np.sqrt(1 + metric.excess) - 1) * metric.directions.T
+    return metric.scale[:, None] * (np.eye(len(metric.scale)) + along @ metric.directions)
 
 
 def estimate_metric(

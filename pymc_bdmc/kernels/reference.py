@@ -21,6 +21,7 @@ __all__ = [
     "make_reference",
     "mix_references",
     "no_reference",
+    "parts_of",
     "refer",
 ]
 
@@ -85,6 +86,15 @@ def mix_references(references: Sequence[Reference]) -> Reference:
         references[0].degrees_of_freedom,
         np.concatenate([each.log_constants for each in references]) - np.log(len(references)),
     )
+
+
+def parts_of(reference: Reference) -> list[Reference]:
+    """Return the components of a mixture, each with its share as part of its constant."""
+    r, parts = reference, []
+    for k in range(len(r.locations)):
+        own = [field[[k]] for field in (r.locations, r.scales, r.directions, r.excesses)]
+        parts.append(Reference(*own, r.degrees_of_freedom, r.log_constants[[k]]))
+    return parts
 
 
 def no_reference() -> Reference:

@@ -29,7 +29,7 @@ from pymc_bdmc.kernels.transition import NamedKernel
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Step", "StepFactory", "StepKernel", "build_steps", "check_frozen"]
+__all__ = ["Step", "StepFactory", "StepKernel", "build_steps", "check_frozen", "summarize"]
 
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
@@ -213,7 +213,7 @@ class StepKernel:
         present, moves = point, []
         for step in self.steps:
             present, stats = step.step(present)
-            moves.append(_summarize(stats))
+            moves.append(summarize(stats))
         acceptance, diverging, gradients = zip(*moves, strict=True)
         return present, Move(acceptance, any(diverging), sum(gradients))
 
@@ -272,7 +272,7 @@ def _reversed_scan(step: Slice) -> Slice:
     return reversed_step
 
 
-def _summarize(stats: Sequence[Mapping]) -> Move:
+def summarize(stats: Sequence[Mapping]) -> Move:
     """Summarise the statistics of one step method."""
     rates, diverging, gradients = [], False, 0
     for stat in stats:

@@ -33,6 +33,10 @@ class StepTuning:
         Always NaN, since the pilots are too few for an R̂.
     seconds_a_move : float
         CPU seconds of one step of all methods at β = 1.
+    gradients_a_move : float
+        Gradient evaluations of such a step.
+    gradient_evaluations : int
+        Cost of the pilot.
     """
 
     betas: np.ndarray
@@ -43,6 +47,9 @@ class StepTuning:
     accepted_draws: int = 1
     rhat: float = np.nan
     seconds_a_move: float = field(default=np.nan, compare=False)
+    gradients_a_move: float = np.nan
+    gradient_evaluations: int = 0
+    moves_a_temperature: ClassVar[float] = 1.0
     fit: ClassVar[None] = None
     peaks: ClassVar[int] = 0
 

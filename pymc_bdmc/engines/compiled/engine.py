@@ -12,6 +12,13 @@ from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.draws import (
+    FEW_PRIOR_STATES,
+    PRIOR_STATES,
+    Counted,
+    find_fit,
+    weigh,
+)
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
@@ -37,8 +44,13 @@ from pymc_bdmc.engines.compiled.pilot import (
 from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, RefitTask
-from pymc_bdmc.kernels.reference import Reference, draw_reference, no_reference
+from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
+from pymc_bdmc.kernels.reference import (
+    Reference,
+    draw_reference,
+    log_reference,
+    no_reference,
+)
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
@@ -166,6 +178,17 @@ class CompiledEngine:
         return (
             replace(tuning, accepted_draws=draws_to_accept(len(starts), spent)) if tuning else None
         )
+
+    def fit(self, task: FitTask) -> Fit | None:
+        """Find a reference from which draws need no annealing; None if it was stopped."""
+        rng, target = np.random.default_rng(task.seed), self.target(task.data)
+        with self.lock:  # PyTensor's draws share state
+            self.density.set_data(task.data)
+            draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
+        prior = draws[np.isfinite(draws).all(axis=1)]
+        move = self._mover(target, rng)
+        found = find_fit(Counted(target), prior, task.known, task.reference, move, rng)
+        return None if self._stop[0] else found
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
@@ -442,6 +465,8 @@ class CompiledEngine:
             If a log density is NaN; the message names β and the variables.
         """
         rng = np.random.default_rng(task.seed)
+        if task.tuning.weighs_draws:
+            return self._weigh(task, rng)
         betas, reverse = task.betas, task.direction is Direction.REVERSE
         stride = self._stride(len(betas))
         target = self.target(task.data, task.tuning.reference)
@@ -496,6 +521,28 @@ class CompiledEngine:
             return None
         gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
         return np.add.reduceat(gains, [0, *ends[:-1]])
+
+    def _weigh(self, task: AnnealTask[PathTuning], rng: np.random.Generator) -> Run | None:
+        """Weigh draws from the reference, with θ* among them in a reverse run."""
+        reference, density = task.tuning.reference, Counted(self.target(task.data))
+        assert reference is not None, "draws come from a reference"
+        thetas = draw_reference(reference, task.particles, rng)
+        gradients = 0
+        if task.start is not None:
+            thetas[0] = self.jitted.ravel(task.start)
+            if task.burn_in:
+                target = self.target(task.data)
+                trace, gradients = self._at_the_end(
+                    thetas[:1], task.burn_in, False, target, task.tuning, rng
+                )
+                thetas[0] = trace.thetas[-1, 0]
+        terms = density.terms(thetas).sum(axis=1)
+        if self._stop[0]:
+            return None
+        for theta in thetas[~(terms < np.inf)]:
+            self._raise_on(task.data, 1.0, theta)
+        g = terms - log_reference(reference, thetas)
+        return weigh(g, self.jitted.unravel(thetas), density.evaluations + gradients)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""

@@ -35,6 +35,7 @@ __all__ = [
     "empty_record",
     "move_chains",
     "move_population",
+    "slope_of",
     "terms_of",
 ]
 
@@ -417,6 +418,17 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
             kernel.transitions(target, parameters, betas[j], nothing, states, 0, work, False, rng)
         copy_vector(state.theta, thetas[j])
         copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def slope_of(target, theta, gradient):
+    """Return log p + ℓ of a continuous θ, and write its gradient."""
+    state = make_state(theta.size, theta.size)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    for i in range(theta.size):
+        gradient[i] = state.log_prior_gradient[i] + state.log_likelihood_gradient[i]
+    return state.terms[0] + state.terms[1]
 
 
 @njit(nogil=True, cache=True)

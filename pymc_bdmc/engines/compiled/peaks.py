@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.metric import Metric, metric_of
 from pymc_bdmc.kernels.reference import (
     Reference,
     draw_reference,
@@ -136,6 +136,4 @@ def _shape(log_density: LogDensity, top: np.ndarray, scale: np.ndarray) -> Metri
         covariance = vectors / values @ vectors.T
         deviations = unit * np.sqrt(np.diag(covariance))
         unit = CURVATURE * deviations
-    correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    variances, directions = np.linalg.eigh(correlation)
-    return Metric(deviations, directions.T.copy(), variances - 1)
+    return metric_of(covariance)._replace(scale=deviations)

@@ -10,6 +10,7 @@ from pymc_bdmc.base.schedules import mean_between
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.adaptations import adaptation
+from pymc_bdmc.kernels.steps import summarize
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -66,7 +67,7 @@ def pilot(
         step.setup_chain(stream, tune=PILOT_STEPS * len(betas), draws=0)
         step.tune = True
     prior_ells = np.array([density(start)[1] for start in starts])
-    curve, point, values, beta = MeanCurve(prior_ells), starts[0], [], 0.0
+    curve, point, values, beta, cost = MeanCurve(prior_ells), starts[0], [], 0.0, 0
     for destination in betas:
         while beta < destination:
             beta = min(curve.next_beta(), destination)
@@ -76,17 +77,19 @@ def pilot(
                 n_steps = PILOT_STEPS
                 for access, step in zip(accesses, steps, strict=True):
                     access.restart(step)
-            started, ells = time.thread_time(), []
+            started, ells, before = time.thread_time(), [], cost
             for _ in range(n_steps):
                 for step in steps:
-                    point, _ = step.step(point)
+                    point, stats = step.step(point)
+                    cost += summarize(stats).gradient_evaluations
                 ells.append(density(point)[1])
             seconds = time.thread_time() - started
             curve.add(beta, np.array(ells[n_steps // 2 :]))
         values.append([access.read(step) for access, step in zip(accesses, steps, strict=True)])
     return StepTuning(
         betas, values, curve.betas, curve.mean_log_likelihood, prior_ells,
-        seconds_a_move=seconds / n_steps,
+        seconds_a_move=seconds / n_steps, gradients_a_move=(cost - before) / n_steps,
+        gradient_evaluations=cost,
     )  # fmt: skip
 
 
@@ -104,8 +107,10 @@ def combine(tunings: Sequence[StepTuning], steps: Sequence[BlockedStep]) -> Step
     ]
     prior_ells = np.concatenate([tuning.prior_log_likelihood for tuning in tunings])
     accepted_draws = min(tuning.accepted_draws for tuning in tunings)
-    seconds = float(np.mean([tuning.seconds_a_move for tuning in tunings]))
+    costs = [(each.seconds_a_move, each.gradients_a_move) for each in tunings]
+    seconds, gradients = np.mean(costs, axis=0)
     return StepTuning(
         tunings[0].betas, values, path_betas, np.mean(means, axis=0), prior_ells, accepted_draws,
-        seconds_a_move=seconds,
+        seconds_a_move=float(seconds), gradients_a_move=float(gradients),
+        gradient_evaluations=sum(each.gradient_evaluations for each in tunings),
     )  # fmt: skip

@@ -1,0 +1,168 @@
+"""The preparation of runs without annealing: importance sampling from a fit to each data set."""
+
+import logging
+from collections import Counter
+
+import numpy as np
+
+from pymc_bdmc.base.interrupts import NOTHING_FINISHED
+from pymc_bdmc.base.schedules import linear
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Direction, Run, Tuning
+from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Tunings
+from pymc_bdmc.campaign.request import CHAINS
+from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.paths import FittedPath, Path
+
+__all__ = ["NotNear", "Weighing"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+GAP = 0.05
+"""Mean gap in nats that N is chosen for, with which 20 data sets certify what they can."""
+FEWEST, MOST = 32, 256
+"""Limits of N."""
+DRAWN = 1024
+"""Particles of all runs on the real data, at least."""
+
+
+class NotNear(Exception):
+    """No fit is so near the posterior that draws from it need no annealing; the text says why."""
+
+
+class Weighing:
+    """Fits to every data set from which runs with T = 1 draw; see `Preparation`, its counterpart.
+
+    Parameters
+    ----------
+    pool : Pool
+    engine : ModelEngine
+    entropy : int or sequence of int
+        Fits have streams that no weighted run uses, and never see θ*.
+
+    Attributes
+    ----------
+    gradients : Counter
+        Evaluations of log p + ℓ so far, with or without gradient, by stage.
+    """
+
+    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
+        self._pool, self._engine, self._entropy = pool, engine, entropy
+        self._fits: dict[int, Fit] = {}
+        self._scouts: list[Run] = []
+        self.gradients: Counter[str] = Counter()
+
+    def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
+        """Return the path from a fit to one data set, and how it was found.
+
+        Raises
+        ------
+        NotNear
+            If draws from the fit need to be annealed.
+        """
+        if self._engine.no_reference:
+            raise NotNear(self._engine.no_reference)
+        ((dataset, observed),) = data.items()
+        reference = None
+        if path is not None and path.idata is not None:
+            reference = path.reference(self._engine, dataset, self._no_pilot)
+        seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
+        fit = self._all([FitTask(observed, seed, reference=reference)])[0]
+        self.gradients["fit"] += fit.gradient_evaluations
+        self._fits[dataset] = fit
+        if fit.tuning is None:
+            raise NotNear(fit.reason)
+        return path or FittedPath(), fit.reason
+
+    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
+        """Return the tunings on every data set.
+
+        Raises
+        ------
+        NotNear
+            If draws from the fits to some data sets need to be annealed.
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        if next(iter(data)) not in self._fits:  # the real data of a call without runs on them
+            self.choose({d: data[d] for d in list(data)[:1]}, path)
+        known = next(iter(self._fits.values())).tuning
+        new = {d: data[d] for d in data if d not in self._fits}
+        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 3) for d in new}
+        tasks = [FitTask(new[d], seed, known) for d, seed in seeds.items()]
+        found = dict(zip(new, self._all(tasks), strict=True))
+        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in found.values())
+        lacking = sum(fit.tuning is None for fit in found.values())
+        if lacking:
+            reason = next(fit.reason for fit in found.values() if fit.tuning is None)
+            raise NotNear(f"on {lacking} of {len(new)} simulated data sets {reason}")
+        self._fits |= found
+        return {d: tuning for d in data if (tuning := self._fits[d].tuning)}
+
+    def scouts(self, data: DataSets, path: Path) -> list[Run]:
+        """Return a few runs on one data set.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        ((dataset, observed),) = data.items()
+        if not self._scouts:
+            tuning = self._fits[dataset].tuning
+            self._scouts = self._all([
+                AnnealTask(
+                    Direction.FORWARD, observed, linear(1).betas, tuning,
+                    stream(self._entropy, Purpose.FIT, dataset, SCOUTS + chain), particles=FEWEST,
+                )
+                for chain in range(SCOUTS)
+            ])  # fmt: skip
+            self.gradients["scouts"] += sum(run.gradient_evaluations for run in self._scouts)
+        return self._scouts
+
+    def scouted(self, dataset: int) -> dict[str, np.ndarray]:
+        """Return nothing: no other path was looked at."""
+        return {}
+
+    def enough(
+        self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
+    ) -> tuple[int, int]:
+        """Return T = 1, and the fewest N with which the gap is small on average.
+
+        Raises
+        ------
+        NotNear
+            If there is none.
+        """
+        variances = np.array([self._fits[d].variance for d in tunings])
+        for n in [particles] if particles else range(FEWEST, MOST + 1, 8):
+            if np.minimum(variances / n, 1).mean() <= GAP:
+                return 1, n
+        raise NotNear(
+            f"weights of draws from fits have relative variances up to {variances.max():.2g}"
+        )
+
+    def fewest_chains(self, particles: int) -> int:
+        """Return so many runs on the real data that they have a thousand particles."""
+        return max(CHAINS, -(-DRAWN // particles))
+
+    def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
+        """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
+        return self._fits[next(iter(tunings))].variance / particles
+
+    def _no_pilot(self) -> Tuning:
+        raise NotNear("draws that were given are no fit to these data")
+
+    def _all(self, tasks: list) -> list:
+        """Return the results of all tasks, and count their gradients.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        found = dict(self._pool.run(tasks))
+        if len(found) < len(tasks):
+            raise KeyboardInterrupt(NOTHING_FINISHED)
+        return [found[i] for i in range(len(tasks))]

@@ -1,0 +1,205 @@
+"""Fit a reference to the tops of a posterior, by climbs and the curvature where they end."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
+from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
+
+__all__ = ["LogDensity", "fit_to_tops"]
+
+LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
+
+MOST_VISITS = 64
+"""Most climbs; with more than one top, each has to be the end of two."""
+FEWEST = 2
+"""Climbs after which a top must have been found."""
+MOST_TOPS = 8
+MOST_STEPS, MOST_GRADIENTS = 150, 250
+"""Limits of one climb."""
+STEEP = 0.01
+"""Slope at which a climb ends, in units of its metric."""
+CORRECTIONS = 3
+"""Most Newton steps after a climb."""
+REACHED = 0.01
+"""Nats below the top, by a Newton step, at which a climb has arrived."""
+NEAR = 0.5
+"""Distance from a top, in standard deviations an element, within which a climb came to it."""
+NOTABLE = 1e-3
+"""Share of the posterior, by the normal approximation, that a top must have to be kept."""
+DIFFERENCE, LEAST, MOST = 1e-3, 1e-5, 1e-2
+"""Step of finite differences, and its limits, in conditional standard deviations."""
+MOST_TRIALS = 4
+"""Most steps of finite differences that are tried for an element."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Top:
+    """A maximum of the density, with its normal approximation."""
+
+    theta: np.ndarray
+    height: float
+    metric: Metric
+    whiten: np.ndarray
+    """Inverse of the matrix L of `root_of`."""
+    log_mass: float
+    """Log of the normal approximation's integral, nats."""
+
+    def is_near(self, theta: np.ndarray) -> bool:
+        """Return whether a state is so near that a climb from it would end here."""
+        z = self.whiten @ (theta - self.theta)
+        return bool(z @ z <= NEAR**2 * len(z))
+
+
+def fit_to_tops(
+    log_density: LogDensity,
+    starts: Iterable[np.ndarray],
+    metric: Metric,
+    degrees_of_freedom: float,
+    climbs: int,
+) -> tuple[Reference | None, str]:
+    """Climb from several starts, and mix a t distribution for each top by the curvature there.
+
+    If there are several tops, climbs go on until each has been the end of two: the chance that the
+    next climb ends at a new top is then small (Good 1953).
+
+    Parameters
+    ----------
+    log_density : callable
+        log p + ℓ of one θ of shape (n,), and its gradient.
+    starts : iterable of ndarray of shape (n,)
+        States where climbs start, such as prior draws.
+    metric : Metric
+        Rough shape of the density, in whose units climbs go.
+    degrees_of_freedom : float
+        Of the t distributions.
+    climbs : int
+        Fewest climbs.
+
+    Returns
+    -------
+    tuple of (Reference or None, str)
+        None if no such fit can be trusted, and the reason; else what was found.
+    """
+    tops: list[_Top] = []
+    visits: list[int] = []
+    root, unit, highest = root_of(metric), metric.scale, -np.inf
+    for n_climbs, start in enumerate(islice(starts, MOST_VISITS), start=1):
+        end = _climb(log_density, start, root, tops)
+        near = _nearest(tops, end)
+        if near is None:
+            height, top = _top(log_density, end, unit)
+            highest = max(highest, height)
+            near = _nearest(tops, top.theta) if top else None
+            if top and near is None:
+                near = len(tops)
+                tops.append(top)
+                visits.append(0)
+                root, unit = root_of(top.metric), top.metric.scale
+        if near is not None:
+            visits[near] += 1
+        kept = _notable(tops, highest)
+        if len(kept) > MOST_TOPS:
+            return None, f"climbs came to more than {MOST_TOPS} tops"
+        settled = len(kept) == 1 or (kept and min(visits[i] for i in kept) >= 2)
+        if n_climbs >= climbs and settled:
+            break
+        if n_climbs >= FEWEST and not kept:
+            return None, "climbs came to no top with a curvature like that of a normal density"
+    else:
+        return None, f"{n_climbs} climbs came to {len(kept)} tops, and may have missed others"
+    parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
+    came = "one top" if len(kept) == 1 else f"{len(kept)} tops"
+    return mix_references(parts), f"{n_climbs} climbs came to {came}"
+
+
+def _notable(tops: list[_Top], highest: float) -> list[int]:
+    """Return the tops that matter; none if a climb went higher than any of them."""
+    if not tops or highest > max(top.height for top in tops):
+        return []
+    most = max(top.log_mass for top in tops)
+    return [i for i, top in enumerate(tops) if top.log_mass > most + np.log(NOTABLE)]
+
+
+def _nearest(tops: Sequence[_Top], theta: np.ndarray) -> int | None:
+    """Return the index of the first top that is near; None if none is."""
+    return next((i for i, top in enumerate(tops) if top.is_near(theta)), None)
+
+
+def _climb(
+    log_density: LogDensity, start: np.ndarray, root: np.ndarray, tops: Sequence[_Top]
+) -> np.ndarray:
+    """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``."""
+
+    def depth(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = log_density(start + root @ z)
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return np.finfo(float).max, np.zeros_like(z)
+        return -value, -root.T @ slope
+
+    def stop_near(z: np.ndarray) -> None:
+        if _nearest(tops, start + root @ z) is not None:
+            raise StopIteration
+
+    options = dict(maxiter=MOST_STEPS, maxfun=MOST_GRADIENTS, gtol=STEEP)
+    with np.errstate(all="ignore"):
+        found = minimize(
+            depth, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options,
+            callback=stop_near,
+        )  # fmt: skip
+    return start + root @ found.x
+
+
+def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, _Top | None]:
+    """Return the height where a climb ends, and the top there; None if it is none."""
+    height, slope = log_density(theta)
+    n = len(theta)
+    for _ in range(CORRECTIONS + 1):
+        if not (np.isfinite(height) and np.isfinite(slope).all()):
+            return -np.inf, None
+        precision = _curvature(log_density, theta, slope, unit)
+        if precision is None:
+            break
+        unit = 1 / np.sqrt(np.diag(precision))
+        values, vectors = np.linalg.eigh(precision * np.outer(unit, unit))
+        if values[0] < 1e-9 * values[-1]:
+            break
+        half = unit[:, None] * vectors / np.sqrt(values)
+        rise = half.T @ slope
+        if rise @ rise / 2 <= REACHED:
+            metric = metric_of(half @ half.T)
+            log_mass = height + n / 2 * np.log(2 * np.pi)
+            log_mass += np.log(unit).sum() - np.log(values).sum() / 2
+            whiten = np.linalg.inv(root_of(metric))
+            return height, _Top(theta, height, metric, whiten, log_mass)
+        theta, below = theta + half @ rise, height
+        height, slope = log_density(theta)
+        if not height >= below:
+            return below, None
+    return height, None
+
+
+def _curvature(
+    log_density: LogDensity, theta: np.ndarray, slope: np.ndarray, unit: np.ndarray
+) -> np.ndarray | None:
+    """Return minus the matrix of second derivatives; None where one is not that of a top."""
+    n = len(theta)
+    bending = np.empty((n, n))
+    for i in range(n):
+        step = DIFFERENCE * unit[i]
+        for _ in range(MOST_TRIALS):
+            moved = theta.copy()
+            moved[i] += step
+            bending[i] = (slope - log_density(moved)[1]) / (moved[i] - theta[i])
+            reach = step * np.sqrt(max(bending[i, i], 0.0))
+            if LEAST <= reach <= MOST:
+                break
+            step = DIFFERENCE / np.sqrt(bending[i, i]) if bending[i, i] > 0 else step / 100
+        else:
+            return None
+    return (bending + bending.T) / 2
