@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +24,7 @@ __all__ = ["sample_bdmc"]
 
 
 def sample_bdmc(
-    model: pm.Model | None = None,
+    model: pm.Model | Any = None,
     *,
     chains: int | None = None,
     particles: int | None = None,
@@ -59,8 +59,9 @@ def sample_bdmc(
 
     Parameters
     ----------
-    model : pymc.Model, optional
-        Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
+    model : pymc.Model or object that has one, optional
+        Any model with a proper prior and a likelihood, or a built model of Bambi. Default: the one
+        of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: 16 on the real data; on
         each of D simulated data sets 60/D, but 3 to 16, so 3 on each of 20.
