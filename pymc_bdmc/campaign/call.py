@@ -19,6 +19,7 @@ from pymc_bdmc.campaign.tree import (
     rounds_dataset,
     scouts_dataset,
 )
+from pymc_bdmc.model.constraints import constraints
 from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
@@ -86,6 +87,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     has_target = request.limits.target_gap is not None
     return attrs | {
         **hard_variables(request.model),
+        **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": campaign.engine.description,
         "path": prepared.path.name,

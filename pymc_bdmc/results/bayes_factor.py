@@ -65,6 +65,9 @@ class BayesFactor:
         return self.value
 
     def __repr__(self) -> str:
+        return "\n".join(filter(None, [self._sentences(), self.notes]))
+
+    def _sentences(self) -> str:
         sure = f"{self.certified_lower:.2f} to {self.certified_upper:.2f}"
         certain = f" It is certified to be {sure}." if np.isfinite(self.certified_lower) else ""
         if not self.valid:
@@ -129,7 +132,12 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree) -> BayesFactor:
     results = {"a": a, "b": b}
     check_comparable(results)
     first, second = log_ml(a), log_ml(b)
-    notes = [f"{name}: {each.notes}" for name, each in (("a", first), ("b", second)) if each.notes]
+    notes = [
+        f"{name}: {note}"
+        for name, each in (("First model", first), ("Second model", second))
+        for note in each.notes.split("\n")
+        if note
+    ]
     bounds = certified_factors(results, pd.Index(["b", "a"]))
     lower, upper = bounds.loc["a"] if "a" in bounds.index else (-np.inf, np.inf)
     wrong = [

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system
 
-__all__ = ["Z95", "LogML", "decimals", "log_ml", "write_log_ml"]
+__all__ = ["Z95", "LogML", "constraint_notes", "decimals", "log_ml", "write_log_ml"]
 
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
@@ -61,6 +62,11 @@ class LogML:
         return self.value
 
     def __repr__(self) -> str:
+        return "\n".join(filter(None, [self.sentence, self.notes]))
+
+    @property
+    def sentence(self) -> str:
+        """Return the estimate and its bounds in a sentence, without notes."""
         ends = " and ".join(
             f"{word} {outwards(100 * bound) / 100:.2f}"
             for bound, word, outwards in (
@@ -135,9 +141,28 @@ def log_ml(dt: xr.DataTree) -> LogML:
     method = next((name for name, row in rows.items() if row["recommended"]), "")
     row = rows.get(method, {"value": np.nan, "error": np.nan})
     reason = row.get("reason") or next(iter(rows.values()))["reason"]
-    bounds, notes = map(float, sure), str(dt.attrs.get("constraints", ""))
+    bounds, notes = map(float, sure), constraint_notes(dt)
     value, error = float(row["value"]), float(row["error"])
     return LogML(value, error, bool(method), method, reason, *bounds, notes)
+
+
+def constraint_notes(dt: xr.DataTree) -> str:
+    """Return what is said of constraints whose prior probability is part of log ML.
+
+    Runs from the prior show this probability: they count the draws that the constraints reject.
+    """
+    told = [line for line in str(dt.attrs.get("constraints", "")).split("\n") if line]
+    from_prior = str(dt.attrs.get("path")) in ("prior", "data")
+    if from_prior and "real" in dt.children and "prior_draws" in dt["real"]:
+        draws = dt["real"]["prior_draws"].values
+        if np.nanmax(draws) > 1:
+            mass = log_prior_mass(draws[~np.isnan(draws)])
+            n = decimals(mass.error)
+            told.append(
+                "Log ML includes the log prior probability of the parameters that constraints and "
+                f"data allow, {mass.estimate:.{n}f} ± {mass.error:.{n}f}."
+            )
+    return "\n".join(told)
 
 
 def write_log_ml(dt: xr.DataTree) -> None:

@@ -538,6 +538,6 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     found = log_ml(dt)
     if not found.valid:
         ends = {"lower": found.certified_lower, "upper": found.certified_upper}
-        yield _Finding("log ML", "open", str(found), **ends)
+        yield _Finding("log ML", "open", found.sentence, **ends)
         return
-    yield _Finding("log ML", None, str(found), "", found.value, found.error, *found.interval)
+    yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)
