@@ -9,7 +9,16 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import ROOM, Z95, Backend, Canvas, along, checked_options, with_text
+from pymc_bdmc.plots.common import (
+    ROOM,
+    Z95,
+    Backend,
+    Canvas,
+    along,
+    checked_options,
+    panels,
+    with_text,
+)
 from pymc_bdmc.results.pointwise import pointwise
 
 __all__ = ["plot_pointwise"]
@@ -107,14 +116,12 @@ def plot_pointwise(
 
 def _tables(dt: xr.DataTree | Mapping[str, xr.DataTree]) -> tuple[dict[str, pd.DataFrame], bool]:
     """Return tables of `pointwise` by title, and whether they are differences."""
-    if isinstance(dt, xr.DataTree):
-        return {"": pointwise(dt)}, False
-    if not isinstance(dt, Mapping) or not dt:
+    if not (results := panels(dt)):
         raise ValueError('dt: a result, or a mapping such as {"a": dt, "b": other_dt}, is needed.')
-    first, *others = dt
+    (first, result), *others = results.items()
     if not others:
-        return {first: pointwise(dt[first])}, False
-    return {f"{first} against {name}": pointwise(dt[first], dt[name]) for name in others}, True
+        return {first: pointwise(result)}, False
+    return {f"{first} against {name}": pointwise(result, other) for name, other in others}, True
 
 
 def _ticks(index: pd.Index) -> dict[str, list]:

@@ -8,7 +8,7 @@ import xarray as xr
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
-from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system
+from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system, variable
 
 __all__ = ["Z95", "LogML", "constraint_notes", "decimals", "log_ml", "write_log_ml"]
 
@@ -141,9 +141,11 @@ def log_ml(dt: xr.DataTree) -> LogML:
     method = next((name for name, row in rows.items() if row["recommended"]), "")
     row = rows.get(method, {"value": np.nan, "error": np.nan})
     reason = row.get("reason") or next(iter(rows.values()))["reason"]
-    bounds, notes = map(float, sure), constraint_notes(dt)
-    value, error = float(row["value"]), float(row["error"])
-    return LogML(value, error, bool(method), method, reason, *bounds, notes)
+    lower, upper = map(float, sure)
+    return LogML(
+        float(row["value"]), float(row["error"]), bool(method), method, reason, lower, upper,
+        constraint_notes(dt),
+    )  # fmt: skip
 
 
 def constraint_notes(dt: xr.DataTree) -> str:
@@ -154,7 +156,7 @@ def constraint_notes(dt: xr.DataTree) -> str:
     told = [line for line in str(dt.attrs.get("constraints", "")).split("\n") if line]
     from_prior = str(dt.attrs.get("path")) in ("prior", "data")
     if from_prior and "real" in dt.children and "prior_draws" in dt["real"]:
-        draws = dt["real"]["prior_draws"].values
+        draws = variable(dt, "real", "prior_draws").values
         if np.nanmax(draws) > 1:
             mass = log_prior_mass(draws[~np.isnan(draws)])
             n = decimals(mass.error)
@@ -172,5 +174,6 @@ def write_log_ml(dt: xr.DataTree) -> None:
     found = log_ml(dt)
     dt.attrs |= {"log_ml": found.value, "log_ml_error": found.error, "log_ml_method": found.method}
     if "posterior" in dt.children:
-        values = xr.full_like(dt["posterior"]["chain"], found.value, dtype=float)
+        chains = variable(dt, "posterior", "chain")
+        values = xr.full_like(chains, found.value, dtype=float)
         dt["sample_stats"] = xr.DataTree(xr.Dataset({"log_marginal_likelihood": values}))

@@ -537,7 +537,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
         return
     found = log_ml(dt)
     if not found.valid:
-        ends = {"lower": found.certified_lower, "upper": found.certified_upper}
-        yield _Finding("log ML", "open", found.sentence, **ends)
+        lower, upper = found.certified_lower, found.certified_upper
+        yield _Finding("log ML", "open", found.sentence, lower=lower, upper=upper)
         return
     yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)
