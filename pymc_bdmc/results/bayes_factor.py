@@ -83,10 +83,10 @@ class BayesFactor:
         lower, upper = self.interval
         if max(abs(lower), abs(upper)) > MOST_TOLD:
             return ""
-        share = f"{expit(lower):.2g} to {expit(upper):.2g}"
+        share = f"{expit(lower):.3g} to {expit(upper):.3g}"
         return (
-            f" If both are equally probable beforehand, the odds are {np.exp(lower):.2g} to "
-            f"{np.exp(upper):.2g} for the first, and its probability is {share}."
+            f" If both are equally probable beforehand, the odds are {np.exp(lower):.3g} to "
+            f"{np.exp(upper):.3g} for the first, and its probability is {share}."
         )
 
 

@@ -84,7 +84,7 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     >>> import pymc_bdmc as bdmc
     >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
     >>> print(bdmc.report(dt).split(". ")[0])  # doctest: +ELLIPSIS
-    Methods: We annealed along a path of densities of Ising(L=4, coupling=1.0) (bidirectional ...
+    Methods: We used bidirectional Monte Carlo of Ising(L=4, coupling=1.0) by pymc_bdmc 0.1...
     """
     if style not in ("text", "latex"):
         raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
@@ -124,17 +124,20 @@ def _methods(dt: xr.DataTree) -> list[str]:
     attrs = dt.attrs
     versions = [f"pymc_bdmc {attrs.get('pymc_bdmc_version', '(version unknown)')}"]
     versions += [f"PyMC {attrs['pymc_version']}"] if "pymc_version" in attrs else []
-    particles = int(attrs.get("particles", 1))
+    particles, n = int(attrs.get("particles", 1)), dt[directions(dt)[0]].sizes["beta"] - 1
     subject = f" of {attrs['system']}" if "system" in attrs else ""
     told = [
-        f"We annealed along a path of densities{subject} (bidirectional Monte Carlo) with "
-        f"{' and '.join(versions)}.",
-        f"The path starts at {PATHS.get(str(attrs.get('path')), 'the density at β = 0')} and has "
-        f"{dt[directions(dt)[0]].sizes['beta'] - 1} temperatures (schedule: "
-        f"{attrs.get('schedule', 'unknown')}).",
-        f"A run has {particles} particle{'s, resampled along the path' if particles > 1 else ''}; "
-        f"the kernel is {attrs.get('step', 'unknown')}.",
+        f"We used bidirectional Monte Carlo{subject} by {' and '.join(versions)}.",
+        f"The path starts at {PATHS.get(str(attrs.get('path')), 'the density at β = 0')}.",
     ]
+    if n == 1:
+        told.append(f"It has one step, which is importance sampling, with {particles} draws a run.")
+    else:
+        more = "s, resampled along the path" if particles > 1 else ""
+        told.append(
+            f"It has {n} temperatures (schedule: {attrs.get('schedule', 'unknown')}), and a run "
+            f"has {particles} particle{more}; the kernel is {attrs.get('step', 'unknown')}."
+        )
     if "real" in dt.children:
         told.append(f"There are {dt['real'].sizes['chain']} forward runs on the data.")
     if "forward" in dt.children:
