@@ -124,10 +124,6 @@ class Tuning(Protocol):
         """Return the gradient evaluations of the pilots."""
 
     @property
-    def moves_a_temperature(self) -> float:
-        """Return the cost of a particle at a temperature, in moves."""
-
-    @property
     def fit(self) -> tuple[np.ndarray, Any] | None:
         """Return mean and `Metric` of the pilot's samples of the posterior, or None."""
 
@@ -149,7 +145,6 @@ class Untuned:
     rhat = seconds_a_move = gradients_a_move = np.nan
     fit = None
     peaks = gradient_evaluations = 0
-    moves_a_temperature = 1.0
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from pymc_bdmc.base.types import Population, Run
+from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.engines.compiled.loops import Table
-from pymc_bdmc.engines.compiled.pilot import DrawTuning, PathTuning
+from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import Reference

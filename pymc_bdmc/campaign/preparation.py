@@ -14,7 +14,7 @@ from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
-from pymc_bdmc.campaign.request import CHAINS
+from pymc_bdmc.campaign.request import CHAINS, FEWEST_RUNS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
@@ -68,6 +68,9 @@ class Preparation:
     gradients : Counter
         Gradient evaluations so far, by stage.
     """
+
+    fewest_runs = FEWEST_RUNS
+    """Least number of runs a direction on simulated data sets by default."""
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         self._pool, self._engine, self._entropy = pool, engine, entropy

@@ -194,7 +194,7 @@ def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weigh
     schedules, particles = _size(campaign, preparation, tunings, path)
     variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
     chains = request.size.enough(variance, preparation.fewest_chains(particles))
-    sides = sets.sides(tunings, simulated, first=1, chains=chains)
+    sides = sets.sides(preparation, tunings, simulated, first=1, chains=chains)
     plan = Plan(
         particles, campaign.entropy, request.limits, request.resources.progressbar,
         preparation=seconds,
@@ -242,11 +242,16 @@ class _Sets:
         return preparation.tunings(known | data, path, fits=False)
 
     def sides(
-        self, tunings: Tunings, simulated: Sequence[Simulated], first: int, chains: int
+        self,
+        preparation: Preparation | Weighing,
+        tunings: Tunings,
+        simulated: Sequence[Simulated],
+        first: int,
+        chains: int,
     ) -> list[Side]:
         """Return the sides of all sandwiches, with so many runs on the real data."""
         request, observed = self._campaign.request, self._campaign.density.data
-        few = request.few
+        few = request.size.simulated(request.datasets, preparation.fewest_runs)
         sides = [Side("real", 0, observed, tunings[0], chains)] if request.real_data else []
         if self._campaign.starts:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
@@ -264,7 +269,7 @@ class _Sets:
         first = self._campaign.request.datasets
         simulated = self.simulate(preparation, path, first)
         tunings = self.tunings(preparation, path, simulated, first + 1)
-        return self.sides(tunings, simulated, first + 1, chains)
+        return self.sides(preparation, tunings, simulated, first + 1, chains)
 
 
 def fit(campaign: Campaign, preparation: Preparation | Weighing, path: Path) -> xr.DataTree:

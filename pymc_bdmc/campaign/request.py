@@ -16,6 +16,7 @@ from pymc_bdmc.model.checks import check_model, check_storable, model_of
 from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.posterior import check_idata
 from pymc_bdmc.model.simulation import (
+    DATASETS,
     FromHyperparameters,
     Simulation,
     make_simulation,
@@ -23,7 +24,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["CHAINS", "DRAWS", "NUMBERS", "Question", "Request", "Size"]
+__all__ = ["CHAINS", "DRAWS", "FEWEST_RUNS", "NUMBERS", "Question", "Request", "Size"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -33,8 +34,8 @@ ERROR = 0.05
 """Default of ``target_error``, nats."""
 SOME_CHAINS, MOST_CHAINS = 64, 4096
 """Most runs on the real data: by default, and if the caller gives a target for the error."""
-SIMULATED_RUNS, FEWEST_RUNS = 60, 3
-"""Runs a direction on all simulated data sets together, and on each of them."""
+FEWEST_RUNS = 3
+"""Runs a direction on each of `DATASETS` simulated data sets, or of more."""
 DRAWS, NUMBERS = 8192, 4_000_000
 """States at β = 1 of all runs on the real data, and numbers in them, if moves there are cheap."""
 
@@ -95,12 +96,12 @@ class Size:
         """Number of runs on the real data."""
         return self.chains or CHAINS
 
-    def simulated(self, datasets: int) -> int:
+    def simulated(self, datasets: int, fewest: int = FEWEST_RUNS) -> int:
         """Return the number of runs a direction on each of several simulated data sets.
 
         Given the cost of all runs, many data sets of few runs certify more than a few of many.
         """
-        few = int(np.clip(SIMULATED_RUNS // max(datasets, 1), FEWEST_RUNS, CHAINS))
+        few = int(np.clip(DATASETS * fewest // max(datasets, 1), fewest, CHAINS))
         return self.chains or few
 
 

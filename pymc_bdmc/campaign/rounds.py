@@ -73,8 +73,7 @@ class Side:
 
     def _n_moves(self, plan: Plan, n_temperatures: int) -> float:
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
-        along = n_temperatures * plan.particles * self.tuning.moves_a_temperature
-        return self.chains * (burn_in + along)
+        return self.chains * (burn_in + n_temperatures * plan.particles)
 
     def n_tasks(self, plan: Plan) -> int:
         """Return the number of tasks in a round."""

@@ -19,9 +19,9 @@ __all__ = ["NotNear", "Weighing"]
 
 _log = logging.getLogger("pymc.bdmc")
 
-GAP = 0.05
+GAP = 0.02
 """Mean gap in nats that N is chosen for, with which 20 data sets certify what they can."""
-FEWEST, MOST = 32, 256
+FEWEST, MOST = 64, 256
 """Limits of N."""
 DRAWN = 1024
 """Particles of all runs on the real data, at least."""
@@ -46,6 +46,9 @@ class Weighing:
     gradients : Counter
         Evaluations of log p + ℓ so far, with or without gradient, by stage.
     """
+
+    fewest_runs = 2
+    """Least number of runs a direction on simulated data sets by default."""
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

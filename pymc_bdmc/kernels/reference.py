@@ -19,6 +19,7 @@ __all__ = [
     "draw_reference",
     "log_reference",
     "make_reference",
+    "metric_at",
     "mix_references",
     "no_reference",
     "parts_of",
@@ -88,13 +89,21 @@ def mix_references(references: Sequence[Reference]) -> Reference:
     )
 
 
+def metric_at(reference: Reference, k: int) -> Metric:
+    """Return the scale matrix of a component as a metric."""
+    return Metric(reference.scales[k], reference.directions[k], reference.excesses[k])
+
+
 def parts_of(reference: Reference) -> list[Reference]:
     """Return the components of a mixture, each with its share as part of its constant."""
-    r, parts = reference, []
-    for k in range(len(r.locations)):
-        own = [field[[k]] for field in (r.locations, r.scales, r.directions, r.excesses)]
-        parts.append(Reference(*own, r.degrees_of_freedom, r.log_constants[[k]]))
-    return parts
+    r = reference
+    return [
+        Reference(
+            r.locations[[k]], r.scales[[k]], r.directions[[k]], r.excesses[[k]],
+            r.degrees_of_freedom, r.log_constants[[k]],
+        )
+        for k in range(len(r.locations))
+    ]  # fmt: skip
 
 
 def no_reference() -> Reference:

@@ -49,7 +49,6 @@ class StepTuning:
     seconds_a_move: float = field(default=np.nan, compare=False)
     gradients_a_move: float = np.nan
     gradient_evaluations: int = 0
-    moves_a_temperature: ClassVar[float] = 1.0
     fit: ClassVar[None] = None
     peaks: ClassVar[int] = 0
 

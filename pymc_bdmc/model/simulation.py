@@ -23,6 +23,7 @@ from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
+    "DATASETS",
     "Fit",
     "FromHyperparameters",
     "FromPrior",

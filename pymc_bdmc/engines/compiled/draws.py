@@ -1,21 +1,15 @@
 """Runs that need no annealing: importance sampling from a reference near the posterior."""
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.types import Point, Population, Run
 from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
-from pymc_bdmc.engines.compiled.pilot import (
-    FEW_MEMBERS,
-    ITERATIONS,
-    DrawTuning,
-    MoveStage,
-    tune_at_the_end,
-)
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.estimators import pareto_shape
@@ -26,12 +20,22 @@ from pymc_bdmc.kernels.reference import (
     draw_reference,
     log_reference,
     make_reference,
+    metric_at,
     mix_references,
     parts_of,
 )
 from pymc_bdmc.kernels.state import Target
 
-__all__ = ["FEW_PRIOR_STATES", "PRIOR_STATES", "Counted", "find_fit", "weigh"]
+__all__ = [
+    "FEW_PRIOR_STATES",
+    "PRIOR_STATES",
+    "Counted",
+    "DrawTuning",
+    "first_fit",
+    "further_fit",
+    "settled",
+    "weigh",
+]
 
 MOST_ELEMENTS = 500
 """Most elements of θ, whose curvature takes about two gradients for each."""
@@ -46,42 +50,79 @@ MOST_VARIANCE = 10.0
 """Largest relative variance of the weights of draws."""
 HEAVY = 1.0
 """Largest Pareto k of these weights, above which they would have no mean."""
-UNEVEN, IMPROVING, IMPROVEMENTS = 2.0, 512, 2
+UNEVEN, IMPROVING, IMPROVEMENTS = 0.3, 512, 2
 """Relative variance from which a fit is improved, by so many draws, so many times at most."""
-RARE, MISSED = 3.0, 0.01
+RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
 
 
+@dataclass(frozen=True, eq=False)
+class DrawTuning:
+    """Tuning of runs with T = 1 that weigh draws from a reference, which no kernel moves.
+
+    Attributes
+    ----------
+    reference : Reference
+    mean_log_likelihood : ndarray of shape (2,)
+        Means of g = log p + ℓ − log r under r and under the posterior, nats.
+    prior_log_likelihood : ndarray of shape (S,)
+        g > −∞ at draws from r, nats.
+    gradient_evaluations : int
+        Cost of the fit.
+    seconds_a_move : float
+        CPU seconds of an evaluation of log p + ℓ.
+    """
+
+    reference: Reference
+    mean_log_likelihood: np.ndarray
+    prior_log_likelihood: np.ndarray
+    gradient_evaluations: int
+    seconds_a_move: float = field(default=np.nan, compare=False)
+    path_betas: ClassVar[np.ndarray] = np.array([0.0, 1.0])
+    accepted_draws: ClassVar[int] = 1
+    gradients_a_move: ClassVar[float] = 1.0
+    rhat: ClassVar[float] = np.nan
+    fit: ClassVar[None] = None
+    peaks: ClassVar[int] = 0
+    weighs_draws: ClassVar[bool] = True
+
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return NaN at each β."""
+        return np.full(len(betas), np.nan)
+
+
 class Counted:
-    """log p + ℓ on given data, and how often it was evaluated."""
+    """log p + ℓ on given data, with the number and the CPU seconds of its evaluations."""
 
     def __init__(self, target: Target):
         self._target = target
         self.evaluations = 0
+        self.seconds = 0.0
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p + ℓ and its gradient."""
         self.evaluations += 1
-        gradient = np.empty(len(theta))
-        return slope_of(self._target, np.ascontiguousarray(theta), gradient), gradient
+        gradient, started = np.empty(len(theta)), time.thread_time()
+        value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
+        self.seconds += time.thread_time() - started
+        return value, gradient
 
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
         self.evaluations += len(thetas)
-        terms = np.empty((len(thetas), 2))
+        terms, started = np.empty((len(thetas), 2)), time.thread_time()
         terms_of(self._target, np.ascontiguousarray(thetas), terms)
+        self.seconds += time.thread_time() - started
         return terms
 
 
-def find_fit(
+def first_fit(
     density: Counted,
     prior: np.ndarray,
-    known: DrawTuning | None,
     given: Reference | None,
-    move: MoveStage,
     rng: np.random.Generator,
-) -> Fit | None:
+) -> Fit:
     """Find a reference from which draws need no annealing; see `Fit`.
 
     A t distribution is laid at every top that climbs come to. Then draws from it are weighed: their
@@ -93,76 +134,78 @@ def find_fit(
     density : Counted
     prior : ndarray of shape (P, n)
         Prior draws.
-    known : DrawTuning or None
-        Tuning on other, similar data: climbs start at its tops too, and its step size is kept.
     given : Reference or None
         A reference to be judged, in place of a fit.
-    move : callable
-        Function as in `pilot`, which tunes the kernel at β = 1.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    Fit or None
-        None if it was stopped.
     """
 
     def failed(reason: str) -> Fit:
         return Fit(None, reason, np.inf, density.evaluations)
 
-    n = prior.shape[1]
+    if prior.shape[1] > MOST_ELEMENTS:
+        return failed(f"θ has more than {MOST_ELEMENTS} elements")
+    log_prior, ells = density.terms(prior).T
     if given is not None:
         reference, reason = given, "fitted to draws"
-    elif n > MOST_ELEMENTS:
-        return failed(f"θ has more than {MOST_ELEMENTS} elements")
-    elif known is None:
-        found, reason = fit_to_tops(
-            density, prior, _shape(prior), DEGREES_OF_FREEDOM, climbs=CLIMBS
-        )
     else:
-        like = known.reference
-        assert like is not None, "it was fitted"
-        starts = chain(like.locations, prior)
-        shape = Metric(like.scales[0], like.directions[0], like.excesses[0])
-        climbs = len(like.locations) + FEW_CLIMBS
-        found, reason = fit_to_tops(density, starts, shape, like.degrees_of_freedom, climbs)
-    if given is None:
-        if found is None:
-            return failed(reason)
-        reference = found
-    drawn = _weighted(density, reference, CHECKED, rng)
-    if drawn.variance > UNEVEN:
-        drawn = min(drawn, _improved(density, drawn, rng), key=lambda each: each.variance)
-    thetas, g, reference, variance = drawn.thetas, drawn.g, drawn.reference, drawn.variance
-    if not variance <= MOST_VARIANCE:
-        return failed(f"weights of draws from a fit have a relative variance of {variance:.2g}")
-    weights = softmax(g)
-    if known is None:
-        tail = pareto_shape(weights)
-        if tail > HEAVY:
-            return failed(f"weights of draws from a fit have no mean, by a Pareto k of {tail:.2g}")
-        missed = _missed(density, prior, reference, logsumexp(g) - np.log(CHECKED))
-        if missed > MISSED:
-            return failed(f"{missed:.0%} of the posterior lies where a fit has hardly any draws")
-    cost, seen = density.evaluations, g[g > -np.inf]
-    means = np.array([seen.mean(), weights[weights > 0] @ g[weights > 0]])
-    if known is None:
-        tuned = tune_at_the_end(thetas, weights, reference, move, rng)
-        if tuned is None:
-            return None
-        table, acceptance, gradients, seconds = tuned
-        cost += round(gradients * FEW_MEMBERS * ITERATIONS)
-        known = DrawTuning(
-            np.ones(1), table, np.array([acceptance]), np.array([0.0, 1.0]), means, seen, cost,
-            reference, None, np.nan, g, seconds_a_move=seconds, gradients_a_move=gradients,
-        )  # fmt: skip
-    tuning = replace(
-        known.adapted_to(reference), mean_log_likelihood=means, prior_log_likelihood=seen,
-        last_log_likelihood=g, gradient_evaluations=cost,
-    )  # fmt: skip
-    share = 1 / (1 + variance)
+        best = np.argsort(-np.nan_to_num(ells, nan=-np.inf), kind="stable")[: CLIMBS // 2]
+        tops = fit_to_tops(
+            density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
+        )
+        if tops.reference is None or not tops.is_all:
+            return failed(tops.reason)
+        reference, reason = tops.reference, tops.reason
+    drawn = _improved(density, _weighted(density, reference, CHECKED, rng), rng)
+    if not drawn.variance <= MOST_VARIANCE:
+        return failed(
+            f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
+        )
+    tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
+    if tail > HEAVY:
+        return failed(f"weights of draws from a fit have no mean, by a Pareto k of {tail:.2g}")
+    missed = _missed(drawn, prior, log_prior, ells)
+    if missed > MISSED:
+        return failed(f"{missed:.0%} of the posterior lies where a fit has hardly any draws")
+    share = 1 / (1 + drawn.variance)
     reason += f"; draws from a fit there are worth {share:.0%} of as many from the posterior"
-    return Fit(tuning, reason, variance, cost)
+    return _fit(density, drawn, reason)
+
+
+def further_fit(
+    density: Counted, prior: np.ndarray, known: DrawTuning, rng: np.random.Generator
+) -> Fit:
+    """Fit a reference to data like those of a known tuning.
+
+    It may be a bad one: runs say so. Climbs start at the known tops, and at some prior draws.
+
+    Parameters
+    ----------
+    density : Counted
+    prior : ndarray of shape (P, n)
+        Prior draws.
+    known : DrawTuning
+    rng : numpy.random.Generator
+    """
+    like = known.reference
+    starts, shape = chain(like.locations, prior), metric_at(like, 0)
+    climbs = len(like.locations) + FEW_CLIMBS
+    tops = fit_to_tops(density, starts, shape, like.degrees_of_freedom, climbs)
+    drawn = _weighted(density, tops.reference or like, CHECKED, rng)
+    drawn = _improved(density, drawn, rng)
+    if not drawn.variance < np.inf:
+        return Fit(None, "log p is no number at a draw from a fit", np.inf, density.evaluations)
+    return _fit(density, drawn, tops.reason)
+
+
+def _fit(density: Counted, drawn: "_Drawn", reason: str) -> Fit:
+    """Return the fit that draws show."""
+    weights, seen = softmax(drawn.g), drawn.g > -np.inf
+    means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
+    tuning = DrawTuning(
+        drawn.reference, means, drawn.g[seen], density.evaluations,
+        density.seconds / density.evaluations,
+    )  # fmt: skip
+    return Fit(tuning, reason, drawn.variance, density.evaluations)
 
 
 class _Drawn(NamedTuple):
@@ -185,34 +228,48 @@ def _weighted(density: Counted, reference: Reference, n: int, rng: np.random.Gen
 
 
 def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Drawn:
-    """Return draws from t distributions with the moments of weighted draws, if these suffice.
+    """Return draws from t distributions with the moments of weighted draws, where these are better.
 
     Every component takes the draws that are likely to be its own: population Monte Carlo (Cappé,
-    Douc, Guillin, Marin and Robert 2008). Weights are truncated at √S times their mean (Ionides
-    2008).
+    Douc, Guillin, Marin and Robert 2008).
     """
-    n, n_parts = drawn.thetas.shape[1], len(drawn.reference.locations)
+    n = drawn.thetas.shape[1]
     for _ in range(IMPROVEMENTS):
-        more = _weighted(density, drawn.reference, IMPROVING, rng)
-        weights = softmax(more.g) if more.variance < np.inf else np.zeros(IMPROVING)
-        weights = np.minimum(weights, IMPROVING**-0.5)
-        worth = weights.sum() ** 2 / max(weights @ weights, 1e-300)
-        if not worth >= n_parts * n * (n + 3):
+        if not UNEVEN < drawn.variance < np.inf:
             break
-        thetas, own = more.thetas, parts_of(more.reference)
-        shares = softmax([log_reference(part, thetas) for part in own], axis=0)
-        parts = []
-        for share in shares * weights:
-            share /= share.sum()
-            mean = share @ thetas
-            covariance = (share * (thetas - mean).T) @ (thetas - mean)
-            metric = metric_of(covariance)
-            parts.append(make_reference(mean, metric, drawn.reference.degrees_of_freedom))
-        better = _weighted(density, mix_references(parts), len(drawn.g), rng)
-        if not better.variance < drawn.variance:
-            break
-        drawn = better
+        source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
+        if _worth(source) < needed:
+            source = _weighted(density, drawn.reference, IMPROVING, rng)
+            if _worth(source) < needed:
+                break
+        better = _weighted(density, _matched(source), CHECKED, rng)
+        if better.variance < drawn.variance:
+            drawn = better
     return drawn
+
+
+def _truncated(drawn: _Drawn) -> np.ndarray:
+    """Return weights of draws, at most √S times their mean: Ionides (2008)."""
+    return np.minimum(softmax(drawn.g), len(drawn.g) ** -0.5)
+
+
+def _worth(drawn: _Drawn) -> float:
+    """Return the effective number of weighted draws."""
+    weights = _truncated(drawn)
+    return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
+
+
+def _matched(drawn: _Drawn) -> Reference:
+    """Return a mixture whose components have the moments of the weighted draws near them."""
+    thetas, r = drawn.thetas, drawn.reference
+    near = softmax([log_reference(part, thetas) for part in parts_of(r)], axis=0)
+    parts = []
+    for share in near * _truncated(drawn):
+        share /= share.sum()
+        mean = share @ thetas
+        covariance = (share * (thetas - mean).T) @ (thetas - mean)
+        parts.append(make_reference(mean, metric_of(covariance), r.degrees_of_freedom))
+    return mix_references(parts)
 
 
 def _shape(prior: np.ndarray) -> Metric:
@@ -225,12 +282,38 @@ def _shape(prior: np.ndarray) -> Metric:
     )
 
 
-def _missed(density: Counted, prior: np.ndarray, reference: Reference, log_ml: float) -> float:
-    """Estimate, by prior draws, the share of the posterior where the reference has little mass."""
-    log_prior, ells = density.terms(prior).T
+def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.ndarray) -> float:
+    """Return the share of the posterior where the reference has little mass, by prior draws.
+
+    Less its standard error, since one draw in the tail of a top may have a large weight; climbs
+    start at the draws with the largest ℓ, so it is not in a mode of its own.
+    """
+    log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
     with np.errstate(invalid="ignore", over="ignore"):
-        rare = log_prior + ells - log_ml - log_reference(reference, prior) > RARE
-        return float(np.exp(np.where(rare, ells - log_ml, -np.inf)).mean())
+        rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
+        shares = np.exp(np.where(rare, ells - log_ml, -np.inf))
+    return float(shares.mean() - shares.std() / np.sqrt(len(shares)))
+
+
+def settled(
+    theta: np.ndarray,
+    reference: Reference,
+    density: Counted,
+    n: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return a state after n Metropolis moves to draws from the reference, at β = 1.
+
+    The posterior is invariant, and forgotten at a rate of 1 less the inverse of the largest weight:
+    Mengersen and Tweedie (1996).
+    """
+    thetas = np.concatenate([theta[None], draw_reference(reference, n, rng)])
+    g = density.terms(thetas).sum(axis=1) - log_reference(reference, thetas)
+    at = 0
+    for k, limit in enumerate(np.log(rng.random(n)), start=1):
+        if g[k] - g[at] >= limit:
+            at = k
+    return thetas[at]
 
 
 def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:

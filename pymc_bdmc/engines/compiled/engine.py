@@ -16,7 +16,9 @@ from pymc_bdmc.engines.compiled.draws import (
     FEW_PRIOR_STATES,
     PRIOR_STATES,
     Counted,
-    find_fit,
+    first_fit,
+    further_fit,
+    settled,
     weigh,
 )
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
@@ -186,8 +188,10 @@ class CompiledEngine:
             self.density.set_data(task.data)
             draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
         prior = draws[np.isfinite(draws).all(axis=1)]
-        move = self._mover(target, rng)
-        found = find_fit(Counted(target), prior, task.known, task.reference, move, rng)
+        if task.known:
+            found = further_fit(Counted(target), prior, task.known, rng)
+        else:
+            found = first_fit(Counted(target), prior, task.reference, rng)
         return None if self._stop[0] else found
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
@@ -522,27 +526,20 @@ class CompiledEngine:
         gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
         return np.add.reduceat(gains, [0, *ends[:-1]])
 
-    def _weigh(self, task: AnnealTask[PathTuning], rng: np.random.Generator) -> Run | None:
+    def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
         """Weigh draws from the reference, with θ* among them in a reverse run."""
         reference, density = task.tuning.reference, Counted(self.target(task.data))
-        assert reference is not None, "draws come from a reference"
         thetas = draw_reference(reference, task.particles, rng)
-        gradients = 0
         if task.start is not None:
             thetas[0] = self.jitted.ravel(task.start)
-            if task.burn_in:
-                target = self.target(task.data)
-                trace, gradients = self._at_the_end(
-                    thetas[:1], task.burn_in, False, target, task.tuning, rng
-                )
-                thetas[0] = trace.thetas[-1, 0]
+            thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
         terms = density.terms(thetas).sum(axis=1)
         if self._stop[0]:
             return None
         for theta in thetas[~(terms < np.inf)]:
             self._raise_on(task.data, 1.0, theta)
         g = terms - log_reference(reference, thetas)
-        return weigh(g, self.jitted.unravel(thetas), density.evaluations + gradients)
+        return weigh(g, self.jitted.unravel(thetas), density.evaluations)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""

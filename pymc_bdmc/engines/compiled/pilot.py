@@ -18,17 +18,13 @@ from pymc_bdmc.kernels.state import Parameters
 __all__ = [
     "MEMBERS",
     "MOST_ITERATIONS",
-    "DrawTuning",
     "MoveStage",
     "PathTuning",
     "pilot",
     "refit",
-    "tune_at_the_end",
 ]
 
 MEMBERS = 32
-FEW_MEMBERS = 8
-"""Number of members where only the step size at β = 1 is tuned."""
 ITERATIONS = 8
 """Number of moves of every member in a stage; the first stage has three times as many."""
 MOST_ITERATIONS = 64
@@ -99,11 +95,6 @@ class PathTuning:
         """Return whether runs weigh draws from the reference (T = 1), and do not move them."""
         return False
 
-    @property
-    def moves_a_temperature(self) -> float:
-        """Return the cost of a particle at a temperature, in moves."""
-        return 1.0
-
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the row below each β, and the fraction of the way to the next row, in log β."""
         position = np.interp(
@@ -166,25 +157,6 @@ class PathTuning:
         sizes = self._between(self.table.step_sizes, betas)
         sizes[0] = np.nan
         return sizes
-
-
-@dataclass(frozen=True, eq=False)
-class DrawTuning(PathTuning):
-    """Tuning of runs that are importance sampling from a reference.
-
-    T is 1, and K_1 leaves every particle in place. The one row of the table is for moves at β = 1
-    before a reverse run or after a forward one.
-    """
-
-    @property
-    def weighs_draws(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def moves_a_temperature(self) -> float:
-        """Return the cost of weighing a draw, in moves."""
-        return 1 / self.gradients_a_move
 
 
 def pilot(
@@ -312,43 +284,6 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
         parameters = Parameters(estimate_metric(samples, slopes), step_size, parameters.widths)
         n_iterations, first = ITERATIONS if first else 2 * n_iterations, False
     return replace(known, fit=fit, rhat=rhat, gradient_evaluations=n_gradients)
-
-
-def tune_at_the_end(
-    thetas: np.ndarray,
-    weights: np.ndarray,
-    reference: Reference,
-    move: MoveStage,
-    rng: np.random.Generator,
-) -> tuple[Table, float, float, float] | None:
-    """Tune the step size at β = 1 where the metric is that of a reference near the posterior.
-
-    Parameters
-    ----------
-    thetas : ndarray of shape (S, n)
-        Draws from the reference.
-    weights : ndarray of shape (S,)
-        Their normalised weights.
-    reference : Reference
-    move : callable
-        Function as in `pilot`.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    tuple of (Table, float, float, float) or None
-        The table of one row, the acceptance, and the gradients and CPU seconds of a move; None if
-        it was stopped.
-    """
-    metric = Metric(reference.scales[0], reference.directions[0], reference.excesses[0])
-    parameters = Parameters(metric, FIRST_STEP_SIZE, np.empty(0))
-    population = thetas[systematic(weights, FEW_MEMBERS, rng.random())]
-    moved = _stage(move, 1.0, parameters, population, ITERATIONS)
-    if moved is None:
-        return None
-    trace, step_size, acceptance, cost, seconds = moved
-    table, n = _table([parameters._replace(step_size=step_size)]), trace.ells.size
-    return table, acceptance, cost / n, seconds / n
 
 
 def _stage(

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
 from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
 
-__all__ = ["LogDensity", "fit_to_tops"]
+__all__ = ["LogDensity", "Tops", "fit_to_tops"]
 
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
@@ -20,6 +22,8 @@ MOST_VISITS = 64
 FEWEST = 2
 """Climbs after which a top must have been found."""
 MOST_TOPS = 8
+LOST = 0.25
+"""Largest share of climbs that end at no top."""
 MOST_STEPS, MOST_GRADIENTS = 150, 250
 """Limits of one climb."""
 STEEP = 0.01
@@ -30,12 +34,24 @@ REACHED = 0.01
 """Nats below the top, by a Newton step, at which a climb has arrived."""
 NEAR = 0.5
 """Distance from a top, in standard deviations an element, within which a climb came to it."""
+RARE = 0.02
+"""Share of the posterior at tops that a single climb came to, up to which climbs end."""
 NOTABLE = 1e-3
 """Share of the posterior, by the normal approximation, that a top must have to be kept."""
 DIFFERENCE, LEAST, MOST = 1e-3, 1e-5, 1e-2
 """Step of finite differences, and its limits, in conditional standard deviations."""
 MOST_TRIALS = 4
 """Most steps of finite differences that are tried for an element."""
+
+
+class Tops(NamedTuple):
+    """What climbs came to."""
+
+    reference: Reference | None
+    """Mixture of a t distribution for each top that matters; None if there is none."""
+    is_all: bool
+    """Whether there is no sign of further tops."""
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +78,11 @@ def fit_to_tops(
     metric: Metric,
     degrees_of_freedom: float,
     climbs: int,
-) -> tuple[Reference | None, str]:
+) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
-    If there are several tops, climbs go on until each has been the end of two: the chance that the
-    next climb ends at a new top is then small (Good 1953).
+    If there are several tops, climbs go on until those which only one came to hold little of the
+    posterior, since then those which none came to are likely to hold little (Good 1953).
 
     Parameters
     ----------
@@ -80,15 +96,10 @@ def fit_to_tops(
         Of the t distributions.
     climbs : int
         Fewest climbs.
-
-    Returns
-    -------
-    tuple of (Reference or None, str)
-        None if no such fit can be trusted, and the reason; else what was found.
     """
     tops: list[_Top] = []
     visits: list[int] = []
-    root, unit, highest = root_of(metric), metric.scale, -np.inf
+    root, unit, highest, n_lost = root_of(metric), metric.scale, -np.inf, 0
     for n_climbs, start in enumerate(islice(starts, MOST_VISITS), start=1):
         end = _climb(log_density, start, root, tops)
         near = _nearest(tops, end)
@@ -101,21 +112,29 @@ def fit_to_tops(
                 tops.append(top)
                 visits.append(0)
                 root, unit = root_of(top.metric), top.metric.scale
-        if near is not None:
+        if near is None:
+            n_lost += 1
+        else:
             visits[near] += 1
         kept = _notable(tops, highest)
-        if len(kept) > MOST_TOPS:
-            return None, f"climbs came to more than {MOST_TOPS} tops"
-        settled = len(kept) == 1 or (kept and min(visits[i] for i in kept) >= 2)
-        if n_climbs >= climbs and settled:
+        if not kept and n_climbs >= FEWEST:
+            reason = "climbs came to no top with a curvature like that of a normal density"
+            return Tops(None, False, reason)
+        is_all = bool(kept) and len(kept) <= MOST_TOPS and n_lost <= LOST * n_climbs
+        is_all = is_all and _rare_share(tops, visits, kept) <= RARE
+        if len(kept) > MOST_TOPS or (is_all and n_climbs >= climbs):
             break
-        if n_climbs >= FEWEST and not kept:
-            return None, "climbs came to no top with a curvature like that of a normal density"
-    else:
-        return None, f"{n_climbs} climbs came to {len(kept)} tops, and may have missed others"
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
-    came = "one top" if len(kept) == 1 else f"{len(kept)} tops"
-    return mix_references(parts), f"{n_climbs} climbs came to {came}"
+    reason = f"{n_climbs} climbs came to {len(kept)} top{'s' if len(kept) > 1 else ''}"
+    return Tops(mix_references(parts), is_all, reason + ("" if is_all else ", and may miss others"))
+
+
+def _rare_share(tops: Sequence[_Top], visits: Sequence[int], kept: Sequence[int]) -> float:
+    """Return the share of the posterior at tops that one climb came to, if there are several."""
+    if len(kept) == 1:
+        return 0.0
+    shares = softmax([tops[i].log_mass for i in kept])
+    return float(sum(share for share, i in zip(shares, kept, strict=True) if visits[i] == 1))
 
 
 def _notable(tops: list[_Top], highest: float) -> list[int]:
