@@ -92,6 +92,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "step": campaign.engine.description,
         "path": prepared.path.name,
         "path_reason": prepared.reason,
+        **({"row_order": prepared.path.order} if prepared.path.order else {}),
         "particles": prepared.plan.particles,
         "simulate": simulation.name if simulation else "none",
         "upper_bound": first.status if first else "none",

@@ -1,6 +1,6 @@
 """The path from the prior on which one observation comes after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pymc_bdmc.base.types import Tuning
@@ -21,6 +21,11 @@ class DataPath(Path):
     temperature ends with each observation, as then with up to 2000 of them, `pointwise` reads their
     predictive densities.
 
+    Parameters
+    ----------
+    order : sequence of int, optional
+        Order in which the observations come, by their numbers from 0. Default: as they are.
+
     References
     ----------
     Habeck (2017), Section 6.4. Chopin (2002), A sequential particle filter method for static
@@ -36,12 +41,23 @@ class DataPath(Path):
     ...                     progressbar=False)
     >>> dt.attrs["path"]
     'data'
+
+    The last observation first:
+
+    >>> dt = pm.sample_bdmc(model, path=bdmc.DataPath(order=[2, 0, 1]), chains=4, temperatures=30,
+    ...                     random_seed=1, cores=1, progressbar=False)
     """
+
+    order: Sequence[int] | None = None  # type: ignore[assignment]
 
     name = "data"
     starts_at_prior = True
     in_turn = True
     fewest_temperatures = 100
+
+    def __post_init__(self):
+        if self.order is not None:
+            object.__setattr__(self, "order", tuple(map(int, self.order)))
 
     def check(self, engine: PathEngine) -> None:
         """Refuse step methods, whose observations come together."""

@@ -22,14 +22,14 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     dt : DataTree
         Result of `sample_bdmc` with ``path="data"``.
     other : DataTree, optional
-        Another model of the same data, in the same order, by the same path.
+        Another model of the same data, by the same path.
 
     Returns
     -------
     DataFrame
-        A row for each observation, in their order, named by their coordinates. In nats: ``value``
-        and ``error``, one standard error over the independent runs; ``cumulative`` and
-        ``cumulative_error``, of the sum up to there, log p(y_1, …, y_i). ``valid``: whether the
+        A row for each observation, in the order in which they came, named by their coordinates. In
+        nats: ``value`` and ``error``, one standard error over the independent runs; ``cumulative``
+        and ``cumulative_error``, of the sum up to there, log p(y_1, …, y_i). ``valid``: whether the
         check of averages holds up to there and for log ML; errors are left out if not.
         ``attrs["reason"]`` has what the check of log ML found.
 
@@ -44,8 +44,9 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     -----
     The sum over all observations is log ML, as its forward average estimates it. The numbers depend
     on the order of the observations, the sum does not: early ones are predicted from little more
-    than the prior. Where runs on simulated data show that averages fall short of log ML, this is
-    added to the errors of the sums, as in `evidence`, but not to those of single observations.
+    than the prior. ``path=bdmc.DataPath(order=…)`` takes another order. Where runs on simulated
+    data show that averages fall short of log ML, this is added to the errors of the sums, as in
+    `evidence`, but not to those of single observations.
 
     Examples
     --------
@@ -63,6 +64,8 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     """
     if other is not None:
         check_comparable({"dt": dt, "other": other})
+        if list(_order(dt)) != list(_order(other)):
+            raise ValueError("other: its observations came in another order than those of dt.")
         first, second = pointwise(dt), pointwise(other)
         table = first[["value", "cumulative"]] - second[["value", "cumulative"]]
         for name in ("error", "cumulative_error"):
@@ -90,7 +93,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
             ),
             "valid": valid,
         },
-        index=_labels(dt, parts.shape[1]),
+        index=_labels(dt, parts.shape[1])[_order(dt) or slice(None)],
     )
     table.attrs["reason"] = check["reason"]
     return table
@@ -108,6 +111,11 @@ def _row_weights(dt: xr.DataTree) -> np.ndarray:
             "of that of the observations, or leave temperatures and schedule out."
         )
     return variable(dt, "real", "row_log_weight").values
+
+
+def _order(dt: xr.DataTree) -> list[int]:
+    """Return the numbers of the observations in the order that was given; empty for their own."""
+    return np.atleast_1d(dt.attrs.get("row_order", [])).astype(int).tolist()
 
 
 def _labels(dt: xr.DataTree, n: int) -> pd.Index:

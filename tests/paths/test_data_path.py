@@ -89,8 +89,8 @@ def test_twins_are_exposed(twin, direction):
 
 
 def test_an_observation_that_does_not_come_whole_is_exposed(monkeypatch):
-    def less(model, rows, now, then):
-        return terms_in_turn(model, rows, now, pt.minimum(then, 0.9))
+    def less(model, rows, now, then, turns):
+        return terms_in_turn(model, rows, now, pt.minimum(then, 0.9), turns)
 
     monkeypatch.setattr(jitted, "terms_in_turn", less)
     system = Counts()

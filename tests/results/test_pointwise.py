@@ -22,10 +22,10 @@ def normal_mean(sd):
     return model
 
 
-def exact(sd):
+def exact(sd, data=Y):
     """Predictive densities of a normal mean with prior N(0, sd²): normal, in closed form."""
     found, precision, total = [], sd**-2, 0.0
-    for y in Y:
+    for y in data:
         found.append(stats.norm.logpdf(y, total / precision, np.sqrt(1 + 1 / precision)))
         precision, total = precision + 1, total + y
     return np.array(found)
@@ -150,6 +150,25 @@ def test_a_run_that_skips_an_observation_is_exposed():
     dt["real"]["row_log_weight"] = parts.roll(row=1)
     table = bdmc.pointwise(dt)
     assert (abs(table["value"] - exact(2.0)) > SIGMAS * table["error"]).any()
+
+
+def test_another_order():
+    """The outlier first; α = 6e-5 a comparison. The twin with labels in the order of rows fails."""
+    order = [2, 4, 0, 3, 1]
+    options = QUICK | {"path": bdmc.DataPath(order=np.array(order)), "random_seed": 3}
+    dt = pm.sample_bdmc(normal_mean(2.0), **options)
+    table = bdmc.pointwise(dt)
+    assert list(table.index) == [DAYS[i] for i in order]
+    expected = exact(2.0, Y[order])
+    assert (abs(table["value"] - expected) < SIGMAS * table["error"]).all()
+    assert (abs(table["value"] - exact(2.0)) > SIGMAS * table["error"]).any()
+    total = np.hypot(table["cumulative_error"].iloc[-1], bdmc.log_ml(run(2.0)).error)
+    assert abs(table["value"].sum() - bdmc.log_ml(run(2.0)).value) < SIGMAS * total
+    with pytest.raises(ValueError, match="came in another order"):
+        bdmc.pointwise(dt, run(2.0))
+    for wrong in ([0, 1, 2, 3], [0, 1, 2, 3, 3]):
+        with pytest.raises(ValueError, match="path: the order must have each of 0, …, 4 once"):
+            pm.sample_bdmc(normal_mean(2.0), **QUICK | {"path": bdmc.DataPath(order=wrong)})
 
 
 def test_what_its_check_contradicts_has_no_error():

@@ -81,8 +81,8 @@ class CompiledEngine:
         The path of densities; from now on it is evaluated by the jitted function.
     step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
         Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
-    in_turn : bool, default False
-        Whether runs use a path of the data.
+    in_turn : bool or tuple of int, default False
+        Whether runs use a path of the data, or the order of its observations.
 
     Raises
     ------
@@ -103,11 +103,11 @@ class CompiledEngine:
         self,
         density: TemperedDensity,
         step: str | NamedKernel | None = None,
-        in_turn: bool = False,
+        in_turn: bool | tuple[int, ...] = False,
     ):
         ahead.begin()
         self.density = density
-        self.in_turn = in_turn
+        self.in_turn, self._order = bool(in_turn), in_turn
         self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self.rows = jitted.rows
@@ -123,7 +123,7 @@ class CompiledEngine:
 
     def __reduce__(self):
         """Pickle without compiled functions; another process compiles its own."""
-        return CompiledEngine, (self.density, self._step, self.in_turn)
+        return CompiledEngine, (self.density, self._step, self._order)
 
     @cached_property
     def no_reference(self) -> str:
