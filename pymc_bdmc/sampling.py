@@ -162,7 +162,7 @@ def sample_bdmc(
         any moment. Without a ``random_seed`` it takes that of the store.
     callback : callable, optional
         Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
-        That takes some 40 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
+        That takes some 60 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
         the call as Ctrl-C does.
 
     Returns

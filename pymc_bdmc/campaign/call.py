@@ -56,7 +56,6 @@ def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> x
     dt = to_datatree(campaign, prepared, rounds)
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
-    write_log_ml(dt)
     if campaign.store:
         campaign.store.show(lambda: dt)
     warn(dt)
@@ -76,6 +75,7 @@ def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         groups["scouts"] = scouts_dataset(scouted)
     dt = xr.DataTree.from_dict(groups | {"rounds": rounds_dataset(rounds, target)})
     dt.attrs |= _attributes(campaign, prepared, rounds)
+    write_log_ml(dt)
     return dt
 
 
