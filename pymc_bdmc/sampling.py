@@ -63,22 +63,26 @@ def sample_bdmc(
         Any model with a proper prior and a likelihood, or a built model of Bambi. Default: the one
         of the ``with`` block.
     chains : int, optional
-        Independent runs per direction and data set, at least 2. Default: 16 on the real data; on
-        each of D simulated data sets 60/D, but 3 to 16, so 3 on each of 20.
+        Independent runs per direction and data set, at least 2. Default: on the real data as many
+        as ``target_error`` asks for, at least 16; on each of D simulated data sets 60/D, but 3 to
+        16, so 3 on each of 20; 2 where T is 1.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
         behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
-        1 with PyMC's step methods; with ``target_gap`` and no ``temperatures``, 4 to 32, as many as
-        the fewest temperatures need to close the gap to it if the kernel mixes as well as can be.
+        1 with PyMC's step methods; 64 to 256 where T is 1; with ``target_gap`` and no
+        ``temperatures``, 4 to 32, as many as the fewest temperatures need to close the gap to it if
+        the kernel mixes as well as can be.
     temperatures : int, sequence of int or array_like of shape (T + 1,), optional
         T, the number of transitions of a particle; a ladder of several, ``[30, 100, 300]`` say,
         increasing, one round of annealing for each; or, where it begins with 0, the inverse
         temperatures themselves. All rungs of a ladder share the pilots and the simulated data; the
         last is the result, and the log weights of each are in the group ``rounds``.
-        Default: as many as close the gap to 0.15 nats, or to ``target_gap``, if the kernel mixes as
-        well as can be and the schedule is adaptive, by the thermodynamic length that pilots
-        measure; within 100 (from a reference 30) and 2000.
+        Default: 1 where draws from a fit are so near the posterior that they need only weights
+        (``path``, ``step`` and ``schedule`` have to be open too); else as many as close the gap to
+        0.15 nats, or to ``target_gap``, if the kernel mixes as well as can be and the schedule is
+        adaptive, by the thermodynamic length that pilots measure; within 100 (from a reference 30)
+        and 2000.
     path : {"prior", "fitted", "data"} or Path, optional
         Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
         at a distribution near the posterior that the pilot finds; the way is far shorter, but a
@@ -122,6 +126,11 @@ def sample_bdmc(
         Their bounds are heuristic. All draws are held against the run's own at the end: the group
         ``agreement`` has what `agreement` finds, and `verdict` says it. ``"hyperparameters"`` takes
         its values from the same draws.
+    target_error : float, optional
+        Standard error of log ML on the real data, in nats, for which the number of runs there is
+        chosen. Pilots fix it beforehand, by the variance of log Ẑ that they expect, so that the
+        estimate stays unbiased; the error that comes out may be another. Default: 0.05, or what 64
+        runs give.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target

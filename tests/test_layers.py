@@ -21,6 +21,7 @@ ROOT = Path(pymc_bdmc.__file__).parent
 # From the top of the package down; what stands on one line may not import from its own line.
 LAYERS = [
     {"__init__"},
+    {"studies"},
     {"sampling"},
     {"plots", "testing"},
     {"lattice", "rbm", "tempering", "testbed"},
@@ -168,7 +169,7 @@ def test_signature_of_sample_bdmc():
     parameters = inspect.signature(pm.sample_bdmc).parameters
     assert list(parameters) == [
         "model", "chains", "particles", "temperatures", "path", "schedule", "step", "simulate",
-        "real_data", "posterior",
+        "real_data", "posterior", "target_error",
         "target_gap", "max_temperatures", "max_time", "random_seed", "cores", "executor",
         "progressbar",
         "backend", "compile_kwargs", "store", "callback",

@@ -28,6 +28,8 @@ class Purpose(IntEnum):
     TRAIN = 7
     POSTERIOR = 8
     RACE = 9
+    SENSITIVITY = 10
+    COMPARE = 11
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

@@ -89,7 +89,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         **hard_variables(request.model),
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
-        "step": campaign.engine.description,
+        "step": prepared.preparation.kernel,
         "path": prepared.path.name,
         "path_reason": prepared.reason,
         **({"row_order": prepared.path.order} if prepared.path.order else {}),

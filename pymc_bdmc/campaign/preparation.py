@@ -79,6 +79,11 @@ class Preparation:
         self._scouts: dict[tuple[str, int], list[Run]] = {}
         self.gradients: Counter[str] = Counter()
 
+    @property
+    def kernel(self) -> str:
+        """The kernels and their variables, in the order of application."""
+        return self._engine.description
+
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return tunings of the kernel along a path, one for each data set.
 

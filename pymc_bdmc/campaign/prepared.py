@@ -85,7 +85,6 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)
         starts = _starts(request, loan)
-    _log.info(f"Kernel: {engine.description}")
     compiled = time.perf_counter()
     with (
         store.locked() if store else nullcontext(),
@@ -187,6 +186,7 @@ def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weigh
         decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
         path, reason = preparation.choose(decides, request.path)
         _log.info(f"Path: {path.name}, {reason}")
+        _log.info(f"Kernel: {preparation.kernel}")
         chosen = time.perf_counter()
         if request.real_data:
             simulated = sets.simulate(preparation, path, 0)

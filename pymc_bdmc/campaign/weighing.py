@@ -47,6 +47,7 @@ class Weighing:
         Evaluations of log p + ℓ so far, with or without gradient, by stage.
     """
 
+    kernel = "none: draws from a fit are weighed, and not moved"
     fewest_runs = 2
     """Least number of runs a direction on simulated data sets by default."""
 

@@ -65,6 +65,11 @@ from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse,
 from pymc_bdmc.estimators.methods import Comparison, compare_estimators
 from pymc_bdmc.estimators.pointwise import PredictiveDensities, predictive_densities
 from pymc_bdmc.estimators.registry import ESTIMATORS, Estimator
+from pymc_bdmc.estimators.reweighting import (
+    Reweighted,
+    log_ratio_of_averages,
+    reweighted_evidence,
+)
 from pymc_bdmc.estimators.sandwich import (
     PriorMass,
     clustered_mean,
@@ -104,6 +109,7 @@ __all__ = [
     "PredictiveDensities",
     "PriorMass",
     "RankTest",
+    "Reweighted",
     "RunDistance",
     "Shortfall",
     "TailCheck",
@@ -146,6 +152,7 @@ __all__ = [
     "log_e_values",
     "log_mean_exp",
     "log_prior_mass",
+    "log_ratio_of_averages",
     "mbar_error",
     "overlap",
     "pareto_shape",
@@ -157,6 +164,7 @@ __all__ = [
     "rao_blackwellized",
     "refutes",
     "reverse_divergence",
+    "reweighted_evidence",
     "round_confidence",
     "run_distance",
     "sequential_likelihood",

@@ -10,7 +10,7 @@ from pymc_bdmc.estimators.checks import (
     ROUNDING,
     check_average,
     checked_delta,
-    student_factor,
+    widening,
 )
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.tails import pareto_shape
@@ -76,15 +76,8 @@ def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
     judges, rest = np.split(values, [values.size // 2])
     deviations = (rest - rest.mean()) / rest.size
     valid, reason, tail = _judged(-judges, -deviations)
-    error = np.hypot(_widened(deviations) * np.linalg.norm(deviations), tail)
+    error = np.hypot(widening(deviations) * np.linalg.norm(deviations), tail)
     return Estimate(float(rest.mean()), float(error), "ELBO", valid, reason)
-
-
-def _widened(deviations: np.ndarray) -> float:
-    """Return the factor that widens the error of a mean for skewness."""
-    n, variance = deviations.size, np.sum(deviations**2)
-    skewness = float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
-    return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
 
 
 class PosteriorMean(NamedTuple):
@@ -168,7 +161,7 @@ def posterior_log_ratio(
     if not check.valid:
         valid, reason = False, f"weights of the runs: {check.reason}"
     own, evidence = parts.sum(axis=1), runs - 1 / k
-    scale = np.sqrt(k / max(k - 1, 0.5)) * _widened(parts[~judges])
+    scale = np.sqrt(k / max(k - 1, 0.5)) * widening(parts[~judges])
     errors = [float(np.hypot(scale * np.linalg.norm(s), tail)) for s in (own, own - evidence)]
     return PosteriorMean(Estimate(value, errors[0], _WEIGHTED, valid, reason), errors[1])
 

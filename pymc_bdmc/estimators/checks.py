@@ -16,6 +16,7 @@ __all__ = [
     "effective_sample_size",
     "skewness_of_mean",
     "student_factor",
+    "widening",
 ]
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
@@ -87,6 +88,16 @@ def student_factor(skewness: float, n: int) -> float:
     times that of the values.
     """
     return 1 + 1.08 * skewness**2 + 1.21 / n
+
+
+def widening(deviations: np.ndarray) -> float:
+    """Return the factor that turns √(Σ d²) of deviations from a mean into its standard error.
+
+    It is √(n/(n − 1)) times `student_factor`.
+    """
+    n, variance = deviations.size, np.sum(deviations**2)
+    skewness = float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
+    return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
 
 
 def effective_sample_size(log_weights: ArrayLike) -> float:

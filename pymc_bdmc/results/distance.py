@@ -1,6 +1,5 @@
 """Estimate divergences between an approximation with a density and the posterior."""
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -14,7 +13,6 @@ from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.estimators import (
     Estimate,
     PosteriorMean,
@@ -30,12 +28,16 @@ from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.posterior import check_observed, posterior_draws
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.diagnose import MAX_CHANCE
 from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import check_annealed, data_sets
+from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.particles import (
+    check_model_of_runs,
+    particle_values,
+    particle_weights,
+)
 
 __all__ = ["FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 
@@ -160,7 +162,7 @@ def distance(
     model = _model(model, named)
     check_model(model)
     loan = Loan(model)
-    _check_results(dt, loan)
+    check_model_of_runs(dt, loan, "distance")
     with_runs = _Runs(dt, loan.density, confidence)
     rng = np.random.default_rng(entropy_of(random_seed))
     tables = {
@@ -182,33 +184,6 @@ def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
             raise TypeError("model: pass the model of the run, or call distance in its context.")
         return pm.modelcontext(model)
     return known[0]
-
-
-def _check_results(dt: xr.DataTree, loan: Loan) -> None:
-    """Raise an error for results without real data, or of another model or other data."""
-    check_annealed(dt, "distance")
-    if not {"real", "particles"} <= set(dt.children):
-        raise ValueError(
-            "dt: it has no runs on the real data, so there is no posterior to compare with; leave "
-            "out real_data=False."
-        )
-    if not any(data == "real" for data, *_ in data_sets(dt)):
-        raise ValueError("dt: no run on the real data was finished; run it again.")
-    density = loan.density
-    known = {rv.name for rv in density.model.unobserved_RVs}
-    if unknown := sorted(set(map(str, dt["particles"].data_vars)) - known):
-        raise ValueError(f"dt: the model lacks its variables {unknown}. Is it a result of another?")
-    check_observed("dt", dt, density.data)
-    versions = {"pymc_bdmc_version": VERSION, "pymc_version": pm.__version__}
-    if versions.items() <= dt.attrs.items():
-        then, now = json.loads(dt.attrs.get("model", "{}")), loan.fingerprint
-        other = sorted(name for name in then if now and then[name] != now.get(name))
-        if other:
-            raise ValueError(
-                "dt: it is a result of another model: the distribution, a parent, the transform or "
-                f"the data of {other} differ. Pass the model of the run, and an approximation of "
-                "its posterior."
-            )
 
 
 class _Runs:
@@ -233,20 +208,13 @@ class _Runs:
 
     def _particles(self, dt: xr.DataTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return θ of shape (K, N, d), NaN at the edge of the support; weights; log weights."""
-        particles = dt["particles"].dataset.transpose("chain", "particle", ...)
-        model = self._density.model
-        names = [rv.name for rv in model.free_RVs]
-        as_draws = particles.drop_vars("bdmc_weight").rename(particle="draw")
-        values = posterior_draws("dt", xr.DataTree.from_dict({"posterior": as_draws}), names, model)
+        values = particle_values(dt, self._density.model)
         points = [
-            self._density.unconstrain(dict(zip(names, each, strict=True)))
-            for each in zip(*values, strict=True)
+            self._density.unconstrain(dict(zip(values, each, strict=True)))
+            for each in zip(*values.values(), strict=True)
         ]
         theta = np.array([np.concatenate([v.ravel() for v in p.values()]) for p in points])
-        weights = np.nan_to_num(particles["bdmc_weight"].values)
-        runs = weights.sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return theta, np.nan_to_num(weights / runs[:, None]), np.log(runs)
+        return theta, *particle_weights(dt)
 
     def _log_joint(self, theta: np.ndarray) -> np.ndarray:
         """Return log p(θ, y) of rows, NaN for rows that are not finite."""

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scipy import optimize
 
 import pymc_bdmc as bdmc
 
@@ -85,6 +86,21 @@ def test_approximations(tmp_path):
     assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
     assert (tmp_path / "approximations.png").stat().st_size > 10_000
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
+
+
+def test_prior_sensitivity(tmp_path):
+    """The curve is the exact one, and the page says where it crosses that of no effect."""
+    module = example("prior_sensitivity")
+    found = module.main(folder=str(tmp_path))
+    table = found["table"]
+    assert table["valid"].all()
+    assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
+    assert (table["how"] == "reweighed").sum() >= 10
+    page = (ROOT / "docs" / "prior_sensitivity.md").read_text()
+    assert "images/prior_sensitivity.png" in page
+    turn = optimize.brentq(lambda scale: module.log_ml(scale) - module.log_ml(None), 20, 80)
+    assert f"exactly, at {turn:.1f}" in page
+    assert (tmp_path / "prior_sensitivity.png").stat().st_size > 10_000
 
 
 def test_trust_judges_draws(tmp_path):

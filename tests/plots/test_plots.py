@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from arviz_plots import PlotCollection
@@ -591,3 +592,46 @@ def test_pointwise_draws_the_table(in_turn):
     assert axes.get_xlabel() == "day"
     with pytest.raises(ValueError, match="dt: a result, or a mapping"):
         bdmc.plot_pointwise({})
+
+
+def sensitivity_table(log_ml, values, **columns):
+    known = {"log_ml": log_ml, "error": 0.1, "fresh_log_ml": np.nan, "valid": True} | columns
+    return pd.DataFrame(known, index=pd.Index(values, name="scale"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sensitivity(works, backend):
+    curve = sensitivity_table([1.0, 3.0, 0.0], [0.1, 1.0, 10.0])
+    assert isinstance(bdmc.plot_sensitivity(curve, backend=backend), PlotCollection)
+    pc = bdmc.plot_sensitivity({"a": curve, "b": works}, backend=backend)
+    assert pc.viz["line"]["log_ml"].sizes == {"model": 1, "curve": 2}
+
+
+def test_sensitivity_marks_where_the_preference_turns():
+    """Curves are interpolated in the logarithm, and over a row that is not valid there is a gap."""
+    first = sensitivity_table([0.0, 0.0, 2.0], [0.1, 1.0, 100.0])
+    second = sensitivity_table([1.0, 1.0], [0.1, 100.0])
+    pc = bdmc.plot_sensitivity({"a": first, "b": second}, backend="matplotlib")
+    axes = pc.viz["figure"].item().axes[0]
+    assert pc.viz["turn"]["log_ml"].item().get_xdata()[0] == pytest.approx(1.0)
+    assert [text.get_text().strip() for text in axes.texts] == ["10"]
+    assert axes.get_xlabel() == "scale (log scale)"
+    gap = sensitivity_table([0.0, 0.0, 2.0], [0.1, 1.0, 100.0], valid=[True, False, True])
+    pc = bdmc.plot_sensitivity({"a": gap, "b": second}, backend="matplotlib")
+    assert "turn" not in pc.viz.children
+    line = pc.viz["line"]["log_ml"].sel(curve="a").item().get_ydata()
+    assert np.isfinite(line).sum() == 2
+    # On a range below a factor of 10 the axis is linear.
+    near = sensitivity_table([0.0, 2.0], [1.0, 3.0])
+    level = sensitivity_table([1.0, 1.0], [1.0, 3.0])
+    pc = bdmc.plot_sensitivity({"a": near, "b": level}, backend="matplotlib")
+    assert pc.viz["turn"]["log_ml"].item().get_xdata()[0] == pytest.approx(2.0)
+
+
+def test_sensitivity_refuses_what_is_no_curve(works):
+    table = sensitivity_table([1.0], ["normal"])
+    with pytest.raises(ValueError, match="are not numbers"):
+        bdmc.plot_sensitivity(table)
+    for curves in ({"a": works}, dict.fromkeys("abc", table)):
+        with pytest.raises(ValueError, match="one or two names"):
+            bdmc.plot_sensitivity(curves)

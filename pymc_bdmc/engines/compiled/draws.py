@@ -31,6 +31,7 @@ __all__ = [
     "PRIOR_STATES",
     "Counted",
     "DrawTuning",
+    "Stopped",
     "first_fit",
     "further_fit",
     "settled",
@@ -92,25 +93,41 @@ class DrawTuning:
         return np.full(len(betas), np.nan)
 
 
-class Counted:
-    """log p + ℓ on given data, with the number and the CPU seconds of its evaluations."""
+class Stopped(Exception):
+    """An engine was stopped."""
 
-    def __init__(self, target: Target):
-        self._target = target
+
+class Counted:
+    """log p + ℓ on given data, with the number and the CPU seconds of its evaluations.
+
+    Parameters
+    ----------
+    target : Target
+    stop : ndarray of shape (1,)
+        Set by Ctrl-C; the next evaluation raises `Stopped` then.
+    """
+
+    def __init__(self, target: Target, stop: np.ndarray):
+        self._target, self._stop = target, stop
         self.evaluations = 0
         self.seconds = 0.0
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p + ℓ and its gradient."""
-        self.evaluations += 1
+        self._count(1)
         gradient, started = np.empty(len(theta)), time.thread_time()
         value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
         self.seconds += time.thread_time() - started
         return value, gradient
 
+    def _count(self, n: int) -> None:
+        if self._stop[0]:
+            raise Stopped
+        self.evaluations += n
+
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
-        self.evaluations += len(thetas)
+        self._count(len(thetas))
         terms, started = np.empty((len(thetas), 2)), time.thread_time()
         terms_of(self._target, np.ascontiguousarray(thetas), terms)
         self.seconds += time.thread_time() - started

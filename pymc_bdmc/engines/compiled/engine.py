@@ -16,6 +16,7 @@ from pymc_bdmc.engines.compiled.draws import (
     FEW_PRIOR_STATES,
     PRIOR_STATES,
     Counted,
+    Stopped,
     first_fit,
     further_fit,
     settled,
@@ -188,11 +189,13 @@ class CompiledEngine:
             self.density.set_data(task.data)
             draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
         prior = draws[np.isfinite(draws).all(axis=1)]
-        if task.known:
-            found = further_fit(Counted(target), prior, task.known, rng)
-        else:
-            found = first_fit(Counted(target), prior, task.reference, rng)
-        return None if self._stop[0] else found
+        density = Counted(target, self._stop)
+        try:
+            if task.known:
+                return further_fit(density, prior, task.known, rng)
+            return first_fit(density, prior, task.reference, rng)
+        except Stopped:
+            return None
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
@@ -528,13 +531,15 @@ class CompiledEngine:
 
     def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
         """Weigh draws from the reference, with θ* among them in a reverse run."""
-        reference, density = task.tuning.reference, Counted(self.target(task.data))
+        reference = task.tuning.reference
+        density = Counted(self.target(task.data), self._stop)
         thetas = draw_reference(reference, task.particles, rng)
-        if task.start is not None:
-            thetas[0] = self.jitted.ravel(task.start)
-            thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
-        terms = density.terms(thetas).sum(axis=1)
-        if self._stop[0]:
+        try:
+            if task.start is not None:
+                theta = self.jitted.ravel(task.start)
+                thetas[0] = settled(theta, reference, density, task.burn_in, rng)
+            terms = density.terms(thetas).sum(axis=1)
+        except Stopped:
             return None
         for theta in thetas[~(terms < np.inf)]:
             self._raise_on(task.data, 1.0, theta)

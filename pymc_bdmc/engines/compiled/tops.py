@@ -45,7 +45,7 @@ MOST_TRIALS = 4
 
 
 class Tops(NamedTuple):
-    """What climbs came to."""
+    """The tops that climbs came to, as a reference."""
 
     reference: Reference | None
     """Mixture of a t distribution for each top that matters; None if there is none."""

@@ -1,0 +1,209 @@
+"""What a default call costs: gradients, CPU seconds and errors, beside `pm.sample`.
+
+Run as ``OMP_NUM_THREADS=1 python benchmarks/price.py [--models …] [--seeds 3] [--docs]``. Every evaluation of the log
+density counts as a gradient, with its gradient or without. Each model is called once before, so
+that compilation is not counted. What has been measured is kept in output/price.jsonl, a line a
+call, and the command goes on where it was stopped; delete the file where the package or a model
+has changed. ``--docs`` puts all there is in docs/price.md.
+"""
+
+import argparse
+import json
+import logging
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+from common import publish, shown, table
+from models import LOG_ML, MODELS
+
+import pymc_bdmc as bdmc
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "output" / "price.jsonl"
+SIDES = ("real", "forward", "reverse")
+
+
+def logistic(n: int, d: int) -> pm.Model:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    y = rng.random(n) < 1 / (1 + np.exp(-x @ (0.3 * rng.normal(size=d))))
+    with pm.Model() as model:
+        weights = pm.Normal("weights", shape=d)
+        pm.Bernoulli("y", logit_p=x @ weights, observed=y.astype(int))
+    return model
+
+
+def gaussian_process(n: int) -> pm.Model:
+    rng = np.random.default_rng(7)
+    x = np.sort(rng.uniform(0, 10, n))
+    with pm.Model() as model:
+        length = pm.InverseGamma("length", 5, 5)
+        height, noise = pm.HalfNormal("height", 2), pm.HalfNormal("noise", 1)
+        process = pm.gp.Marginal(cov_func=height**2 * pm.gp.cov.ExpQuad(1, length))
+        y = np.sin(x) + 0.3 * rng.normal(size=n)
+        process.marginal_likelihood("y", X=x[:, None], y=y, sigma=noise)
+    return model
+
+
+def normal(d: int) -> pm.Model:
+    """A mean vector with a correlated prior, observed ten times."""
+    rng = np.random.default_rng(8)
+    covariance = 0.5 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+    y = rng.multivariate_normal(np.zeros(d), covariance, 10, method="cholesky")
+    with pm.Model() as model:
+        mean = pm.MvNormal("mean", np.zeros(d), covariance)
+        pm.Normal("y", mean, 1.0, observed=y)
+    return model
+
+
+def groups(n: int) -> pm.Model:
+    """A normal hierarchy, non-centred, five values in each of n groups."""
+    rng = np.random.default_rng(9)
+    y = rng.normal(size=(n, 1)) + rng.normal(size=(n, 5))
+    with pm.Model() as model:
+        mean, spread = pm.Normal("mean", 0, 5), pm.HalfNormal("spread", 2)
+        effect = mean + spread * pm.Normal("effect", shape=(n, 1))
+        pm.Normal("y", effect, 1.0, observed=y)
+    return model
+
+
+CASES: dict[str, Callable[[], pm.Model]] = {
+    **MODELS,
+    "logistic 500 × 8": lambda: logistic(500, 8),
+    "logistic 2000 × 40": lambda: logistic(2000, 40),
+    "logistic 10,000 × 100": lambda: logistic(10_000, 100),
+    "logistic 100,000 × 20": lambda: logistic(100_000, 20),
+    "Gaussian process, n = 40": lambda: gaussian_process(40),
+    "Gaussian process, n = 200": lambda: gaussian_process(200),
+    "normal mean, d = 300": lambda: normal(300),
+    "groups, 100": lambda: groups(100),
+}
+
+
+def ours(model: pm.Model, seed: int, **options) -> dict:
+    """Cost and answer of a call."""
+    started = time.process_time()
+    dt = pm.sample_bdmc(model, random_seed=seed, cores=1, progressbar=False, **options)
+    seconds = time.process_time() - started
+    stages = {name: n for name, n in dt.attrs.items() if name.startswith("gradients_")}
+    runs = {side: dt[side].attrs["gradient_evaluations"] for side in SIDES if side in dt.children}
+    rows = bdmc.evidence(dt).query("data == 'real' and recommended")
+    found = {} if rows.empty else rows.iloc[0][["value", "error"]].astype(float).to_dict()
+    temperatures = dt["real"].sizes["beta"] - 1
+    gradients = int(sum(stages.values()) + sum(runs.values()))
+    status = bdmc.verdict(dt).status
+    return (
+        dict(gradients=gradients, seconds=seconds, temperatures=temperatures, status=status) | found
+    )
+
+
+def nuts(model: pm.Model, seed: int) -> dict:
+    """Cost of `pm.sample` without options."""
+    started = time.process_time()
+    idata = pm.sample(
+        model=model, random_seed=seed, cores=1, progressbar=False, discard_tuned_samples=False,
+        compute_convergence_checks=False,
+    )  # fmt: skip
+    seconds = time.process_time() - started
+    steps = sum(
+        int(idata[each]["n_steps"].sum()) for each in ("sample_stats", "warmup_sample_stats")
+    )
+    return dict(gradients=steps, seconds=seconds)
+
+
+WAYS: dict[str, Callable[[pm.Model, int], dict]] = {
+    "real data": lambda model, seed: ours(model, seed, simulate=None),
+    "with 20 sets": ours,
+    "pm.sample": nuts,
+}
+
+
+def read() -> dict[str, dict[str, dict[int, dict]]]:
+    """What has been measured, by model, way and seed."""
+    kept: dict = defaultdict(lambda: defaultdict(dict))
+    for line in RESULTS.read_text().splitlines() if RESULTS.exists() else ():
+        row = json.loads(line)
+        kept[row.pop("model")][row.pop("way")][row.pop("seed")] = row
+    return kept
+
+
+def measure(name: str, seeds: int) -> None:
+    """Add a line to the results for every way and seed; one seed of `pm.sample`."""
+    model, done = CASES[name](), read()[name]
+    for way, run in WAYS.items():
+        wanted = range(1, 2 if way == "pm.sample" else seeds + 1)
+        missing = [seed for seed in wanted if seed not in done[way]]
+        if missing and way != "pm.sample":
+            run(model, 0)  # fills the caches
+        for seed in missing:
+            row = dict(model=name, way=way, seed=seed, **run(model, seed))
+            with RESULTS.open("a") as file:
+                print(json.dumps(row), file=file)
+            shown(row.values())
+
+
+def report() -> None:
+    """Print the table, or put it on the page."""
+    rows, z = [], []
+    for name in CASES:
+        kept = read()[name]
+        if not kept["with 20 sets"]:
+            continue
+
+        def median(way: str, of: str, kept: dict = kept) -> float:
+            values = [row[of] for row in kept[way].values() if row.get(of) is not None]
+            return float(np.median(values)) if values else np.nan
+
+        nuts_gradients = median("pm.sample", "gradients")
+        cells = [f"{median(way, 'gradients'):,.0f}" for way in ("real data", "with 20 sets")]
+        ratio = median("with 20 sets", "gradients") / nuts_gradients
+        cells += [f"{nuts_gradients:,.0f}", f"{ratio:.2f}"]
+        cells += [f"{median(way, 'seconds'):.1f}" for way in WAYS]
+        cells += [
+            f"{median('with 20 sets', 'temperatures'):.0f}",
+            f"{median('with 20 sets', 'error'):.3f}",
+        ]
+        calls = kept["with 20 sets"].values()
+        cells.append(", ".join(row["status"] for row in calls))
+        rows.append([name, *cells])
+        if name in LOG_ML:
+            told = [row for row in (*calls, *kept["real data"].values()) if "value" in row]
+            z += [(row["value"] - LOG_ML[name]()) / row["error"] for row in told]
+    publish(
+        "What was measured",
+        "Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --docs`, medians over seeds, on one core.",
+        f"Where log ML is known: mean z² {np.mean(np.square(z)):.2f} over {len(z)} calls."
+        if z else "",
+        table(
+            ["model", "gradients, real data", "gradients, with 20 sets", "gradients, pm.sample",
+             "ratio", "CPU s, real data", "CPU s, with 20 sets", "CPU s, pm.sample", "T", "error",
+             "verdicts"],
+            rows,
+        ),
+        page=ROOT / "docs" / "price.md",
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=[""], help="those whose names contain one")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--docs", action="store_true", help="put the table on the page")
+    arguments = parser.parse_args()
+    for name in ("pymc", "pymc.bdmc"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    RESULTS.parent.mkdir(exist_ok=True)
+    for name in CASES:
+        if any(part in name for part in arguments.models):
+            measure(name, arguments.seeds)
+    report()
+
+
+if __name__ == "__main__":
+    main()

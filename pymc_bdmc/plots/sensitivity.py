@@ -1,0 +1,203 @@
+"""Plot log ML over a prior scale, or any other value, and where the preference turns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import (
+    annotate_xy,
+    fill_between_y,
+    labelled_x,
+    labelled_y,
+    line_xy,
+    scatter_xy,
+    set_xticks,
+    vline,
+)
+
+from pymc_bdmc.plots.common import (
+    Z95,
+    Backend,
+    Canvas,
+    along,
+    checked_options,
+    few_xticks,
+    limit_y,
+    log_ticks,
+)
+from pymc_bdmc.results.reweighting import recommended_log_ml
+
+__all__ = ["plot_sensitivity"]
+
+LOG_FROM = 10.0
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
+
+Visual = Literal[
+    "band", "line", "point", "turn", "note", "title", "xlabel", "ylabel", "xticks", "ylim"
+]
+
+
+def plot_sensitivity(
+    curves: pd.DataFrame | Mapping[str, pd.DataFrame | xr.DataTree],
+    *,
+    plot_collection: PlotCollection | None = None,
+    backend: Backend | None = None,
+    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
+    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
+    **pc_kwargs,
+) -> PlotCollection:
+    """Plot log ML against a value of the prior, for one or two models.
+
+    A band shows 95 % intervals, and a point is a fresh run. Where two curves cross, the preference
+    turns: a vertical line marks the value, interpolated between those of the tables. Rows that are
+    not valid leave a gap. The axis is logarithmic where the values span a factor of 10 or more.
+
+    Parameters
+    ----------
+    curves : DataFrame or mapping of str to DataFrame or DataTree
+        Table of `sensitivity`, or two by name; the name of its index is the label of the axis. A
+        DataTree, the result of `sample_bdmc` on a model
+        that does not depend on the value, such as a point null, is a level line.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * band -> :func:`arviz_plots.visuals.fill_between_y`
+        * line -> :func:`arviz_plots.visuals.line_xy`
+        * point -> :func:`arviz_plots.visuals.scatter_xy`
+        * turn -> :func:`arviz_plots.visuals.vline`
+        * note -> :func:`arviz_plots.visuals.annotate_xy`, the value where the preference turns
+        * title, xlabel, ylabel -> the labels
+        * xticks, ylim -> numbers on the axis, and the range of log ML
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If there are more than two curves, no table, or values that are not numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pymc_bdmc as bdmc
+    >>> def table(log_ml):
+    ...     columns = dict(log_ml=log_ml, error=0.1, fresh_log_ml=log_ml, valid=True)
+    ...     return pd.DataFrame(columns, index=pd.Index([0.1, 1.0, 10.0], name="value"))
+    >>> curves = {"effect": table([-3.0, -2.0, -4.0]), "no effect": table([-3.1, -3.1, -3.1])}
+    >>> pc = bdmc.plot_sensitivity(curves)
+    """
+    options = checked_options(
+        plot_sensitivity, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
+    )
+    named = {"log ML": curves} if isinstance(curves, pd.DataFrame) else dict(curves)
+    values = _values(named)
+    is_log = values[0] > 0 and values[-1] / values[0] >= LOG_FROM
+    place = np.log10(values) if is_log else values
+    found = xr.concat(
+        [_curve(each, values, place) for each in named.values()],
+        xr.Variable("curve", list(named)),
+    ).expand_dims(model=[""])
+    x = xr.DataArray(place, dims="value")
+    middle, reach = found["log_ml"], Z95 * found["error"]
+    low, high = middle - reach, middle + reach
+
+    colored = ["band", "line", "point"]
+    several = len(named) > 1
+    canvas = Canvas("log_ml", middle, options, colored, by="curve", legend=several)
+    band = along("kwarg", x=x, y_bottom=low, y_top=high)
+    canvas.draw("band", fill_between_y, band, alpha=0.3)
+    canvas.draw("line", line_xy, along("plot_axis", x=x, y=middle))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=found["fresh"]))
+    limits = _limits(xr.concat([low, high, found["fresh"]], "end"))
+    turns = _turns(place, middle.values[0]) if several else np.empty(0)
+    if turns.size:
+        top = 0.97 * limits.sel(limit="high") + 0.03 * limits.sel(limit="low")
+        height = top + 0 * xr.DataArray(turns, dims="turn")
+        marks = along("part", x=xr.DataArray(turns, dims="turn"), y=height)
+        canvas.draw("turn", _lines, marks, color="gray", linestyle="C1")
+        canvas.draw("note", _notes, marks, is_log=is_log)
+    canvas.draw("ylim", limit_y, limits)
+    if is_log:
+        canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(place))
+    else:
+        canvas.draw("xticks", few_xticks, x.expand_dims(model=[""]))
+    title = next(each.index.name for each in named.values() if isinstance(each, pd.DataFrame))
+    text = f"{title} (log scale)" if is_log else f"{title}"
+    canvas.draw("xlabel", labelled_x, canvas.panel, text=text)
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
+    return canvas.finish()
+
+
+def _values(named: Mapping[str, Any]) -> np.ndarray:
+    """Return the values of all tables in increasing order."""
+    tables = [each for each in named.values() if isinstance(each, pd.DataFrame)]
+    if not tables or len(named) > 2:
+        raise ValueError(
+            "curves: a table of sensitivity, or a mapping of one or two names to tables, is "
+            f"needed, and one of them may be a result of sample_bdmc; got {list(named)}."
+        )
+    values = np.concatenate([table.index.values for table in tables])
+    if values.dtype.kind not in "iuf":
+        raise ValueError(
+            f"curves: its values {values[:3].tolist()} … are not numbers, so there is no axis to "
+            "draw them on."
+        )
+    return np.unique(values.astype(float))
+
+
+def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarray) -> xr.Dataset:
+    """Return log ML, its error and the fresh runs at all values, interpolated between its own."""
+    if isinstance(each, xr.DataTree):
+        level = recommended_log_ml(each)
+        flat = np.full(len(values), level.value if level.valid else np.nan)
+        columns = {"log_ml": flat, "error": flat * 0 + level.error, "fresh": flat * np.nan}
+    else:
+        table = each[["log_ml", "error", "fresh_log_ml"]].astype(float).where(each["valid"])
+        table = table.set_axis(each.index.astype(float)).sort_index()
+        own = place[np.searchsorted(values, table.index)]
+        columns = {
+            name: np.interp(place, own, table[name], left=np.nan, right=np.nan)
+            for name in ("log_ml", "error")
+        }
+        columns["fresh"] = table["fresh_log_ml"].reindex(values).values
+    return xr.Dataset({name: ("value", column) for name, column in columns.items()})
+
+
+def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:
+    """Return where two curves cross, by linear interpolation; shape (number of crossings,)."""
+    gap = pair[0] - pair[1]
+    with np.errstate(invalid="ignore"):  # NaN in a gap of a curve
+        left = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+    share = gap[left] / (gap[left] - gap[left + 1])
+    crossings = place[left] + share * (place[left + 1] - place[left])
+    return np.concatenate([crossings, place[gap == 0]])
+
+
+def _limits(ends: xr.DataArray) -> xr.DataArray:
+    """Return limits of the vertical axis around all intervals and points."""
+    others = [dim for dim in ends.dims if dim != "model"]
+    low, high = ends.min(others), ends.max(others)
+    margin = 0.1 * (high - low) + 0.05
+    return along("limit", low=low - margin, high=high + margin)
+
+
+def _lines(da, target, **kwargs):
+    """Draw a vertical line for every crossing."""
+    return [vline(x, target, **kwargs) for x in da.sel(part="x")][-1]
+
+
+def _notes(da, target, *, is_log, **kwargs):
+    """Write the value beside every line, below the upper edge."""
+    align = {"horizontal_align": "left", "vertical_align": "top", **kwargs}
+    for x, y in zip(da.sel(part="x").values, da.sel(part="y").values, strict=True):
+        text = f" {10**x if is_log else x:.3g}"
+        artist = annotate_xy(da, target, text=text, x=x, y=y, **align)
+    return artist

@@ -1,0 +1,231 @@
+"""Reweigh the particles of the runs on the real data to other models of the same data."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from scipy.special import logsumexp
+
+from pymc_bdmc.estimators import (
+    Estimate,
+    Reweighted,
+    effective_sample_size,
+    jarzynski_forward,
+    log_prior_mass,
+    reweighted_evidence,
+)
+from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.identity import fingerprint
+from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.support import different_variables, support_beyond
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.particles import check_model_of_runs, particle_values, particle_weights
+
+__all__ = [
+    "ReweighedModel",
+    "Reweighing",
+    "log_weights_of_runs",
+    "model_of_runs",
+    "recommended_log_ml",
+]
+
+MAX_PARETO_K = 0.7
+"""Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
+FEWEST = 25
+"""Smallest effective number of particles from which k̂ is estimated."""
+
+
+def recommended_log_ml(dt: xr.DataTree) -> Estimate:
+    """Return the estimate of log ML on the real data that `evidence` recommends, nats.
+
+    If no method can be trusted, it is the forward average, and not valid.
+    """
+    methods = evidence(dt).loc["real"].loc[0]
+    best = methods[methods["recommended"]]
+    row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
+    valid = bool(row["valid"]) and len(best) > 0
+    return Estimate(float(row["value"]), float(row["error"]), str(row.name), valid, row["reason"])
+
+
+def log_weights_of_runs(dt: xr.DataTree) -> tuple[np.ndarray, float]:
+    """Return log weights on the real data with log P(ℓ > −∞), and the error of that; nats."""
+    (found,) = (each for each in data_sets(dt) if each[0] == "real")
+    mass = log_prior_mass(found[4])
+    return found[2] + mass.estimate, mass.error
+
+
+def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
+    """Return the model of the result among several, by the hash of every variable.
+
+    Raises
+    ------
+    ValueError
+        If none of them is, or that cannot be told; the message names the remedy.
+    """
+    then = json.loads(dt.attrs.get("model", "{}"))
+    for model in models:
+        if then and fingerprint(model) == then:
+            return model
+    raise ValueError(
+        "values: none of them gives the model of dt, or it contains code of your own, so that this "
+        "cannot be told. Pass model=..., the model that was sampled."
+    )
+
+
+@dataclass(frozen=True)
+class ReweighedModel:
+    """Log ML of one model by reweighting.
+
+    Attributes
+    ----------
+    runs : Reweighted or None
+        Estimates from the runs, without log P(S); None if the runs say nothing about the model.
+    log_weights : ndarray of shape (K,)
+        Log weights of the runs under the model, whose average is unbiased for the marginal
+        likelihood; nats. Empty if the runs say nothing about it.
+    log_ml : Estimate
+        Not valid if the model needs runs of its own; ``reason`` says why.
+    log_bayes_factor : Estimate
+        Against the model of the runs, with the errors that the two share left out.
+    pareto_k : float
+        Pareto k̂ of the weights of the particles; NaN if all are equal.
+    is_same : bool
+        Whether the densities are those of the model of the runs.
+    """
+
+    runs: Reweighted | None
+    log_weights: np.ndarray
+    log_ml: Estimate
+    log_bayes_factor: Estimate
+    pareto_k: float
+    is_same: bool
+
+
+class Reweighing:
+    """The weighted particles of a result, to be reweighed to other models.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc` on the real data.
+    model : pymc.Model
+        The model of ``dt``.
+    reader : str
+        Name of the function that reads ``dt``, for its errors.
+
+    Raises
+    ------
+    ValueError
+        If there are no runs on the real data, or they are of another model or other data.
+    """
+
+    def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
+        check_model(model)
+        loan = Loan(model)
+        check_model_of_runs(dt, loan, reader)
+        self.values = particle_values(dt, loan.density.model)
+        self._density = loan.density
+        self.shares, runs = particle_weights(dt)
+        (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
+        with np.errstate(invalid="ignore"):  # every weight is zero
+            self.log_weights = runs + logsumexp(forward)
+        self._old = self._log_joint(model)
+        average = evidence(dt, "forward average").loc[("real", 0, "forward average")]
+        own = jarzynski_forward(forward)
+        self.average = Estimate(
+            float(average["value"]), float(average["error"]), "forward average",
+            bool(average["valid"]), str(average["reason"]),
+        )  # fmt: skip
+        self._mass = self.average.value - own.value
+        # What is not from the weights: log P(S), and the shortfall on simulated data.
+        self._rest = float(np.sqrt(max(self.average.error**2 - own.error**2, 0.0)))
+        loan.give_back()
+
+    def to(self, model: pm.Model, *, both_ways: bool = False) -> ReweighedModel:
+        """Return log ML of another model of the same data.
+
+        Parameters
+        ----------
+        model : pymc.Model
+        both_ways : bool, default False
+            Whether the supports must be equal. Otherwise that of the new model may be smaller.
+        """
+        check_model(model)
+        if reason := different_variables(self._density.model, model):
+            return _unusable(reason)
+        loan = Loan(model)
+        reason = self._differs_from(loan.density, both_ways)
+        loan.give_back()
+        if reason:
+            return _unusable(reason)
+        with np.errstate(invalid="ignore"):
+            log_ratios = self._log_joint(model) - self._old
+        seen = self.shares > 0
+        if not (log_ratios[seen] < np.inf).all():
+            return _unusable("a log density is NaN or +∞ at some particles")
+        return self._estimates(log_ratios)
+
+    def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
+        """Say why particles cannot be reweighed to a density; empty if they can."""
+        data = self._density.data
+        same = data.keys() == density.data.keys() and all(
+            np.array_equal(data[name], each, equal_nan=each.dtype.kind == "f")
+            for name, each in density.data.items()
+        )
+        if not same:
+            raise ValueError(
+                "build: its observed data are not those of dt, so log ML cannot be compared. Names "
+                "and values of the observed variables must be the same for all values."
+            )
+        rng = np.random.default_rng(0)  # tests of the support, no part of an estimate
+        reason = support_beyond(self._density, density, rng)
+        if both_ways and not reason:
+            reason = support_beyond(density, self._density, rng)
+        return reason
+
+    def _log_joint(self, model: pm.Model) -> np.ndarray:
+        """Return log p(θ, y) of the particles, shape (K, N)."""
+        return log_joint(model, self.values).reshape(self.shares.shape)
+
+    def _estimates(self, log_ratios: np.ndarray) -> ReweighedModel:
+        runs = reweighted_evidence(log_ratios, self.shares, self.log_weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_weights = np.log(self.shares) + self.log_weights[:, None] + log_ratios
+        k = pareto_k(log_weights[self.shares > 0])
+        doubts = [] if self.average.valid else [f"the runs of dt: {self.average.reason}"]
+        doubts += [] if runs.log_z.valid else [f"few runs carry the weight: {runs.log_z.reason}"]
+        doubts += [f"Pareto k̂ is {k:.2g}"] if k > MAX_PARETO_K else []
+        reason = "; ".join(doubts) or runs.log_z.reason
+        error = float(np.hypot(runs.log_z.error, self._rest))
+        value = runs.log_z.value + self._mass
+        log_ml = Estimate(value, error, "reweighed", not doubts, reason)
+        factor = replace(runs.log_ratio, valid=not doubts, reason=reason)
+        is_same = not log_ratios[self.shares > 0].any()
+        return ReweighedModel(runs, runs.log_weights + self._mass, log_ml, factor, k, is_same)
+
+
+def pareto_k(log_weights: np.ndarray) -> float:
+    """Return Pareto k̂ of weights, by arviz-stats; ∞ if too few particles have weight.
+
+    It is NaN if the largest weights are equal up to rounding, so that there is no tail.
+    """
+    from arviz_stats.base import array_stats
+
+    finite = log_weights[np.isfinite(log_weights)]
+    if finite.size < FEWEST or effective_sample_size(finite) < FEWEST:
+        return np.inf
+    try:
+        return float(array_stats.pareto_khat(finite[None], r_eff=1, log_weights=True))
+    except ValueError:  # all values of the tail are the same
+        return np.nan
+
+
+def _unusable(reason: str) -> ReweighedModel:
+    nothing = Estimate(np.nan, np.nan, "reweighed", False, reason)
+    return ReweighedModel(None, np.empty(0), nothing, nothing, np.nan, False)

@@ -1,0 +1,308 @@
+"""Find the model with the largest log ML, with more runs where the order is undecided."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from scipy.special import softmax, stdtrit
+
+from pymc_bdmc.base.arguments import check_counts, check_flags, check_positive
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
+from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
+from pymc_bdmc.results.compare import check_comparable
+from pymc_bdmc.results.evidence import refuting_path
+from pymc_bdmc.results.reweighting import log_weights_of_runs
+from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.cost import cost_of_call
+
+__all__ = ["ModelChoice", "compare_models"]
+
+COLUMNS = [
+    "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
+    "gradient_evaluations", "seconds", "valid", "reason",
+]  # fmt: skip
+SHOWN = ["log_ml", "error", "log_bayes_factor", "probability", "beaten", "runs", "valid"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelChoice:
+    """Result of `compare_models`; it prints as a sentence and its table.
+
+    Attributes
+    ----------
+    best : str
+        Name of the model with the largest valid log ML; empty if none is valid.
+    known : bool
+        Whether it is known to be the best, with the stated confidence.
+    confidence : float
+    looks : int
+        Number of looks.
+    table : DataFrame
+        Indexed by name, the best first. ``log_ml``, ``error``, ``log_bayes_factor`` against the
+        first row and its error, nats; ``probability`` of the model if all have the same prior
+        probability, among those with a valid log ML; ``beaten``, whether another model is known to
+        be better; ``runs``, ``gradient_evaluations`` and ``seconds``, its cost; ``valid`` and
+        ``reason``.
+    results : dict of str to list of DataTree
+        Results of `sample_bdmc` by model, one for each look that added runs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pymc_bdmc.studies.compare_models import ModelChoice
+    >>> table = pd.DataFrame({"log_ml": [-3.0, -9.0]}, index=["a", "b"])
+    >>> print(ModelChoice("a", True, 0.95, 1, table, {}))
+    a has the largest log ML, with 95 % confidence.
+       log_ml
+    a    -3.0
+    b    -9.0
+    """
+
+    best: str
+    known: bool
+    confidence: float
+    looks: int
+    table: pd.DataFrame
+    results: dict[str, list[xr.DataTree]]
+
+    def __repr__(self) -> str:
+        level = f"{100 * self.confidence:.5g} %"
+        told = "No model has a log ML that can be trusted."
+        if self.known:
+            told = f"{self.best} has the largest log ML, with {level} confidence."
+        elif self.best:
+            rivals = ~self.table["beaten"] & (self.table.index != self.best)
+            names = ", ".join(self.table.index[rivals])
+            told = (
+                f"It is not known with {level} confidence which model has the largest log ML: "
+                f"{self.best} has the largest estimate, and {names} may be better."
+            )
+        shown = [name for name in SHOWN if name in self.table]
+        return f"{told}\n{self.table[shown].round(3).to_string()}"
+
+
+def compare_models(
+    models: Mapping[str, pm.Model],
+    *,
+    target_error: float | None = None,
+    confidence: float = 0.95,
+    max_looks: int = 5,
+    max_time: float | None = None,
+    random_seed: RandomSeed = None,
+    progressbar: bool = True,
+    **options,
+) -> ModelChoice:
+    """Sample several models of the same data until it is known which one has the largest log ML.
+
+    The first look samples all models. Every further look adds fresh, independent runs to the best
+    model and to those that may be better than it, so that the number of their runs doubles. It ends
+    when all others are beaten, or when the budget is spent.
+
+    Parameters
+    ----------
+    models : mapping of str to pymc.Model
+        Two or more models of the same data, by name.
+    target_error : float, optional
+        Nats. Standard error of log ML for which the runs of the first look are made, as in
+        `sample_bdmc`. Every further look divides it by about √2.
+    confidence : float, default 0.95
+        1 − δ, of the statement which model is best.
+    max_looks : int, default 5
+        Largest number of looks. Five looks make 16 times as many runs as the first, so that a tie
+        is left open with a quarter of its error.
+    max_time : float, optional
+        Seconds, after which no further look begins. The number of looks may then depend on the
+        machine.
+    random_seed : int, sequence of int, SeedSequence or Generator, optional
+        One seed gives one result for any ``cores``, unless ``max_time`` ends the looks.
+    progressbar : bool, default True
+        Whether to show the runs and log ML of all models.
+    **options
+        Passed to `sample_bdmc` for every model: ``chains`` (runs in the first look, in place of
+        ``target_error``), ``particles``, ``temperatures``, ``path``, ``step``, ``cores`` and
+        others.
+
+    Returns
+    -------
+    ModelChoice
+        The best model, whether it is known to be the best, a table, and all results.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two models, their data differ, or an argument is out of range.
+    KeyboardInterrupt
+        If Ctrl-C comes in the first look. Later the looks so far are the result.
+
+    Notes
+    -----
+    Log ML is the average of the weights of all runs of a model, each with the same weight, which is
+    fixed beforehand: the size of a look is not chosen by what was found. Model b beats a in look
+    k if their difference exceeds Student's t quantile at 1 − δ/(2^k (m − 1)), for m models, times
+    its standard error. The best model is beaten by none of the m − 1 others in any look with
+    probability 1 − δ (Bonferroni), so the statement which model is best does not suffer from
+    looking several times. It rests on the standard errors, which are not certified, and on runs
+    that missed no part of the posterior. The estimates themselves are biased a little by stopping.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> models = {}
+    >>> for name, mean in [("near", 0.0), ("far", 5.0)]:
+    ...     with pm.Model() as models[name]:
+    ...         y = pm.Normal("y", pm.Normal("x", mean), observed=0.5)
+    >>> found = bdmc.compare_models(models, random_seed=1, cores=1, progressbar=False)
+    >>> found.best, found.known
+    ('near', True)
+    """
+    _check(models, target_error, confidence, max_looks, max_time, options)
+    check_flags(progressbar=progressbar)
+    entrants = [_Entrant(name, model, i) for i, (name, model) in enumerate(models.items())]
+    first = options | ({} if target_error is None else {"target_error": target_error})
+    later = {name: each for name, each in options.items() if name != "chains"}
+    entropy, started = entropy_of(random_seed), time.monotonic()
+    rows = {each.name: max_looks for each in entrants}
+    with ChainProgress(rows, progressbar, "Looks", "log ML") as progress:
+        for look in range(1, max_looks + 1):
+            for each in _contenders(entrants):
+                seed = stream(entropy, Purpose.COMPARE, each.place, look)
+                more = first if look == 1 else later | {"chains": each.runs}
+                if not each.sample(more | {"random_seed": seed}):
+                    return _choice(entrants, confidence, look - 1)
+                progress.advance(each.name, 1, each.log_ml.value)
+            if look == 1:
+                check_comparable({each.name: each.results[0] for each in entrants})
+            _judge(entrants, (1 - round_confidence(confidence, look)) / (len(entrants) - 1))
+            for each in entrants:
+                if each.beaten:
+                    progress.complete(each.name)
+            late = max_time is not None and time.monotonic() - started > max_time
+            if late or len(_contenders(entrants)) < 2:
+                break
+    return _choice(entrants, confidence, look)
+
+
+_NO_RUNS = Estimate(np.nan, np.nan, "forward average", False, "no runs")
+
+
+@dataclass(eq=False)
+class _Entrant:
+    """A model with the runs that it has so far."""
+
+    name: str
+    model: pm.Model
+    place: int
+    results: list[xr.DataTree] = field(default_factory=list)
+    beaten: bool = False
+    log_ml: Estimate = field(default=_NO_RUNS)
+
+    def sample(self, options: Mapping[str, Any]) -> bool:
+        """Add fresh runs; return whether they were finished."""
+        found = sample_bdmc(self.model, simulate=None, progressbar=False, **options)
+        if found.attrs["interrupted"]:
+            if not self.results:
+                raise KeyboardInterrupt
+            return False
+        self.results.append(found)
+        self.log_ml = pooled_log_ml(self.results)
+        return True
+
+    @property
+    def runs(self) -> int:
+        return sum(dt["real"].sizes["chain"] for dt in self.results)
+
+
+def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
+    """Estimate log ML from all runs of several results of one model, with equal weights, nats."""
+    weights, errors = zip(*map(log_weights_of_runs, results), strict=True)
+    joined = np.concatenate(weights)
+    average = jarzynski_forward(joined)
+    # Each result has its own P(S), whose error moves its share of the sum.
+    shares = np.array([np.exp(each - joined.max()).sum() for each in weights])
+    mass_error = float(np.linalg.norm(shares / shares.sum() * errors))
+    other = next(filter(None, map(refuting_path, results)), "")
+    reason = f"runs on path {other!r} give a higher log ML; " if other else ""
+    error = float(np.hypot(average.error, mass_error))
+    valid, reason = average.valid and not other, reason + average.reason
+    return Estimate(average.value, error, average.method, valid, reason)
+
+
+def _contenders(entrants: Sequence[_Entrant]) -> list[_Entrant]:
+    return [each for each in entrants if not each.beaten]
+
+
+def _judge(entrants: Sequence[_Entrant], delta: float) -> None:
+    """Mark the models that another one beats, each with probability δ of an error."""
+    contenders = [each for each in _contenders(entrants) if each.log_ml.valid]
+    best = max(contenders, key=lambda each: each.log_ml.value, default=None)
+    for each in contenders:
+        if best and each is not best:
+            reach = float(stdtrit(min(each.runs, best.runs) - 1, 1 - delta))
+            gap = best.log_ml.value - each.log_ml.value
+            each.beaten = bool(gap > reach * np.hypot(best.log_ml.error, each.log_ml.error))
+
+
+def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> ModelChoice:
+    rows = {each.name: _row(each) for each in entrants}
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+    table = table.sort_values(["valid", "log_ml"], ascending=False)
+    valid, best = table["valid"], ""
+    if valid.any():
+        best, first = str(table.index[0]), table.iloc[0]
+        known = table.loc[valid]
+        table["log_bayes_factor"] = known["log_ml"] - first["log_ml"]
+        table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
+        table.loc[best, "bayes_factor_error"] = 0.0
+        table.loc[valid, "probability"] = softmax(known["log_ml"])
+    left = [each.name for each in _contenders(entrants)]
+    results = {each.name: each.results for each in entrants}
+    return ModelChoice(best, left == [best], confidence, looks, table, results)
+
+
+def _row(entrant: _Entrant) -> dict:
+    """Return the columns of one model that do not depend on the others."""
+    found = entrant.log_ml
+    gradients, seconds = np.sum([cost_of_call(dt) for dt in entrant.results], axis=0)
+    return {
+        "log_ml": found.value,
+        "error": found.error if found.valid else np.nan,
+        "log_bayes_factor": np.nan,
+        "bayes_factor_error": np.nan,
+        "probability": np.nan,
+        "beaten": entrant.beaten,
+        "runs": entrant.runs,
+        "gradient_evaluations": int(gradients),
+        "seconds": float(seconds),
+        "valid": found.valid,
+        "reason": found.reason,
+    }
+
+
+def _check(
+    models: Mapping[str, pm.Model],
+    target_error: float | None,
+    confidence: float,
+    max_looks: int,
+    max_time: float | None,
+    options: Mapping[str, Any],
+) -> None:
+    """Refuse what is no comparison, before any sampling."""
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise ValueError(
+            'models: a mapping of names to two or more models is needed, such as {"a": model_a, '
+            '"b": model_b}.'
+        )
+    check_positive(target_error=target_error, max_time=max_time)
+    check_counts(max_looks=max_looks)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    for name in ("simulate", "store", "target_gap"):
+        if name in options:
+            raise ValueError(f"{name}: compare_models makes its own runs; leave it out.")

@@ -1,0 +1,103 @@
+"""Calls that need no annealing: when they are made, what they find, and what they cost."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.campaign import Size
+from pymc_bdmc.campaign.weighing import NotNear, Weighing
+from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.paths import FittedPath
+from tests.models import SIGMAS, conjugate_regression, eight_schools
+
+QUICK = dict(random_seed=3, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return conjugate_regression(d=5, n=40)
+
+
+@pytest.fixture(scope="module")
+def default(regression):
+    return pm.sample_bdmc(regression[0], cores=2, **QUICK)
+
+
+def test_a_normal_posterior_is_not_annealed(regression, default):
+    """And log ML is right; two-sided α = 6e-5."""
+    assert default["real"].sizes["beta"] == 2
+    assert default.attrs["path_reason"].startswith("16 climbs came to 1 top")
+    row = bdmc.evidence(default).query("data == 'real' and recommended").iloc[0]
+    assert abs(row["value"] - regression[1]) < SIGMAS * row["error"]
+    assert row["error"] < 0.05
+    assert bdmc.verdict(default).status == "good"
+
+
+def test_cost_by_stage(default):
+    """A weighed draw is one evaluation, and with all stages the call takes less than 12,000."""
+    n, sizes = default.attrs["particles"], {}
+    for group in ("real", "forward", "reverse"):
+        sizes[group] = default[group].attrs["gradient_evaluations"]
+        assert sizes[group] == n * default[group]["log_weight"].size
+    assert default.attrs["gradients_fit"] > 0
+    assert "gradients_pilot" not in default.attrs
+    assert default.attrs["gradients_fit"] + sum(sizes.values()) < 12_000
+
+
+def test_same_bits_for_any_number_of_cores(regression, default):
+    again = pm.sample_bdmc(regression[0], cores=1, **QUICK)
+    for group in ("real", "forward", "reverse"):
+        assert np.array_equal(again[group]["log_weight"], default[group]["log_weight"])
+
+
+@pytest.mark.parametrize(
+    "options", [dict(path="prior"), dict(temperatures=20), dict(step="nuts"), dict(target_gap=1.0)]
+)
+def test_whoever_asks_for_annealing_gets_it(regression, options):
+    dt = pm.sample_bdmc(regression[0], simulate=bdmc.FromPrior(2), chains=2, **options, **QUICK)
+    assert dt["real"].sizes["beta"] > 2
+    assert dt.attrs["gradients_pilot"] > 0
+
+
+def test_a_funnel_is_annealed(caplog):
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        dt = pm.sample_bdmc(eight_schools(centred=True), simulate=None, chains=2, **QUICK)
+    assert dt["real"].sizes["beta"] > 30
+    assert any(
+        record.message.startswith("Annealing: climbs came to no top") for record in caplog.records
+    )
+    assert dt.attrs["gradients_fit"] > 0
+
+
+def test_draws_that_are_no_fit_are_annealed():
+    """Weights of draws from a fit to other draws are too uneven."""
+    weighing = Weighing(None, None, 1)
+    weighing._fits = {0: Fit(None, "", 1.0, 0), 1: Fit(None, "", 30.0, 0)}
+    with pytest.raises(NotNear, match="relative variances up to 30"):
+        weighing.enough({0: None, 1: None}, FittedPath(), None, None)
+
+
+@pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
+def test_the_number_of_runs_follows_the_target(target, chains):
+    assert Size(target_error=target).enough(0.1, 16) == chains
+
+
+def test_more_than_64_runs_only_on_demand(caplog):
+    with caplog.at_level("INFO", logger="pymc.bdmc"):
+        assert Size().enough(1.0, 16) == 64
+    assert "an error of about 0.12 nats with 64 runs" in caplog.text
+    assert Size(chains=5).enough(1.0, 16) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(target_error=0.1, chains=5), "target_error: it chooses the number of runs"),
+        (dict(target_error=0.0), "target_error"),
+        (dict(target_error=0.1, real_data=False), "leave real_data=False out"),
+    ],
+)
+def test_targets_that_are_refused(regression, options, message):
+    with pytest.raises(ValueError, match=message):
+        pm.sample_bdmc(regression[0], **options, **QUICK)

@@ -1,0 +1,223 @@
+"""Fits to the tops of posteriors, and runs that weigh draws from them.
+
+Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5 a comparison, seeded),
+and their twins must exceed them.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import digamma, logsumexp, polygamma
+
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.engines import AnnealTask, CompiledEngine
+from pymc_bdmc.engines.compiled import draws
+from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.tasks import FitTask
+from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
+from pymc_bdmc.kernels.reference import draw_reference, log_reference, make_reference
+from pymc_bdmc.model.tempered import TemperedDensity
+from tests.models import SIGMAS
+
+FORWARD, REVERSE = Direction
+BETAS = np.array([0.0, 1.0])
+RUNS, N = 3_000, 3
+
+
+def unit(n, scale=1.0):
+    return Metric(np.full(n, float(scale)), np.zeros((0, n)), np.zeros(0))
+
+
+class Skewed:
+    """A Gamma rate on the log scale with a Poisson count, and a reference that lies beside it."""
+
+    a, b, y = 2.0, 0.5, 3
+
+    def __init__(self):
+        with pm.Model() as model:
+            pm.Poisson("y", pm.Gamma("rate", self.a, self.b), observed=self.y)
+        self.engine = CompiledEngine(TemperedDensity(model))
+        self.log_z = stats.nbinom.logpmf(self.y, self.a, self.b / (1 + self.b))
+        reference = make_reference(np.array([0.9]), unit(1, 0.9))
+        self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
+
+    def density(self):
+        return draws.Counted(self.engine.target(self.engine.density.data), np.zeros(1))
+
+    def posterior(self, rng, n):
+        return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))
+
+    def log_weights(self, direction, starts=None):
+        data = self.engine.density.data
+        found = np.empty(RUNS)
+        for k, seed in enumerate(np.random.SeedSequence(7).spawn(RUNS)):
+            start = None if starts is None else {"rate_log__": np.array(starts[k])}
+            task = AnnealTask(
+                direction, data, BETAS, self.tuning, seed, start, 0, N, keeps_ends=False
+            )
+            found[k] = self.engine.run(task).log_weight
+        return found
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    return Skewed()
+
+
+def score(values, expected):
+    """Standard errors by which a mean differs."""
+    return (np.mean(values) - expected) / (np.std(values) / np.sqrt(len(values)))
+
+
+def test_forward_and_reverse_runs_are_unbiased(skewed):
+    """E_f[Ẑ] = Z and E_r[1/Ẑ] = 1/Z; and the means of a function of Ẑ agree by Crooks' relation.
+
+    Twin: reverse runs that do not start at a sample of the posterior.
+    """
+    forward = np.exp(skewed.log_weights(FORWARD) - skewed.log_z)
+    assert abs(score(forward, 1)) < SIGMAS
+    starts = skewed.posterior(np.random.default_rng(1), RUNS)
+    reverse = np.exp(skewed.log_z - skewed.log_weights(REVERSE, starts))
+    assert abs(score(reverse, 1)) < SIGMAS
+    first, second = np.minimum(forward, 1), np.minimum(1 / reverse, 1) * reverse
+    apart = first.mean() - second.mean()
+    assert abs(apart) < SIGMAS * np.hypot(first.std(), second.std()) / np.sqrt(RUNS)
+    wrong = draw_reference(skewed.tuning.reference, RUNS, np.random.default_rng(1))[:, 0]
+    twin = np.exp(skewed.log_z - skewed.log_weights(REVERSE, wrong))
+    assert abs(score(twin, 1)) > SIGMAS
+
+
+class Accepting:
+    """A density with which every proposal is accepted."""
+
+    def __init__(self, reference):
+        self.reference = reference
+
+    def terms(self, thetas):
+        return np.stack([log_reference(self.reference, thetas), np.zeros(len(thetas))], axis=1)
+
+
+def test_burn_in_leaves_the_posterior_as_it_is(skewed):
+    """Means and squares after some moves from exact samples. Twin: every proposal is accepted."""
+    starts = skewed.posterior(np.random.default_rng(2), RUNS)
+    sound = skewed.density()
+    reference = skewed.tuning.reference
+    # log Gamma(5, 1.5): its mean and variance are polygamma functions
+    mean, variance = digamma(5) - np.log(1.5), polygamma(1, 5)
+    for density, is_sound in ((sound, True), (Accepting(reference), False)):
+        rng = np.random.default_rng(3)
+        ends = np.array([draws.settled(t[None], reference, density, 4, rng)[0] for t in starts])
+        scores = score(ends, mean), score((ends - mean) ** 2, variance)
+        assert (max(np.abs(scores)) < SIGMAS) == is_sound
+
+
+def test_a_bad_start_is_forgotten(skewed):
+    """After the burn-in ℓ is as under the posterior; two-sided α = 6e-5. Twin: without it."""
+    density = skewed.density()
+    rng, reference = np.random.default_rng(3), skewed.tuning.reference
+    exact = skewed.posterior(np.random.default_rng(4), RUNS)
+    for n, lasts in ((100, False), (0, True)):
+        ends = [draws.settled(np.array([3.5]), reference, density, n, rng)[0] for _ in range(2000)]
+        spread = np.std(exact)
+        apart = abs(np.mean(ends) - exact.mean()) / (spread / np.sqrt(len(ends)))
+        assert (apart > SIGMAS) == lasts
+
+
+def normal_mixture(places, sd, shares):
+    """log density of a mixture of round normals, with its gradient."""
+    places = np.asarray(places, dtype=float)
+
+    def log_density(theta):
+        distances = theta - places
+        logs = np.log(shares) - (distances**2).sum(axis=1) / 2 / sd**2
+        value = logsumexp(logs)
+        return value, -np.exp(logs - value) @ distances / sd**2
+
+    return log_density
+
+
+def test_climbs_find_every_top_and_its_share():
+    rng = np.random.default_rng(1)
+    density = normal_mixture([[-3, 0], [3, 0], [0, 4]], 0.5, [0.5, 0.3, 0.2])
+    found = fit_to_tops(density, rng.normal(0, 3, (64, 2)), unit(2, 3.0), 10.0, climbs=16)
+    assert found.is_all
+    assert found.reason.endswith("climbs came to 3 tops")
+    assert np.allclose(sorted(found.reference.locations[:, 0]), [-3, 0, 3], atol=0.05)
+    assert np.allclose(found.reference.scales, 0.5, rtol=1e-2)
+
+
+def test_a_top_that_one_climb_came_to_is_a_sign_of_others():
+    density = normal_mixture([[-9.0], [9.0]], 1.0, [0.5, 0.5])
+    starts = np.array([[-8.0], [-7.0], [-10.0], [8.0]])
+    found = fit_to_tops(density, starts, unit(1), 10.0, climbs=4)
+    assert not found.is_all
+    assert "may miss others" in found.reason
+    again = fit_to_tops(density, [*starts, [9.5]], unit(1), 10.0, climbs=4)
+    assert again.is_all
+
+
+def test_curvature_where_scales_differ_by_ten_orders():
+    """The reference of a normal density is that density, whatever the units are."""
+    rng = np.random.default_rng(2)
+    root = np.diag([1e-5, 1.0, 1e5]) @ np.linalg.cholesky(np.eye(3) + 0.5)
+    centre = np.array([1e-3, -20.0, 3e6])
+    inverse = np.linalg.inv(root @ root.T)
+
+    def log_density(theta):
+        slope = -inverse @ (theta - centre)
+        return slope @ (theta - centre) / 2, slope
+
+    metric = Metric(np.array([1e-3, 3.0, 1e4]), np.zeros((0, 3)), np.zeros(0))
+    starts = centre + rng.normal(size=(4, 3)) * metric.scale
+    found = fit_to_tops(log_density, starts, metric, 10.0, climbs=2)
+    own = Metric(
+        *(getattr(found.reference, name)[0] for name in ("scales", "directions", "excesses"))
+    )
+    covariance = root_of(own) @ root_of(own).T
+    units = np.sqrt(np.diag(root @ root.T))
+    assert np.allclose(
+        covariance / np.outer(units, units), root @ root.T / np.outer(units, units), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "log_density",
+    [
+        lambda theta: (-(theta[0] ** 2), np.array([-2 * theta[0], 0.0])),  # flat
+        lambda theta: (-np.log(np.sum(theta**2)), -2 * theta / np.sum(theta**2)),  # without end
+        lambda theta: (np.nan, np.full(2, np.nan)),
+    ],
+)
+def test_no_top_no_reference(log_density):
+    starts = np.random.default_rng(3).normal(size=(8, 2))
+    assert fit_to_tops(log_density, starts, unit(2), 10.0, climbs=4).reference is None
+
+
+def test_metric_of_a_covariance_and_its_root():
+    covariance = np.array([[4.0, 1.8], [1.8, 1.0]])
+    root = root_of(metric_of(covariance))
+    assert np.allclose(root @ root.T, covariance)
+
+
+def test_what_prior_draws_find_and_a_fit_misses():
+    """A slab with three fifths of the posterior, and a spike in it where all climbs end."""
+    rng = np.random.default_rng(4)
+    prior = rng.normal(0, 1, (256, 2))
+    log_prior = stats.norm.logpdf(prior).sum(axis=1)
+    spike = make_reference(np.zeros(2), unit(2, 0.01))
+    thetas = draw_reference(spike, 128, rng)
+    g = stats.norm.logpdf(thetas, 0, 0.01).sum(axis=1) - log_reference(spike, thetas) + np.log(0.4)
+    drawn = draws._Drawn(spike, thetas, g, 0.1)
+    ells = np.full(256, np.log(0.6))
+    assert draws._missed(drawn, prior, log_prior, ells) > 0.3
+    assert draws._missed(drawn, prior, log_prior, ells - 9) < draws.MISSED
+
+
+def test_a_fit_that_is_stopped(skewed):
+    skewed.engine._stop[0] = 1
+    try:
+        seed = np.random.SeedSequence(1)
+        assert skewed.engine.fit(FitTask(skewed.engine.density.data, seed)) is None
+    finally:
+        skewed.engine._stop[0] = 0
