@@ -91,19 +91,19 @@ def main() -> None:
     rows = [shown(compare(name)) for name in MODELS]
     publish(
         "Densities of many particles at once",
-        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs`. The particles of a\n"
-        f"run move one after the other. PyTensor can evaluate {PARTICLES} at once, and numba then\n"
-        "uses the vector instructions of the processor. CPU time of the bare density with its\n"
-        "gradients; to compile it, where PyTensor's caches are filled; and what the densities of\n"
-        "the runs of a default call would save.",
+        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/batched.py --docs`. The particles of a "
+        f"run move one after the other. PyTensor can also evaluate the density of {PARTICLES} "
+        "particles at once, for which numba uses the vector instructions of the processor. The "
+        "table has the CPU time of the density with its gradients, the CPU time to compile it with "
+        "PyTensor's caches filled, and the time that the runs of a default call would save.",
         table(
             ["model", "one by one, µs", "at once, µs a particle", "ratio",
              "compiling one, s", "compiling many, s", "saved in a default call, s"],
             rows,
         ),
-        "It is not used: the compilation takes longer than that saves. Particles at once would\n"
-        "also share the length of their trajectories, and where the model raises an error at one\n"
-        "of them, all would have to be evaluated again.",
+        "The package does not do this, because the compilation takes longer than the evaluations "
+        "save. Such particles would also have trajectories of equal length, and if the model "
+        "raised an error for one of them, all would have to be evaluated again.",
     )  # fmt: skip
 
 

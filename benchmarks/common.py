@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 import pymc as pm
@@ -59,8 +60,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence]) -> str:
 
 
 def publish(title: str, *parts: str, page: Path = PAGE) -> None:
-    """Print a section; with ``--docs`` put it in the place of the one of that title on the page."""
-    section = "\n\n".join([f"## {title}", *parts]) + "\n"
+    """Print a section; with ``--docs`` replace the section of that title on the page.
+
+    Parts without a line break are filled to lines of 100 characters.
+    """
+    filled = [each if "\n" in each else fill(each, 100, break_on_hyphens=False) for each in parts]
+    section = "\n\n".join([f"## {title}", *filled]) + "\n"
     print(section)
     if "--docs" in sys.argv:
         head, *sections = page.read_text().split("\n## ")

@@ -105,26 +105,28 @@ def main() -> None:
     ).stdout.strip()
     publish(
         "The engine",
-        "Made by `python benchmarks/engine.py --docs`. A chain is a whole one: 250 draws from the\n"
-        "prior and HMC along 1000 temperatures. The bare cost is that of the jitted density with\n"
-        "its gradients, called in a numba loop at places around the chain's last state, as far as\n"
-        "the scales at each temperature: it can depend on θ, by branches. The draws\n"
-        "take PyTensor's interpreter, all at once: a good part of a chain on the small models.",
+        "Made by `python benchmarks/engine.py --docs`. A chain is 250 draws from the prior and HMC "
+        "along 1000 temperatures. The bare cost is that of the jitted density with its gradients, "
+        "called in a numba loop at points around the chain's last state, at distances of the "
+        "scales of each temperature, since the cost can depend on θ by branches. The draws are "
+        "made all at once by PyTensor's interpreter. On small models they take much of the time of "
+        "a chain.",
         table(
             ["model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
              "two threads, × faster"],
             rows,
         ),
-        f"Against PyMC's step methods in the same loop, on {SCHOOLS}, µs. Compare\n"
-        "like kernels by gradient, for their trajectories differ in length, and those of the last\n"
-        "row, which the two engines choose by themselves, by transition.",
+        "The next table compares the compiled kernels with PyMC's step methods in the same loop, "
+        f"on {SCHOOLS}, in µs. Compare equal kernels by gradient, since the lengths of their "
+        "trajectories differ. The last row has the default kernels of the two engines; compare "
+        "these by transition.",
         table(
             ["kernel", "compiled, a gradient", "a transition", "step method, a gradient",
              "a transition", "ratio by gradient", "by transition"],
             steps,
         ),
-        f"Peak memory of 64 chains of 10^5 temperatures, above what a short run of the model\n"
-        f"holds: {peak} MB.",
+        f"At its peak, a call with 64 chains of 10^5 temperatures holds {peak} MB more than a "
+        "short call with the same model.",
     )  # fmt: skip
 
 

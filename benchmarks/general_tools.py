@@ -27,17 +27,17 @@ FITS = {"pm.fit, mean field": pm.ADVI, "pm.fit, full rank": pm.FullRankADVI}
 ITERATIONS = (10_000, 30_000, 100_000, 300_000)
 NESTED = {
     "dynesty, 10 slices": ("until done", dict(sample="rslice", slices=10)),
-    "dynesty as it comes": ("6,000,000 likelihoods, then stopped", dict(calls=6_000_000)),
+    "dynesty, default": ("6,000,000 likelihoods, then stopped", dict(calls=6_000_000)),
 }
 OWN = ("variational Bayes", "nested sampling", "nested sampling, 30 particles", "AIS", "population")
 TEXT = """\
-Made by `python benchmarks/general_tools.py --docs`, three estimates each; below them are estimators
-of the race with its largest budget. The model is written in PyMC with the loadings integrated out:
-every row of Y is an `MvNormal` with covariance R'R + I. That leaves 125 features; the other way
-round 250 loadings would remain. `pm.fit` has its default options. Its estimate is the mean lower
-bound of 10,000 draws, which its seconds do not include. dynesty has 500 live points. As it comes,
-it takes 128 slices in random directions to a new one; with ten it ends within minutes. Compilation
-is not counted."""
+Made by `python benchmarks/general_tools.py --docs`, with three estimates for each row. The last
+rows are estimators of the race with its largest budget. The model is written in PyMC with the
+loadings integrated out: every row of Y is an `MvNormal` with covariance R'R + I. This leaves 125
+features. Integrating out the features instead would leave 250 loadings. `pm.fit` has its default
+options. Its estimate is the mean lower bound of 10,000 draws, whose time is not included. dynesty
+has 500 live points. By default it takes 128 slices in random directions for a new point; with ten
+it ends within minutes. Compilation is not counted."""
 
 
 def integrated(problem: Problem) -> pm.Model:

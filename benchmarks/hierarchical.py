@@ -156,12 +156,14 @@ def main() -> None:
     names = [each for each in sys.argv[1:] if each in MODELS] or MODELS
     publish(
         "Hierarchical models",
-        "Made by `python benchmarks/hierarchical.py --docs [model ...]`: no option but the seed,\n"
-        f"{len(SEEDS)} seeds. Gaps of the simulated data, a seed each. Beside the evidence on the\n"
-        "real data, median over seeds: its standard deviation over seeds, and the error that it\n"
-        "states, median; and how often it says that it is not valid. CPU seconds are medians,\n"
-        "with the simulation and without compilation. On the centred horseshoe `diagnose` names\n"
-        "the divergences, and the non-centred form as the remedy: its row follows.",
+        "Made by `python benchmarks/hierarchical.py --docs [model ...]`. Calls have no option but "
+        f"the seed, and there are {len(SEEDS)} seeds. *Path, seeds* is the number of seeds for "
+        "which each path was chosen. The gaps are those of the simulated data, one for each seed. "
+        "Log ML, its stated error and the CPU seconds are medians over seeds; the spread is the "
+        "standard deviation of log ML over seeds. *Not valid* is the number of seeds whose "
+        "estimate says that it is not valid. CPU seconds include the simulation, but not "
+        "compilation. On the centred horseshoe, `diagnose` reports the divergences and recommends "
+        "the non-centred form, which is in the next row.",
         table(
             ["model", "path, seeds", "gaps, nats", "log ML", "its spread", "stated error",
              "not valid", "CPU s"],

@@ -178,7 +178,7 @@ def potts():
     dense, took = timed(
         POTTS, kernel="heat bath", temperatures=betas, updates=30 * POTTS.n_sites, chains=256
     )
-    print("| route | log(Z/Z_0) |\n|---|---|")
+    print("| method | log(Z/Z_0) |\n|---|---|")
     print("| published | about 1742, about 1745 |")
     for name, dt in (("linear schedule, T = 1000, one sweep", linear),
                      (f"dense near β_c, T = {len(betas) - 1}, 30 sweeps", dense)):  # fmt: skip
@@ -189,7 +189,7 @@ def potts():
     value, error = from_zero_temperature(POTTS)
     print(f"| integration from zero temperature | {value:.2f} ± {error:.2f} |")
     for side in (4, 5):
-        print(f"| exact L = {side}, per site | {from_small_lattice(side):.4f} |")
+        print(f"| exact for L = {side}, scaled to 32 × 32 | {from_small_lattice(side):.4f} |")
     return linear, dense
 
 
@@ -232,42 +232,42 @@ INTRODUCTION = """\
 # Ising and Potts models
 
 Made by `python benchmarks/lattice.py > docs/lattice.md`. All values are log(Z/Z_0) at β = 1 in
-nats, errors one standard error, times those of two cores with warm caches.
+nats. Errors are one standard error. Times were measured on two cores with warm caches.
 
 ## Ising, 32 × 32
 
-Habeck (2017), Fig. 3: linear schedule, T = 1000, 1000 single-site updates at each temperature,
-1000 chains each way. The paper updates random sites; a checkerboard sweep is 1024 updates. Here
-reverse chains start from exact samples.
+This repeats Habeck (2017), Fig. 3: a linear schedule with T = 1000, 1000 single-site updates at
+each temperature, and 1000 chains in each direction. The paper updates random sites. A checkerboard
+sweep is 1024 updates. Here reverse chains start from exact samples.
 """
 POTTS_TEXT = """
 ## Potts, q = 10, 32 × 32, E = −2 Σ δ
 
-Habeck (2017), Fig. 4. The transition is of first order: on a linear schedule nothing of the work
-distributions overlaps. Routes that have little in common agree; the published values are one to
-two nats off, on either side.
+This repeats Habeck (2017), Fig. 4. The phase transition is of first order, so on a linear schedule
+the work distributions of the two directions do not overlap at all. Methods that have little in
+common agree with each other. The published values lie one to two nats below or above them.
 """
 PICTURES_TEXT = """
 ## Pictures
 
 ![Log weights](images/lattice_work.png)
 
-*Log weights and their means, the bounds.*
+*Log weights. Their means are the bounds.*
 
 ![Hysteresis](images/lattice_hysteresis.png)
 
-*Mean ℓ along the path; the dashed line marks the critical β of the infinite lattice.*
+*Mean ℓ along the path. The dashed line marks the critical β of the infinite lattice.*
 
 ![Estimates by number of chains](images/lattice_estimates.png)
 
-*Estimates with one standard error, from the first so many chains.*
+*Estimates with one standard error, against the number of chains that are used.*
 """
 SPEED_TEXT = """
 ## Speed
 
 Time of a single-site update on one core. The scalar loop updates one chain in compiled code with
-NumPy's PCG64; the library updates 1024 Ising chains as bits (64-bit acceptance) or 128 Potts
-chains as bytes. Both take turns; medians.
+NumPy's PCG64. The library updates 1024 Ising chains as bits, with acceptance probabilities of 64
+bits, or 128 Potts chains as bytes. The two are timed alternately, and the table has medians.
 """
 
 

@@ -134,9 +134,10 @@ def standing(scores: dict, names: list[str]) -> str:
             rows.append([name, best, f"{ratios[-1]:.2g}"])
     ahead, behind = (sum(each < 1 / 4 for each in ratios), sum(each > 4 for each in ratios))
     return (
-        f"Of {len(ratios)} models: ahead of every peer measured by more than 4 times on {ahead},\n"
-        f"behind the best by more than 4 times on {behind}, within 4 times of it on the rest.\n\n"
-        + table(["model", "best peer", "our cost / its cost"], rows)
+        f"On {ahead} of {len(ratios)} models `{OURS}` costs less than a\n"
+        f"quarter of the best other method. On {behind} it costs more than 4 times as much as the\n"
+        "best. On the rest it is within a factor of 4.\n\n"
+        + table(["model", "best other method", "our cost / its cost"], rows)
     )
 
 
@@ -149,20 +150,21 @@ def report(scores: dict) -> None:
             reasons[method, reason].append(f"{name} ({score.n})" if score.n else name)
     publish(
         "What was measured",
-        "Made by `python benchmarks/peers.py --docs`. CPU seconds of the whole process, on one\n"
-        f"thread, without compilation. {SEEDS} seeds, or as many as stand in brackets, which are\n"
-        "more where two methods are close; — where nothing was measured.",
-        "RMSE² × CPU seconds, in nats² s: what an error of 1 nat would cost.",
+        "Made by `python benchmarks/peers.py --docs`. CPU seconds are those of the whole process "
+        f"on one thread, without compilation. There are {SEEDS} seeds, or the number in brackets, "
+        "which is larger if two methods are close. A dash means that nothing was measured.",
+        "RMSE² × CPU seconds, in nats² s. This is the CPU time for an error of 1 nat:",
         matrix(scores, names, lambda s: f"{s.cost:.1e}" + f" ({s.n})" * (s.n != SEEDS)),
-        "Of two equal methods with six seeds each, one seems better by more than 4 times in one\n"
-        "case of nine. " + standing(scores, names),
-        "Root mean square error and, after the comma, the median of the stated errors, in nats.",
+        "For two equally good methods with six seeds each, the costs differ by more than 4\n"
+        "times in one case of nine by chance. " + standing(scores, names),
+        "Root mean square error and, after the comma, the median of the stated errors, in nats:",
         matrix(scores, names, lambda s: f"{s.rmse:.2g}, {number(s.stated)}"),
-        "Mean of z², the squared error in stated errors: 1 if they are right.",
+        "Mean of z², where z is the error divided by the stated error; 1 if stated errors are "
+        "right:",
         matrix(scores, names, lambda s: number(s.z2)),
-        "CPU seconds a run.",
+        "CPU seconds of a run:",
         matrix(scores, names, lambda s: f"{s.seconds:.2g}"),
-        "Not measured, or by as many seeds only as stand in brackets, and why.",
+        "Cases without a result, or with only the number of seeds in brackets, and the reason:",
         table(["method", "why", "models"], [[*key, "; ".join(of)] for key, of in reasons.items()]),
         page=PAGE,
     )

@@ -1,10 +1,10 @@
 """What a default call costs: gradients, CPU seconds and errors, beside `pm.sample`.
 
-Run as ``OMP_NUM_THREADS=1 python benchmarks/price.py [--models …] [--seeds 3] [--docs]``. Every evaluation of the log
-density counts as a gradient, with its gradient or without. Each model is called once before, so
-that compilation is not counted. What has been measured is kept in output/price.jsonl, a line a
-call, and the command goes on where it was stopped; delete the file where the package or a model
-has changed. ``--docs`` puts all there is in docs/price.md.
+Run as ``OMP_NUM_THREADS=1 python benchmarks/price.py [--models …] [--seeds 3] [--docs]``. Every
+evaluation of the log density counts as a gradient, with its gradient or without. Each model is
+called once before, so that compilation is not counted. What has been measured is kept in
+output/price.jsonl, a line a call, and the command goes on where it was stopped; delete the file
+where the package or a model has changed. ``--docs`` puts all there is in docs/price.md.
 """
 
 import argparse
@@ -176,7 +176,8 @@ def report() -> None:
             z += [(row["value"] - LOG_ML[name]()) / row["error"] for row in told]
     publish(
         "What was measured",
-        "Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --docs`, medians over seeds, on one core.",
+        "Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --docs`: medians over seeds, on one "
+        "core.",
         f"Where log ML is known: mean z² {np.mean(np.square(z)):.2f} over {len(z)} calls."
         if z else "",
         table(

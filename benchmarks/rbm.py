@@ -26,6 +26,29 @@ from pymc_bdmc.rbm.training import binary_digits, held_out_log_likelihood, train
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 REPLICATES = 8
 CHAINS = 20
+SMALL = """\
+Machines of 64 × 10 and 64 × 20 units are trained on scikit-learn's digits by persistent contrastive
+divergence (PCD). *Followed* is log Z as estimated during training, *exact* is log Z by enumeration.
+The mean log likelihoods use the followed value.
+"""
+LARGE = """\
+Published estimates of log Z are about 451.3 to 451.4; see Habeck (2017), Figure 4 C. Runs have
+100 chains in each direction. Reverse chains start from the last states of 5000 sweeps. The first
+half of these is annealed from the prior, so the status of the upper bound is *burned-in*. The base
+rates are estimated from samples drawn in this way.
+"""
+EQUAL = f"""\
+All methods have the same number of sweeps and start from the base rates, as in Carlson et al.
+(2016), Figure 3. The table has the bias and, after the comma, the root mean square error over
+{REPLICATES} runs of {CHAINS} chains. AIS is the forward average and RAISE the reverse average. BAR
+spends half of its sweeps on each direction. The sweeps that find the starts of RAISE and BAR are
+not counted. RTS has 101 temperatures. It spends up to 47 % of its sweeps on its guess of log Z, for
+which 500 sweeps are too few. The sequential likelihood also uses these initial draws, which are
+made before equilibrium.
+
+The machine has 784 × 100 units. It is trained on scikit-learn's digits enlarged to 28×28 by PCD in
+100 epochs.
+"""
 
 
 def large_digits() -> np.ndarray:
@@ -60,9 +83,9 @@ def speed(rbm, chains=100, sweeps=20, blocks=40):
             bare.append(product / sweeps)
     flops = 4 * chains * rbm.W.size / median(bare) / 1e9
     print(
-        f"{chains} chains, one thread, NumPy's sgemm at {flops:.0f} Gflop/s: sweeps run at "
-        f"{100 * median(shares['sweep']):.0f} % of it, annealing with its weights at "
-        f"{100 * median(shares['anneal']):.0f} % (medians of {blocks - 1} blocks)."
+        f"NumPy's sgemm reaches {flops:.0f} Gflop/s on one thread. For {chains} chains, sweeps "
+        f"reach {100 * median(shares['sweep']):.0f} % of that speed, and annealing with its log "
+        f"weights {100 * median(shares['anneal']):.0f} % (medians of {blocks - 1} blocks)."
     )
 
 
@@ -90,8 +113,9 @@ def small_machine():
     rbm = training.rbm
     exact = rbm.log_z()
     dt = anneal(rbm, chains=100, temperatures=200, random_seed=1, progressbar=False)
-    print(f"\nThe last of them, exact log Z = {exact:.4f}; 100 chains each way, 200 temperatures;")
-    print("simulated tempering with 21 temperatures, 32 chains, 1000 draws.\n")
+    print(f"\nThe last of these machines has the exact log Z = {exact:.4f}. It is annealed by 100")
+    print("chains in each direction with 200 temperatures. Simulated tempering has 21")
+    print("temperatures, 32 chains and 1000 draws.\n")
     print("| method | value | error | z | valid |\n|---|---|---|---|---|")
     tempered = bdmc.evidence(
         bdmc.temper(rbm, temperatures=20, random_seed=1, progressbar=False)
@@ -105,9 +129,10 @@ def small_machine():
         )
     found = held_out_log_likelihood(rbm, data[1400:], dt)
     print(
-        f"\nMean log likelihood of 397 held-out digits: between {found.lower.value:.4f} and "
-        f"{found.upper.value:.4f}, by BAR {found.estimate.value:.4f} ± {found.estimate.error:.4f}; "
-        f"exact {rbm.log_marginal(data[1400:]).mean() - exact:.4f} nats."
+        "\nThe mean log likelihood of the 397 held-out digits lies between "
+        f"{found.lower.value:.4f} and {found.upper.value:.4f}. The estimate by BAR is "
+        f"{found.estimate.value:.4f} ± {found.estimate.error:.4f}, and the exact value is "
+        f"{rbm.log_marginal(data[1400:]).mean() - exact:.4f}."
     )
 
 
@@ -148,7 +173,10 @@ def large_machine(rbm):
     tempered = bdmc.temper(
         base, chains=100, temperatures=100, draws=4000, random_seed=1, progressbar=False
     )
-    print("Simulated tempering from the base rates, 101 temperatures, 100 chains, 4000 draws:\n")
+    print(
+        "Simulated tempering on the path from the base rates has 101 temperatures, 100 chains and "
+        "4000 draws:\n"
+    )
     print("| method | value | error | valid |\n|---|---|---|---|")
     for name, row in bdmc.evidence(tempered).droplevel(["data", "dataset"]).iterrows():
         valid = "yes" if row["valid"] else "no"
@@ -175,8 +203,8 @@ def matched(rbm):
                 progressbar=False)  # fmt: skip
     forward, reverse = (dt[g]["log_weight"].values.ravel() for g in ("forward", "reverse"))
     reference = bar(forward, reverse)
-    print(f"Reference: {reference.value:.2f} ± {reference.error:.2f} (BAR, 200 chains each way,")
-    print("6000 temperatures).\n")
+    print(f"The reference is {reference.value:.2f} ± {reference.error:.2f} by BAR, with 200")
+    print("chains in each direction and 6000 temperatures.\n")
     print("| sweeps | AIS | RAISE | BAR | RTS | sequential likelihood |\n|---|---|---|---|---|---|")
     starts = base.draw_posterior(CHAINS * REPLICATES, np.random.default_rng(2), 6000)
     for sweeps in (500, 2000, 8000):
@@ -224,37 +252,23 @@ def main(path: str | None = None) -> None:
     ).rbm
     large = RBM.load(path) if path else None
     print("# Restricted Boltzmann machines\n")
-    print(
-        "Made by `python benchmarks/rbm.py mnistvh_CD25.npz > docs/rbm.md`. All values in nats.\n"
-    )
+    print("Made by `python benchmarks/rbm.py mnistvh_CD25.npz > docs/rbm.md`.")
+    print("All values are in nats.\n")
     print("## Speed\n")
     rng = np.random.default_rng(1)
     speed(RBM(np.zeros(784), np.zeros(500), 0.1 * rng.normal(size=(784, 500))))
     print("\n## Machines with an exact answer\n")
-    print("64 × 10 and 64 × 20 units trained on scikit-learn's digits by PCD; log Z as followed")
-    print("while they train, and by enumeration; mean log likelihoods with the followed value.\n")
+    print(SMALL)
     small_machine()
     if large:
         print("\n## The machine of 784 × 500 units\n")
-        print("Published estimates of log Z are about 451.3-451.4; Habeck (2017), Figure 4 C. 100")
-        print("chains each way; reverse chains start from the ends of 5000 sweeps, half of them")
-        print("annealed, so the upper side is burned-in. Base rates are those of such samples.\n")
+        print(LARGE)
         large_machine(large)
     print("\n## Equal sweeps\n")
-    print(f"Bias, root mean square error over {REPLICATES} runs of {CHAINS} chains that sweep as")
-    print("often as stated, all from the base rates; after Carlson et al. (2016), Figure 3. AIS is")
-    print("the forward and RAISE the reverse average; BAR spends half on either direction. The")
-    print(
-        "sweeps that find RAISE's and BAR's starts are not counted. RTS runs on 101 temperatures;"
-    )
-    print("up to 47 % of its sweeps go to finding its guess, which 500 sweeps are too few for.")
-    print("The sequential likelihood also uses those initial draws, made before equilibrium.\n")
-    print(
-        "784 × 100 units, trained on scikit-learn's digits enlarged to 28×28 (PCD, 100 epochs).\n"
-    )
+    print(EQUAL)
     matched(trained)
     if large:
-        print("\n784 × 500 units, the machine above.\n")
+        print("\nThe same comparison on the machine of 784 × 500 units:\n")
         matched(large)
 
 

@@ -190,10 +190,10 @@ def report(name: str, found: dict[tuple[str, str], Measured]) -> None:
     differences = [[step, *difference([found[step, first], found[step, second]])] for step in STEPS]
     publish(
         name[0].upper() + name[1:],
-        f"{pair.chains} chains a direction on each of {pair.datasets} data sets.",
+        f"There are {pair.chains} chains in each direction on each of {pair.datasets} data sets.",
         table(["kernel", "representation", *(f"T = {t}" for t in ladder), "CPU ms a step"], rows),
-        f"Gap of the {second} representation less that of the {first} one, after {AT} steps,\n"
-        "and when the slower one has done as many:",
+        f"The table has the gap of the {second} representation minus that of the {first} one, "
+        f"after {AT} steps of each, and after the time in which the slower one makes {AT} steps:",
         table(["kernel", "at equal steps", "at equal time"], differences),
         page=PAGE,
     )

@@ -122,13 +122,15 @@ def main() -> None:
     pymc, package, everything = (median(each) for each in zip(*imports, strict=True))
     publish(
         "Start-up",
-        "Made by `python benchmarks/startup.py --docs`. Calls on two threads, without what they "
-        "import; the preparation ends where the first pilot begins.",
+        "Made by `python benchmarks/startup.py --docs`. Calls run on two threads. Imports are "
+        "not included. The preparation ends when the first pilot begins. A cold process has empty "
+        "caches; a warm one has those of the cold one.",
         table(["model", "call", "CPU, s", "wall, s", "preparation, ms"], rows),
-        "What numba compiles for it, functions and CPU seconds:",
+        "The next table has the number of functions that numba compiles in each call, and their "
+        "CPU seconds:",
         table(["model", "part", "cold", "warm"], compiled),
         f"`import pymc` takes {pymc:.2f} s, `import pymc_bdmc` {1000 * package:.0f} ms more, and "
-        f"what the first call imports {everything:.2f} s.",
+        f"the imports of the first call take {everything:.2f} s.",
     )
 
 

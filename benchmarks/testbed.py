@@ -47,25 +47,27 @@ CROSS_TRIALS, REFERENCE = 3, "population, 4 × the budget"
 ERRORS = (10.0, 2.0, 1.0)
 TEXTS = {
     "Ground truth": """\
-Made by `python benchmarks/testbed.py --docs`, as is all below but the general tools. Eight runs in
-each direction, of 48 particles and 300 steps. Log ML lies between them; all errors below are
-errors from the estimate by BAR.""",
+Made by `python benchmarks/testbed.py --docs`, as are all tables below but the last. There are eight
+runs in each direction, with 48 particles and 300 steps. Log ML lies between the lower and the upper
+value. All errors below are differences from the estimate by BAR.""",
     "Beside the paper": """\
-CPU seconds until an estimator has the error that the paper reports for it, interpolated between
-budgets by a power law; where the smallest budget suffices, its seconds. The paper's seconds are of
-another machine and of its own data. On binary attributes three estimators need more than the
-budgets of the race: the second table has their errors in nats and CPU seconds, of five estimates
-each.""",
+The table has the CPU seconds until an estimator reaches the error that the paper reports for it,
+interpolated between budgets by a power law. If the smallest budget is enough, the table has its
+seconds. *Sooner* is the paper's time divided by ours. The paper's seconds are of another machine
+and of its own data. On binary attributes three estimators need more than the budgets of the race.
+The second table has their errors in nats and their CPU seconds, from five estimates each.""",
     "The race": """\
-Root mean square error in nats and CPU seconds of one estimate, for each budget; bias and combined
-error for the largest; seconds until errors of 10, 2 and 1 nat.""",
+The columns are the root mean square error in nats and the CPU seconds of one estimate, for each
+budget; the bias and the combined error for the largest budget; and the seconds until the error is
+10, 2 and 1 nats.""",
     "Which model?": """\
-Log ML of each model's data under it less that under another, by the largest budget, mean of three
-estimates. For a model that the data do not come from there are no exact rows and so no sandwich:
-the first row is what forward populations say, with the standard error of three independent ones,
-which knows of no bias that they share. How large that may be is told by populations of a quarter
-of the budget, in the last row, and by AIS. All rows below the first are differences from it.
-Estimators that are off in one direction are off by different amounts on two models.""",
+The table has the log ML of each model's data under that model, minus their log ML under another
+model, as the mean of three estimates with the largest budget. For a model that did not make the
+data there are no exact rows, and therefore no sandwich. So the first row is the estimate by forward
+populations, with the standard error of three independent ones. This error does not include a bias
+that they share. Populations with a quarter of the budget, in the last row, and AIS show how large
+this bias may be. All rows below the first are differences from it. Estimators with errors of one
+sign have errors of different size on two models, which do not cancel.""",
 }
 
 

@@ -45,11 +45,11 @@ def log_ml(spread: float) -> float:
     return logsumexp(terms) - len(Y) * np.log(2)
 
 
-def main(**options) -> dict:
+def main(datasets: int = 20, **options) -> dict:
     results = {}
     for spread in (2.0, 10.0):
         with build(spread):
-            dt = pm.sample_bdmc(simulate="prior", random_seed=1, **options)
+            dt = pm.sample_bdmc(simulate=bdmc.FromPrior(datasets), random_seed=1, **options)
         results[spread] = dt
         row = bdmc.summary(dt).loc[("real", "evidence")]
         print(

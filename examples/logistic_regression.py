@@ -27,9 +27,9 @@ def build(n_features: int = 6) -> pm.Model:
     return model
 
 
-def main(**options):
+def main(datasets: int = 20, **options):
     with build():
-        simulate = bdmc.FromHyperparameters("spread", burn_in=50)
+        simulate = bdmc.FromHyperparameters("spread", datasets=datasets, burn_in=50)
         dt = pm.sample_bdmc(simulate=simulate, random_seed=1, **options)
     print(bdmc.summary(dt).round(3).to_string(na_rep=""))
     return dt

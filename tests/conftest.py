@@ -12,6 +12,7 @@ import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.campaign import Request
 from tests.models import eight_schools
 
 matplotlib.use("Agg")
@@ -43,6 +44,12 @@ def schools_result():
         cores=1,
         progressbar=False,
     )
+
+
+@pytest.fixture
+def annealed(monkeypatch):
+    """Calls with open options anneal, as they do where the posterior is far from a normal one."""
+    monkeypatch.setattr(Request, "may_weigh", False)
 
 
 @pytest.fixture

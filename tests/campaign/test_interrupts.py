@@ -250,7 +250,7 @@ for phase, step in [*((name, None) for name in longest), *in_processes]:
     endless = phase == "anneal_in_rounds"
     try:
         dt = pm.sample_bdmc(
-            model, chains=20, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
+            model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
             simulate="hyperparameters" if phase == "fit" else "prior", step=step, random_seed=1,
             progressbar=False,
         )

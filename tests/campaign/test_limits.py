@@ -9,7 +9,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.campaign import call
-from tests.models import conjugate_regression
+from tests.models import eight_schools
 
 
 def test_what_would_fit_fits_and_no_more(monkeypatch):
@@ -44,7 +44,7 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     monkeypatch.setattr(call, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
-            conjugate_regression(d=5, n=200)[0], chains=20, particles=3, temperatures=[5, 10],
+            eight_schools(centred=False), chains=20, particles=3, temperatures=[5, 10],
             path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
             progressbar=False,
         )  # fmt: skip

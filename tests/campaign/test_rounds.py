@@ -13,7 +13,7 @@ from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.engines.tasks import PilotTask
-from tests.models import conjugate_regression
+from tests.models import beta_bernoulli, conjugate_regression
 
 OPTIONS = dict(
     chains=16, particles=1, temperatures=20, path="prior",
@@ -317,10 +317,10 @@ def test_bad_targets_are_refused(model, options, message):
         pm.sample_bdmc(model, **OPTIONS | options)
 
 
-def test_step_methods_take_an_adaptive_schedule_and_a_target(model):
+def test_step_methods_take_an_adaptive_schedule_and_a_target():
     dt = pm.sample_bdmc(
-        model, target_gap=1e-3, max_temperatures=40, schedule="adaptive", step=pm.HamiltonianMC,
-        **OPTIONS | {"chains": 4},
+        beta_bernoulli()[0], target_gap=1e-3, max_temperatures=40, schedule="adaptive",
+        step=pm.HamiltonianMC, **OPTIONS | {"chains": 4},
     )  # fmt: skip
     assert dt.attrs["schedule"] == "adaptive"
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]

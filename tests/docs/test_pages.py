@@ -44,6 +44,7 @@ def test_pages_are_whole(page):
         "ADVI",
         "BARRIER",
         "BDMC",
+        "BFGS",
         "BREAD",
         "CHANGELOG",
         "CONTRIBUTING",

@@ -68,9 +68,15 @@ def test_which_model(tmp_path):
         assert f"images/{name}.png" in page
 
 
-def test_trust(tmp_path):
-    """The sound sampler is shown to be closer than the one that hardly moves."""
-    results = example("trust").main(folder=str(tmp_path), datasets=4, progressbar=False)
+def test_trust(tmp_path, monkeypatch):
+    """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
+    module, judged = example("trust"), {}
+    judge = module.judge
+    monkeypatch.setattr(
+        module, "judge", lambda *args, **options: judged.update(judge(*args, **options))
+    )
+    results = module.main(folder=str(tmp_path), datasets=4, progressbar=False)
+    assert {name: each.status for name, each in judged.items()} == {"NUTS": "good", "ADVI": "bad"}
     good, bad = (bdmc.verdict(dt).table.loc["total variation", "value"] for dt in results.values())
     assert good < 0.2 < 0.6 < bad
     for name in ("agreement", "sandwich", "consistency"):
@@ -103,11 +109,6 @@ def test_prior_sensitivity(tmp_path):
     assert (tmp_path / "prior_sensitivity.png").stat().st_size > 10_000
 
 
-def test_trust_judges_draws(tmp_path):
-    found = example("trust").judge(folder=str(tmp_path), progressbar=False)
-    assert {name: each.status for name, each in found.items()} == {"NUTS": "good", "ADVI": "bad"}
-
-
 def test_evidence_gallery(tmp_path):
     found = example("evidence_gallery").main(chains=64, temperatures=60, folder=str(tmp_path))
     assert found["exact"]["real"] == pytest.approx(-4.97455, abs=1e-5)
@@ -120,7 +121,7 @@ def test_evidence_gallery(tmp_path):
 
 def test_discrete_mixture():
     module = example("discrete_mixture")
-    for spread, dt in module.main(chains=48, temperatures=150).items():
+    for spread, dt in module.main(datasets=1, chains=48, temperatures=150).items():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.log_ml(spread)) < 4 * error
 
@@ -148,7 +149,7 @@ def test_blackjax_on_trial():
 
 
 def test_logistic_regression():
-    dt = example("logistic_regression").main(chains=6, temperatures=40)
+    dt = example("logistic_regression").main(datasets=2, chains=6, temperatures=40)
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
 

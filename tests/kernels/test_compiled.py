@@ -5,7 +5,7 @@ correlated and can be drawn exactly at every β. Discrete target: a few thousand
 Exact draws moved a few times must still be exact draws: α = 1e-3 over all comparisons of a test.
 """
 
-from types import SimpleNamespace
+from functools import cache
 
 import numba
 import numpy as np
@@ -14,20 +14,22 @@ from numba import types
 from scipy import stats
 from scipy.special import gammaln, softmax
 
-from pymc_bdmc.kernels import (
-    KERNELS,
-    autostep,
-    discrete,
-    hmc,
-    metropolis,
-    nuts,
-    prior_move,
-    state,
-)
+from pymc_bdmc.base.types import Move
+from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.prior_move import no_draw, prior_move
 from pymc_bdmc.kernels.reference import no_reference
-from pymc_bdmc.kernels.state import Parameters, Target
-from tests.mutants import MOVES, compile_kernels, slow_but
+from pymc_bdmc.kernels.state import (
+    Parameters,
+    Target,
+    copy_vector,
+    evaluate,
+    make_state,
+    make_states,
+    make_workspace,
+    state_at,
+)
+from tests.mutants import broken_kernels, compile_kernels
 
 ALPHA = 1e-3
 BETAS = (0.05, 0.4, 1.0)
@@ -65,40 +67,69 @@ def uniform_scores(draws, beta):
     return stats.chisquare(cells.ravel()).pvalue
 
 
-CORRECT = SimpleNamespace(
-    autostep=autostep.autostep,
-    hmc=hmc.hmc,
-    nuts=nuts.nuts,
-    metropolis=metropolis.metropolis,
-    discrete_scan=discrete.discrete_scan,
-    prior_move=prior_move.prior_move,
-)
+@numba.njit
+def move_all(transitions, target, beta, thetas, parameters, reverse, rng):
+    """Move every row three times by a kernel of the package, which is called by its address.
+
+    Returns
+    -------
+    discrete, continuous : float
+        Mean acceptances.
+    divergent : float
+        Share of the moves that diverged.
+    gradients : int
+    """
+    n, size = thetas.shape
+    states = make_states(n, size, parameters.metric.scale.size)
+    work, nothing = make_workspace(size, parameters.metric.scale.size), no_draw()
+    for i in range(n):
+        copy_vector(thetas[i], states.theta[i])
+        evaluate(target, state_at(states, i))
+    discrete, continuous, divergent, gradients = 0.0, 0.0, 0, 0
+    for _ in range(3):
+        move = transitions(target, parameters, beta, nothing, states, 0, work, reverse, rng)
+        discrete += move.acceptance[0]
+        continuous += move.acceptance[1]
+        divergent += move.diverging
+        gradients += move.gradient_evaluations
+    for i in range(n):
+        copy_vector(states.theta[i], thetas[i])
+    return discrete / (3 * n), continuous / (3 * n), divergent / (3 * n), gradients
 
 
 def drive(move):
-    """A function that applies a move to every row of an array, three times each."""
-    evaluate, make_state, make_workspace = state.evaluate, state.make_state, state.make_workspace
+    """A function that does the same by a move that is compiled into it.
+
+    It returns the mean acceptance, the share of the moves that diverged, and the gradients.
+    """
 
     @numba.njit
     def run(target, beta, thetas, parameters, rng):
-        total, n = 0.0, parameters.metric.scale.size
+        total, divergent, gradients, n = 0.0, 0, 0, parameters.metric.scale.size
         for theta in thetas:
             state = make_state(theta.size, n)
             work = make_workspace(theta.size, n)
-            state.theta[:] = theta
+            copy_vector(theta, state.theta)
             evaluate(target, state)
             for _ in range(3):
-                total += move(target, beta, parameters, state, work, rng)
-            theta[:] = state.theta
-        return total / (3 * len(thetas))
+                found = move(target, beta, parameters, state, work, rng)
+                total += found.acceptance
+                divergent += found.diverging
+                gradients += found.gradient_evaluations
+            copy_vector(state.theta, theta)
+        return total / (3 * len(thetas)), divergent / (3 * len(thetas)), gradients
 
     return run
 
 
-def single_move(module, name):
-    """Mean acceptance of one of the continuous kernels, as a function of what drives it."""
-    kernel = getattr(module, name)
+@cache
+def mover(name, broken=False):
+    """A function that moves every row three times by a continuous kernel, or by its twin.
+
+    It returns what those of `drive` return.
+    """
     if name == "prior_move":
+        kernel = broken_kernels().prior_move if broken else prior_move
 
         @numba.njit
         def move(target, beta, parameters, state, work, rng):
@@ -106,26 +137,34 @@ def single_move(module, name):
             before = state.theta[0]
             draw = np.array([x, rng.normal(x, NOISE)])
             kernel(target, beta, draw, state, work, rng)
-            return 1.0 if state.theta[0] != before else 0.0
+            return Move(1.0 if state.theta[0] != before else 0.0, False, 0)
 
-    else:
+    elif broken:
+        kernel = getattr(broken_kernels(), name)
 
         @numba.njit
         def move(target, beta, parameters, state, work, rng):
-            return kernel(target, beta, parameters, state, work, rng).acceptance
+            return kernel(target, beta, parameters, state, work, rng)
 
-    return move
+    else:
+        transitions = KERNELS[name].compiled.transitions
+        return lambda *args: move_all(transitions, *args[:-1], False, args[-1])[1:]
+    return drive(move)
 
 
-def scan_move(module, backwards):
-    """Mean acceptance of the discrete elements."""
-    scan = module.discrete_scan
+@cache
+def scanner(backwards, broken):
+    """The same of the discrete elements."""
+    if not broken:
+        transitions = KERNELS["metropolis"].compiled.transitions
+        return lambda *args: move_all(transitions, *args[:-1], backwards, args[-1])
+    scan = broken_kernels().discrete_scan
 
     @numba.njit
     def move(target, beta, parameters, state, work, rng):
-        return scan(target, beta, parameters, state, work, backwards, rng).acceptance
+        return scan(target, beta, parameters, state, work, backwards, rng)
 
-    return move
+    return drive(move)
 
 
 STEP_SIZES = {"hmc": 1.1, "autostep": 0.9, "nuts": 0.4, "metropolis": 1.0, "prior_move": 1.0}
@@ -133,88 +172,48 @@ METRIC = Metric(np.array([0.8, 1.2]), np.array([[0.6, 0.8]]), np.array([1.5]))
 NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 
 
-def continuous_p_values(module, name):
+def continuous_p_values(name, broken=False):
     """p-value and acceptance at every β."""
-    run = drive(single_move(module, name))
+    run = mover(name, broken)
     target = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference())
     parameters = Parameters(METRIC, STEP_SIZES[name], np.zeros(0))
     rng = np.random.default_rng(7)
     rows = []
     for beta in BETAS:
         draws = exact_draws(beta, rng)
-        acceptance = run(target, beta, draws, parameters, rng)
+        acceptance, *_ = run(target, beta, draws, parameters, rng)
         rows.append((uniform_scores(draws, beta), acceptance))
     return np.array(rows).T
 
 
-@pytest.mark.parametrize("name", ["hmc", "autostep", "nuts", "metropolis", "prior_move"])
-def test_continuous_kernels_leave_the_tempered_density_invariant(name):
-    p_values, acceptance = continuous_p_values(CORRECT, name)
+@pytest.mark.parametrize("broken", [False, True], ids=["kernel", "twin without a fault"])
+@pytest.mark.parametrize("name", STEP_SIZES)
+def test_continuous_kernels_leave_the_tempered_density_invariant(name, broken):
+    p_values, acceptance = continuous_p_values(name, broken)
     assert p_values.min() > ALPHA / len(BETAS)
     assert 0.2 < acceptance.min() < acceptance.max() < 0.999  # it moves, and it refuses
 
 
-TWINS = {
-    "wrong acceptance": (
-        "hmc",
-        ("np.exp(-error))\n    if rng", "np.exp(-0.5 * error))\n    if rng"),
-    ),
-    "missing half step": ("hmc", ("else OUTER\n", "else 0.0\n")),
-    "metric not inverted": ("hmc", ("1.0 / np.sqrt(1.0 + metric", "np.sqrt(1.0 + metric")),
-    "energy without the metric": (
-        "hmc",
-        (
-            "dot(momentum, velocity) - tempered(proposal",
-            "dot(momentum, momentum) - tempered(proposal",
-        ),
-    ),
-    "adaptation leaking": (
-        "hmc",
-        (
-            "draw_trajectory(parameters.step_size, rng)\n    kick",
-            "draw_trajectory(parameters.step_size * (0.2 + abs(state.theta[0])), rng)\n    kick",
-        ),
-    ),
-    "far end not asked": ("autostep", ("for fewer in range(halvings)", "for fewer in range(0)")),
-    "wrong acceptance with local steps": (
-        "autostep",
-        ("np.exp(start - energy)", "np.exp(0.5 * (start - energy))"),
-    ),
-    "unweighted candidate": ("nuts", ("< -error - part_log_weight", "< -np.log(leaf + 1.0)")),
-    "preferred direction": (
-        "nuts",
-        ("forward = rng.random() < 0.5", "forward = rng.random() < 0.9"),
-    ),
-    "subtree without a weight": ("nuts", ("< part_log_weight - log_weight", "< 0.0")),
-    "wrong walk acceptance": (
-        "metropolis",
-        (
-            "- tempered(state, beta)))\n    if",
-            "- tempered(state, beta)) ** 0.7)\n    if",
-        ),
-    ),
-    "draws accepted too often": (
-        "prior_move",
-        ("log_ratio = beta *", "log_ratio = 0.5 * beta *"),
-    ),
-}
-
-
-SLOW = {
-    "far end not asked",
-    "preferred direction",
-    "subtree without a weight",
-    "energy without the metric",
-    "adaptation leaking",
-}
-"""Their kernels have another twin, and take ten seconds to compile. Of the last two the faults are
-exposed by "metric not inverted" too, and by adaptation among the identities of step methods."""
-
-
-@pytest.mark.parametrize("twin", slow_but(*TWINS.keys() - SLOW, of=TWINS))
-def test_broken_continuous_kernels_are_exposed(twin):
-    name, mutation = TWINS[twin]
-    p_values, _ = continuous_p_values(compile_kernels(mutation, modules=MOVES), name)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("hmc", "wrong acceptance"),
+        ("hmc", "missing half step"),
+        ("hmc", "metric not inverted"),
+        ("hmc", "energy without the metric"),
+        ("hmc", "adaptation leaking"),
+        ("autostep", "far end not asked"),
+        ("autostep", "wrong acceptance with local steps"),
+        ("nuts", "unweighted candidate"),
+        ("nuts", "preferred direction"),
+        ("nuts", "subtree without a weight"),
+        ("metropolis", "wrong walk acceptance"),
+        ("prior_move", "draws accepted too often"),
+    ],
+)
+def test_broken_continuous_kernels_are_exposed(name, fault):
+    with broken_kernels().having(fault):
+        p_values, _ = continuous_p_values(name, broken=True)
     assert p_values.min() < ALPHA / len(BETAS)
 
 
@@ -236,11 +235,11 @@ def discrete_target(theta, data, log_prior_gradient, log_likelihood_gradient):
 CATEGORIES = np.array([2, 3, 0])
 
 
-def discrete_p_values(module, backwards):
+def discrete_p_values(backwards, broken=False):
     """χ² of the states with more than 10 expected draws, the others pooled."""
     states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
     terms = np.array([discrete_terms(state) for state in states])
-    run = drive(scan_move(module, backwards))
+    run = scanner(backwards, broken)
     target = Target(discrete_target, discrete_target, np.zeros(0), CATEGORIES, no_reference())
     parameters = Parameters(NO_METRIC, 1.0, np.array([1.0, 1.0, 1.5]))
     rng = np.random.default_rng(11)
@@ -266,22 +265,17 @@ def discrete_terms(state):
     return call(discrete_target, state.copy())
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-def test_discrete_moves_leave_the_tempered_density_invariant(backwards):
-    assert discrete_p_values(CORRECT, backwards).min() > ALPHA / len(BETAS)
+@pytest.mark.parametrize(("backwards", "broken"), [(False, False), (True, False), (False, True)])
+def test_discrete_moves_leave_the_tempered_density_invariant(backwards, broken):
+    assert discrete_p_values(backwards, broken).min() > ALPHA / len(BETAS)
 
 
 @pytest.mark.parametrize(
-    "mutation",
-    [
-        ("new = old + length if rng.random() < 0.5", "new = old + length if rng.random() < 0.6"),
-        ("length = 1.0 + np.floor(2.4 * widths[j]", "length = 1.0 + np.floor(2.4 * abs(old)"),
-        ("if new >= old:", "if new >= old and old > 0:"),
-    ],
+    "fault", ["preferred steps", "steps as long as the state", "values that are not proposed"]
 )
-def test_broken_discrete_moves_are_exposed(mutation):
-    twin = compile_kernels(mutation, modules=MOVES)
-    assert discrete_p_values(twin, False).min() < ALPHA / len(BETAS)
+def test_broken_discrete_moves_are_exposed(fault):
+    with broken_kernels().having(fault):
+        assert discrete_p_values(False, broken=True).min() < ALPHA / len(BETAS)
 
 
 def test_a_kernel_compiles_its_own_moves_only():

@@ -74,13 +74,7 @@ def test_identities(make, particles):
 
 @pytest.mark.parametrize(
     ("twin", "direction"),
-    [
-        pytest.param(
-            ("            face(target, plan, t)\n", ""), FORWARD, marks=pytest.mark.slow
-        ),  # it takes as long to compile, and others cover forward runs
-        (("face(target, plan, t - 1)", "face(target, plan, t)"), REVERSE),
-    ],
-    ids=["no turn to the next step", "moved on another step"],
+    [("no turn to the next step", FORWARD), ("moved on another step", REVERSE)],
 )
 def test_twins_are_exposed(twin, direction):
     weights = log_weights(rows(), direction, 1, twin)

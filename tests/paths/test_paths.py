@@ -1,4 +1,4 @@
-"""Which path a call takes, what it finds there, and what is refused."""
+"""Which path a call takes that anneals, what it finds there, and what is refused."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from tests import models
 from tests.models import SIGMAS, conjugate_regression
 
 QUICK = dict(simulate=None, random_seed=3, progressbar=False)
+pytestmark = pytest.mark.usefixtures("annealed")
 
 
 @pytest.fixture(scope="module")

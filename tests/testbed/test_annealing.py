@@ -91,12 +91,18 @@ def test_conditional_resampling(still, monkeypatch):
     answer = solved(problem, states)
     assert max(map(abs, scores(problem, states, *answer, runs=2000))) < Z
     # Broken twins: particle 0 moves as the others do, or is never the ancestor of another
-    for twin in [
-        ("first, none = len(states), min(len(kept), 1)", "first, none = len(states), 0"),
-        ("resample(weights, first == 1", "resample(weights * (np.arange(n) >= first), first == 1"),
-    ]:
-        monkeypatch.setattr(annealing, "ascend", compile_kernels(twin, modules=(loops,)).ascend)
-        assert abs(list(scores(problem, states, *answer, runs=2000))[1]) > Z
+    faults = {
+        "moves": ("first, none = len(states), min(len(kept), 1)", "first, none = len(states), 0"),
+        "has no copies": (
+            "resample(weights, first == 1",
+            "resample(weights * (np.arange(n) >= first), first == 1",
+        ),
+    }
+    twin = compile_kernels(faults, modules=(loops,))
+    monkeypatch.setattr(annealing, "ascend", twin.ascend)
+    for fault in faults:
+        with twin.having(fault):
+            assert abs(list(scores(problem, states, *answer, runs=2000))[1]) > Z
 
 
 def test_low_rank_of_one_loading():

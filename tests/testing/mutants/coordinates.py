@@ -53,7 +53,7 @@ class Slice(VectorSampler):
 
 @mutant_of(Slice, of_sampler(sum_of_two), seen_by="check_invariance")
 class Decadic(Slice):
-    """The level of the slice is log p + log₁₀ u, where the natural logarithm belongs."""
+    """The level of the slice uses log₁₀ u instead of the natural logarithm of u."""
 
     def log_uniform(self):
         return super().log_uniform() / np.log(10)
@@ -75,7 +75,7 @@ class NormalGibbs(VectorSampler):
 
 @mutant_of(NormalGibbs, of_sampler(sum_of_two), seen_by="check_invariance")
 class VarianceForDeviation(NormalGibbs):
-    """Gibbs with a wrong conditional: the variance stands where the deviation belongs."""
+    """Gibbs with a wrong conditional: it uses the variance as the standard deviation."""
 
     def deviation(self, precision):
         return 1 / precision
@@ -100,7 +100,7 @@ class Conjugate(VectorSampler):
 
 @mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_invariance")
 class OldData(Conjugate):
-    """Observed data not swapped: it keeps those that it saw first."""
+    """Observed data not replaced: the sampler keeps the first data that it saw."""
 
     first = None
 
@@ -119,14 +119,14 @@ class Untempered(Conjugate):
 
 @mutant_of(Conjugate, of_sampler(known_mean), seen_by="check_invariance")
 class NoShrinkage(Conjugate):
-    """Gibbs with a wrong conditional: the precision of the prior is forgotten."""
+    """Gibbs with a wrong conditional: the precision of the prior is missing."""
 
     prior_precision = 0.0
 
 
 @mutant_of(Conjugate, of_sampler(eight_means), seen_by="check_invariance")
 class TooWide(Conjugate):
-    """Gibbs with a wrong conditional: its deviation is too large by 2 %."""
+    """Gibbs with a wrong conditional: its standard deviation is too large by 2 %."""
 
     width = 1.02
 
@@ -161,7 +161,7 @@ class HeatBath(DiscreteSampler):
 
 @mutant_of(HeatBath, of_sampler(three_categories), seen_by="check_invariance")
 class Simultaneous(HeatBath):
-    """Gibbs with a wrong conditional: all at once, each given the others' old values."""
+    """Gibbs with a wrong conditional: all at once, each given the old values of the others."""
 
     def move(self, q):
         return np.array([self.rng.choice(3, p=self.conditional(q, i)) for i in range(q.size)])
@@ -207,7 +207,7 @@ class BinaryFlips(DiscreteSampler):
 
 @mutant_of(BinaryFlips, of_sampler(tossed), seen_by=None)
 class Alternating(BinaryFlips):
-    """Every bit is flipped in every step: two fair coins turn together for ever (PyMC #2866).
+    """Every bit is flipped in every step, so two fair coins always flip together (PyMC #2866).
 
     It leads from an exact draw to an exact draw, so no check of invariance can see it; its chains
     never get from equal coins to unequal ones, which is a matter of mixing, and of R̂.
@@ -229,7 +229,7 @@ class IntegerWalk(DiscreteSampler):
 
 @mutant_of(IntegerWalk, of_sampler(counted), seen_by="check_invariance")
 class CutOff(IntegerWalk):
-    """Rounding in a discrete proposal: decimals are cut off, and so most steps lead down."""
+    """Rounding in a discrete proposal: decimals are cut off, so most steps go down."""
 
     def propose(self, q):
         return (q + 2 * self.rng.standard_normal(q.size)).astype(int)
@@ -237,7 +237,7 @@ class CutOff(IntegerWalk):
 
 @mutant_of(IntegerWalk, of_sampler(counted), seen_by="check_invariance")
 class FoldedAtZero(IntegerWalk):
-    """Proposals below zero are reflected; zero is its own image, and proposed too seldom."""
+    """Proposals below zero are reflected, so zero is proposed too seldom."""
 
     def propose(self, q):
         return abs(super().propose(q))
@@ -255,7 +255,7 @@ class ShortWalk(DiscreteSampler):
 
 @mutant_of(ShortWalk, of_sampler(barrier), seen_by="check_geweke")
 class Adapting(ShortWalk):
-    """Adapts while it samples: reaches far after a move, and one place after a rejection.
+    """Adapts while it samples: proposals are wide after a move and narrow after a rejection.
 
     It comes over the barrier by far proposals and cannot go back by short ones (Atchadé and
     Rosenthal 2005, Section 2).

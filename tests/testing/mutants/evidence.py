@@ -66,7 +66,7 @@ class WeightAfterMove(AnnealedImportance):
 
 @mutant_of(AnnealedImportance, of_evidence, seen_by="check_bayes_factor")
 class PosteriorAsLikelihood(AnnealedImportance):
-    """The posterior is passed where a likelihood belongs: the prior counts twice (cosmosis #80)."""
+    """The posterior is used as the likelihood, so the prior counts twice (cosmosis #80)."""
 
     def log_likelihood(self, mean):
         return super().log_likelihood(mean) + self.log_prior(mean)
@@ -74,7 +74,7 @@ class PosteriorAsLikelihood(AnnealedImportance):
 
 @mutant_of(AnnealedImportance, of_evidence, seen_by="check_bayes_factor")
 class SumOfWeights(AnnealedImportance):
-    """Weights are summed where their mean belongs."""
+    """The estimate is the sum of the weights instead of their mean."""
 
     def estimate(self, log_weight):
         return np.logaddexp.reduce(log_weight)
@@ -100,7 +100,7 @@ class SequentialMonteCarlo(AnnealedImportance):
 
 @mutant_of(SequentialMonteCarlo, of_evidence, seen_by="check_bayes_factor")
 class WeightsKept(SequentialMonteCarlo):
-    """Resampling without resetting weights: who was chosen for a weight keeps it."""
+    """Resampling without resetting weights: resampled particles keep theirs."""
 
     def reset(self, log_weight, chosen):
         return log_weight[chosen]

@@ -64,7 +64,7 @@ class NoHalfStep(HMC):
 
 @mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
 class StaleGradient(HMC):
-    """The second half step of the momentum uses the gradient of the position before."""
+    """The second half step of the momentum uses the gradient at the previous position."""
 
     def leapfrog(self, q, p, time):
         q0, (q, p) = q, self.kick(q, p, time / 2)
@@ -74,7 +74,7 @@ class StaleGradient(HMC):
 
 @mutant_of(HMC, of_sampler(sum_of_two), seen_by="check_invariance")
 class InvertedMetric(HMC):
-    """Momenta are drawn with the inverse of the masses that the energy has."""
+    """Momenta are drawn with the inverse of the masses in the energy."""
 
     def draw_momentum(self, n):
         return self.rng.standard_normal(n) / np.sqrt(self.masses(n))
@@ -98,7 +98,7 @@ class Walled(HMC):
 
 @mutant_of(Walled, of_sampler(positive_mean), seen_by="check_invariance")
 class Folded(Walled):
-    """Boundary reflection without volume: the position is folded, the momentum is not."""
+    """Wrong reflection at a boundary: the position is reflected, but the momentum is not."""
 
     def drift(self, q, p, time):
         q, p = HMC.drift(self, q, p, time)
@@ -166,7 +166,7 @@ class NUTS(HMC):
 
 @mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
 class TruncatedDoubling(NUTS):
-    """A half that turns within itself is kept as far as it came, where it must be dropped."""
+    """A subtree that turns within itself is kept in part instead of discarded."""
 
     def grow(self, edge, forward, depth):
         return super().grow(edge, forward, depth)._replace(turned=False)
@@ -174,7 +174,7 @@ class TruncatedDoubling(NUTS):
 
 @mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
 class BiasedTree(NUTS):
-    """Biased tree sampling: a new half always wins, whatever the weights are."""
+    """Biased tree sampling: the new subtree always wins, whatever the weights are."""
 
     def join(self, old, new, forward, log_probability):
         return super().join(old, new, forward, 0.0)
@@ -182,7 +182,7 @@ class BiasedTree(NUTS):
 
 @mutant_of(NUTS, of_sampler(sum_of_two), seen_by="check_invariance")
 class NotNormalised(NUTS):
-    """Multinomial weights not normalised: the outer states win with probability w′ itself."""
+    """Multinomial weights not normalised: the outer states win with probability w′."""
 
     def log_odds(self, inner, outer):
         return outer.log_weight

@@ -32,7 +32,7 @@ def measured(draw_x=draw_normal, draw_y=draw_normal):
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def wrong_scale():
-    """The prior is drawn with its variance where the deviation belongs."""
+    """The prior is drawn with its variance as the standard deviation."""
 
     def draw(mean, deviation, rng=None, size=None):
         return rng.normal(mean, deviation**2, size)
@@ -42,7 +42,7 @@ def wrong_scale():
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_prior_sampler")
 def rounded():
-    """The prior is drawn with one decimal: single values have a probability."""
+    """Prior draws are rounded to one decimal, so single values have a positive probability."""
 
     def draw(mean, deviation, rng=None, size=None):
         return np.round(rng.normal(mean, deviation, size), 1)
@@ -62,7 +62,7 @@ def seeded_anew():
 
 @mutant_of(measured, of_model(RandomWalk), seen_by="check_invariance")
 def wrong_error():
-    """Data are simulated with the variance of their error where its deviation belongs."""
+    """Data are simulated with the variance of their error as its standard deviation."""
 
     def draw(mean, deviation, rng=None, size=None):
         return rng.normal(mean, deviation**2, size)
@@ -88,7 +88,7 @@ def waiting(draw=draw_gamma):
 
 @mutant_of(waiting, of_model(RandomWalk), seen_by="check_prior_sampler")
 def rate_for_scale():
-    """A Gamma variable is drawn with its rate where the scale belongs."""
+    """A Gamma variable is drawn with its rate as the scale."""
 
     def draw(shape, rate, rng=None, size=None):
         return rng.gamma(shape, rate, size)
@@ -128,7 +128,7 @@ def diagonal_only():
 
 @mutant_of(correlated, of_model(RandomWalk), seen_by="check_prior_sampler")
 def transposed():
-    """A multivariate normal is drawn by the transpose of the factor of its covariance."""
+    """A multivariate normal is drawn with the transpose of its Cholesky factor."""
 
     def draw(mean, rng=None, size=None):
         factor = np.linalg.cholesky(COVARIANCE)
@@ -139,7 +139,7 @@ def transposed():
 
 @mutant_of(LogTransform, of_transform, seen_by="check_transform")
 class JacobianUpsideDown(LogTransform):
-    """Wrong Jacobian: that of x ↦ log x where that of its inverse belongs."""
+    """Wrong Jacobian: that of x ↦ log x instead of that of its inverse."""
 
     def log_jac_det(self, value, *inputs):
         return -super().log_jac_det(value, *inputs)
@@ -147,7 +147,7 @@ class JacobianUpsideDown(LogTransform):
 
 @mutant_of(LogTransform, of_transform, seen_by="check_transform")
 class NoJacobian(LogTransform):
-    """Wrong Jacobian: there is none, as if densities were not densities of something."""
+    """Wrong Jacobian: there is none."""
 
     def log_jac_det(self, value, *inputs):
         return pt.zeros_like(value)
@@ -185,5 +185,5 @@ def conditional(prior_precision=1.0):
 
 @mutant_of(conditional, of_conditional, seen_by="check_conditionals")
 def no_shrinkage():
-    """A conditional by hand in which the precision of the prior is forgotten."""
+    """A conditional written by hand in which the precision of the prior is missing."""
     return conditional(prior_precision=0.0)

@@ -63,7 +63,7 @@ class SmallSteps(RandomWalk):
 
 @mutant_of(SmallSteps, of_sampler(mean_and_scale), seen_by="check_invariance")
 class BetterOfTwo(SmallSteps):
-    """Missing Hastings correction: of two proposals the better one is accepted or rejected."""
+    """Missing Hastings correction: the better of two proposals is accepted or rejected."""
 
     def propose(self, q):
         return max(super().propose(q), super().propose(q), key=self.log_p)
@@ -77,7 +77,7 @@ class LongWalk(RandomWalk):
 
 @mutant_of(LongWalk, of_sampler(sum_of_two), seen_by="check_invariance")
 class UntilAccepted(LongWalk):
-    """A rejected proposal is drawn again and not counted: the state never stays."""
+    """A rejected proposal is replaced by a new one, so the state never stays."""
 
     def move(self, q):
         while True:
@@ -116,7 +116,7 @@ class Seconds(RandomWalk):
 
 @mutant_of(Seconds, of_sampler(event_time), seen_by="check_invariance")
 class SinglePrecision(Seconds):
-    """Accumulates in float32, which tells times of today apart only 128 s by 128 s."""
+    """Accumulates in float32, which resolves times of today only to 128 s."""
 
     def propose(self, q):
         return super().propose(q).astype("float32").astype("float64")
@@ -152,7 +152,7 @@ class SmallFactors(Multiplicative):
 
 @mutant_of(SmallFactors, of_sampler(scale_of_twenty), seen_by="check_sampler")
 class JacobianTwice(SmallFactors):
-    """Wrong Jacobian: that of the logarithm on which it walks is counted twice."""
+    """Wrong Jacobian: the Jacobian of the logarithm is counted twice."""
 
     def log_proposals(self, new, q):
         return 2 * super().log_proposals(new, q)
@@ -185,7 +185,7 @@ class NoDrift(Langevin):
 
 @mutant_of(Langevin, of_sampler(sum_of_two), seen_by="check_invariance")
 class Unadjusted(Langevin):
-    """Accepts every proposal, in the hope that the step is short enough."""
+    """Accepts every proposal, as if the step size were infinitesimal."""
 
     def accepts(self, log_ratio):
         return True
@@ -233,7 +233,7 @@ class TemperedTransition(RandomWalk):
 
 @mutant_of(TemperedTransition, of_sampler(sum_of_two), seen_by="check_invariance")
 class NotTempered(TemperedTransition):
-    """Wrong β: the weights belong to the ladder, but every walk is on p itself."""
+    """Wrong β: the weights are those of the temperatures, but all moves are on p itself."""
 
     def walk(self, q, b):
         return super().walk(q, 1.0)
