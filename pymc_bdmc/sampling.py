@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +24,7 @@ __all__ = ["sample_bdmc"]
 
 
 def sample_bdmc(
-    model: pm.Model | None = None,
+    model: pm.Model | Any = None,
     *,
     chains: int | None = None,
     particles: int | None = None,
@@ -59,8 +59,9 @@ def sample_bdmc(
 
     Parameters
     ----------
-    model : pymc.Model, optional
-        Any model with a proper prior and a likelihood. Default: the one of the ``with`` block.
+    model : pymc.Model or object that has one, optional
+        Any model with a proper prior and a likelihood, or a built model of Bambi. Default: the one
+        of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
         as ``target_error`` asks for, at least 16; on each of D simulated data sets 60/D, but 3 to
@@ -170,7 +171,7 @@ def sample_bdmc(
         any moment. Without a ``random_seed`` it takes that of the store.
     callback : callable, optional
         Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
-        That takes some 40 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
+        That takes some 60 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
         the call as Ctrl-C does.
 
     Returns
@@ -180,7 +181,8 @@ def sample_bdmc(
         ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``agreement`` (what all
         draws of ``posterior`` amount to), ``particles`` (weighted last states on the real data),
         ``posterior`` (four chains of draws of equal weight from them, as many as they are worth;
-        not there where every weight is zero), ``simulated``,
+        not there where every weight is zero), ``sample_stats`` (log ML, as of `pymc.sample_smc`;
+        see `log_ml`), ``simulated``,
         ``burn_in`` (reverse log weights after each of several burn-ins), ``scouts`` (log weights of
         the runs that decided on the path), ``rounds`` (T, gap, cost and log weights of every round)
         and ``observed_data``. Read it with `summary` and the plots.

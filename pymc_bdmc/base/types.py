@@ -194,6 +194,9 @@ class Run:
         rejected; the first accepted draws are the starts. 0 for a reverse run.
     log_likelihood_sd : float or ndarray of shape (T + 1,)
         Standard deviation of ℓ over the chains of a block, nats.
+    row_log_weight : ndarray of shape (number of rows of the data,), optional
+        Part of ``log_weight`` that came with each row, on a path of the data whose temperatures end
+        with each row, nats.
     """
 
     log_weight: float | np.ndarray
@@ -206,6 +209,7 @@ class Run:
     population: Population
     prior_draws: int | np.ndarray = 0
     log_likelihood_sd: float | np.ndarray = 0.0
+    row_log_weight: np.ndarray | None = None
 
     @classmethod
     def of_block(
@@ -268,6 +272,8 @@ class Annealing:
         Number of gradients computed by all runs.
     populations : Populations, optional
         Records of runs with several particles.
+    row_log_weight : ndarray of shape (C, number of rows of the data), optional
+        Parts of the log weights that came with each row, nats; NaN for an unfinished run.
     """
 
     log_weight: np.ndarray
@@ -280,3 +286,4 @@ class Annealing:
     divergences: np.ndarray
     gradient_evaluations: int
     populations: Populations | None = None
+    row_log_weight: np.ndarray | None = None

@@ -19,11 +19,13 @@ from pymc_bdmc.campaign.tree import (
     rounds_dataset,
     scouts_dataset,
 )
+from pymc_bdmc.model.constraints import constraints
 from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.log_ml import write_log_ml
 
 __all__ = ["anneal", "finish", "to_datatree"]
 
@@ -73,6 +75,7 @@ def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         groups["scouts"] = scouts_dataset(scouted)
     dt = xr.DataTree.from_dict(groups | {"rounds": rounds_dataset(rounds, target)})
     dt.attrs |= _attributes(campaign, prepared, rounds)
+    write_log_ml(dt)
     return dt
 
 
@@ -84,10 +87,12 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     has_target = request.limits.target_gap is not None
     return attrs | {
         **hard_variables(request.model),
+        **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": prepared.preparation.kernel,
         "path": prepared.path.name,
         "path_reason": prepared.reason,
+        **({"row_order": prepared.path.order} if prepared.path.order else {}),
         "particles": prepared.plan.particles,
         "simulate": simulation.name if simulation else "none",
         "upper_bound": first.status if first else "none",

@@ -269,10 +269,10 @@ class Preparation:
             if target_gap and not self._engine.rows:
                 needed = np.ceil(squares / (path.fewest_temperatures * target_gap))
                 n = int(np.clip(needed, min(FEWEST_PARTICLES, default), default))
-        if self._engine.rows:
-            needed = STEPS_A_ROW * self._engine.rows
-        else:
-            needed = np.ceil(squares / (n * (target_gap or IDEAL_GAP)))
+        if 0 < (rows := self._engine.rows) <= MOST_TEMPERATURES:  # equally many for each
+            steps = min(STEPS_A_ROW, MOST_TEMPERATURES // rows)
+            return rows * max(steps, -(-path.fewest_temperatures // rows)), n
+        needed = rows or np.ceil(squares / (n * (target_gap or IDEAL_GAP)))
         return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES)), n
 
     def fewest_chains(self, particles: int) -> int:

@@ -102,12 +102,13 @@ def _engine(request: Request, loan: Loan) -> ModelEngine:
     if request.simulation:
         request.simulation.check(loan.density)
     betas = request.ladder.schedules[0].betas
-    in_turn = request.path is not None and request.path.in_turn
+    path = request.path
+    in_turn = path is not None and path.in_turn and (path.order or True)
     engine = make_engine(
         loan.density, betas, given.step, given.backend, given.compile_kwargs, in_turn
     )
-    if request.path:
-        request.path.check(engine)
+    if path:
+        path.check(engine)
     particles = request.size.particles or engine.default_particles
     states = partial(request.states, loan.density.size)
     check_memory(states, chains=request.size.real, particles=particles)

@@ -23,7 +23,7 @@ def make_engine(
     step: Step,
     backend: str | None = None,
     compile_kwargs: Mapping | None = None,
-    in_turn: bool = False,
+    in_turn: bool | tuple[int, ...] = False,
 ) -> CompiledEngine | StepEngine:
     """Return the compiled engine if it supports the model and options, else PyMC's step methods.
 
@@ -35,8 +35,8 @@ def make_engine(
         The schedule of step methods, unless a task has its own.
     step, backend, compile_kwargs
         See `sample_bdmc`.
-    in_turn : bool, default False
-        Whether compiled runs use a path of the data.
+    in_turn : bool or tuple of int, default False
+        Whether compiled runs use a path of the data, or the order of its observations.
     """
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or isinstance(step, str | NamedKernel)):

@@ -37,6 +37,7 @@ class Recorder:
     def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
         self._log_weight = np.full(n_runs, np.nan)
         self._prior_draws: dict[int, np.ndarray] = {}
+        self._rows: dict[int, np.ndarray] = {}
         self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
         self._judges_acceptance = judges_acceptance
         self._moments = _Moments(len(betas))
@@ -52,6 +53,8 @@ class Recorder:
         places = slice(first, first + n)
         self._log_weight[places] = run.log_weight
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
+        if run.row_log_weight is not None:
+            self._rows[first] = run.row_log_weight
         if self._judges_acceptance:
             self._lowest_acceptance[places] = _lowest_acceptance(_known_parts(run))
         self._least_size[places] = run.population.effective_size.min()
@@ -89,7 +92,17 @@ class Recorder:
             self._divergences.copy(),
             self._gradients,
             populations if self._are_populations else None,
+            self._weights_by_row(),
         )
+
+    def _weights_by_row(self) -> np.ndarray | None:
+        """Return the parts of the log weights by run and row of the data, if they were recorded."""
+        if not self._rows:
+            return None
+        weights = np.full((len(self._log_weight), len(next(iter(self._rows.values())))), np.nan)
+        for place, row in self._rows.items():
+            weights[place] = row
+        return weights
 
     def _prior_draws_by_run(self) -> np.ndarray:
         """Return prior draws, shape (C,), or (C, A) if a run accepted several; NaN if missing."""

@@ -63,6 +63,7 @@ from pymc_bdmc.estimators.histogram import (
 )
 from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse, log_mean_exp
 from pymc_bdmc.estimators.methods import Comparison, compare_estimators
+from pymc_bdmc.estimators.pointwise import PredictiveDensities, predictive_densities
 from pymc_bdmc.estimators.registry import ESTIMATORS, Estimator
 from pymc_bdmc.estimators.reweighting import (
     Reweighted,
@@ -105,6 +106,7 @@ __all__ = [
     "EvidenceDraws",
     "LadderEstimate",
     "PosteriorMean",
+    "PredictiveDensities",
     "PriorMass",
     "RankTest",
     "Reweighted",
@@ -156,6 +158,7 @@ __all__ = [
     "pareto_shape",
     "place_probabilities",
     "posterior_log_ratio",
+    "predictive_densities",
     "quantile_distance",
     "rank_among",
     "rao_blackwellized",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -30,8 +31,45 @@ __all__ = [
     "check_simulable",
     "check_storable",
     "explain_atoms",
+    "model_of",
     "no_reference_for",
 ]
+
+
+def model_of(thing: Any) -> pm.Model:
+    """Return a PyMC model, the one in an object such as a Bambi model, or that of the context.
+
+    Other things are returned as they are, for `check_model` to refuse.
+
+    Parameters
+    ----------
+    thing : pymc.Model, object or None
+        An object has its model as attribute ``model`` or ``backend.model``.
+
+    Raises
+    ------
+    TypeError
+        If there is no model in the context, or a model of formulas was not built.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.checks import model_of
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x")
+    >>> model_of(SimpleNamespace(backend=SimpleNamespace(model=model))) is model
+    True
+    """
+    if thing is None or isinstance(thing, pm.Model):
+        return pm.modelcontext(thing)
+    backend = getattr(thing, "backend", None)
+    for found in (getattr(backend, "model", None), getattr(thing, "model", None)):
+        if isinstance(found, pm.Model):
+            return found
+    if callable(getattr(thing, "build", None)):
+        raise TypeError("model: it has no PyMC model yet; call its build() first.")
+    return thing
 
 
 def check_model(model: pm.Model) -> None:

@@ -30,7 +30,7 @@ from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, jitted_function
 from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
-from pymc_bdmc.model.rows import number_of_rows, terms_in_turn
+from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
 
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
@@ -54,8 +54,9 @@ class JittedDensity:
     ----------
     density : TemperedDensity
         The path of densities.
-    in_turn : bool, default False
-        Whether observations are added one after the other: at β the first βN of N. Then the flat
+    in_turn : bool or tuple of int, default False
+        Whether observations are added one after the other, or in which order: at β the first βN of
+        N. Then the flat
         data end with β and a later β', ℓ is the slope of log f between them, and log p is log f_β −
         β ℓ, so that log p + β ℓ is right at both.
 
@@ -77,12 +78,14 @@ class JittedDensity:
     NotJittable
         If PyTensor's numba linker cannot compile such a function.
     ValueError
-        If a variable has no rows that can be added in turn.
+        If a variable has no rows that can be added in turn, or they have another number than the
+        order.
     """
 
-    def __init__(self, density: "TemperedDensity", in_turn: bool = False):
+    def __init__(self, density: "TemperedDensity", in_turn: bool | tuple[int, ...] = False):
         self._model = density.model
         self.rows = number_of_rows(density.model) if in_turn else 0
+        self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
         sizes = self._model.initial_point()
         by_kind = sorted(
@@ -180,7 +183,9 @@ class JittedDensity:
         values = {value.name: value for value in model.value_vars}
         now, then = pt.scalars("now", "then")
         terms = outputs = (
-            _simplified(terms_in_turn(model, self.rows, now, then)) if self.rows else self._terms
+            _simplified(terms_in_turn(model, self.rows, now, then, self._turns))
+            if self.rows
+            else self._terms
         )
         if gradient:
             wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]

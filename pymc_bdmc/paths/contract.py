@@ -46,6 +46,8 @@ class Path(ABC):
     in_turn : bool
         Whether one observation comes after the other. Pilots do not see how long such a path is:
         temperatures are even, ten an observation, unless the caller says otherwise.
+    order : tuple of int or None
+        Order in which observations come in turn, by their numbers; None: as they are.
     is_fitted : bool
         Whether r is fitted to what a pilot sees. Narrow peaks that it misses are then added to it,
         and further data sets take over the tuning of the first, with a quick fit of their own.
@@ -79,6 +81,7 @@ class Path(ABC):
     name: ClassVar[str]
     starts_at_prior: ClassVar[bool] = False
     in_turn: ClassVar[bool] = False
+    order: tuple[int, ...] | None = None
     is_fitted: ClassVar[bool] = False
     fewest_temperatures: int = 30
     idata: xr.DataTree | None = None

@@ -1,6 +1,6 @@
 """The path from the prior on which one observation comes after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pymc_bdmc.base.types import Tuning
@@ -16,8 +16,15 @@ class DataPath(Path):
     All densities on the way are posteriors of fewer data; a schedule may add several observations
     in a step, or one in several. Rows, along the first dimension of every observed variable, must
     be independent given θ. Of the observation that is only coming a part of its log density counts.
-    Pilots do not see how long this way is: temperatures are spaced evenly, ten an observation
-    within 100 and 2000, where no other schedule and no number is given.
+    Pilots do not see how long this way is: temperatures are spaced evenly, where no other schedule
+    and no number is given ten an observation, but at least 100 and at most 2000 in all. If a
+    temperature ends with each observation, as then with up to 2000 of them, `pointwise` reads their
+    predictive densities.
+
+    Parameters
+    ----------
+    order : sequence of int, optional
+        Order in which the observations come, by their numbers from 0. Default: as they are.
 
     References
     ----------
@@ -34,12 +41,23 @@ class DataPath(Path):
     ...                     progressbar=False)
     >>> dt.attrs["path"]
     'data'
+
+    The last observation first:
+
+    >>> dt = pm.sample_bdmc(model, path=bdmc.DataPath(order=[2, 0, 1]), chains=4, temperatures=30,
+    ...                     random_seed=1, cores=1, progressbar=False)
     """
+
+    order: Sequence[int] | None = None  # type: ignore[assignment]
 
     name = "data"
     starts_at_prior = True
     in_turn = True
     fewest_temperatures = 100
+
+    def __post_init__(self):
+        if self.order is not None:
+            object.__setattr__(self, "order", tuple(map(int, self.order)))
 
     def check(self, engine: PathEngine) -> None:
         """Refuse step methods, whose observations come together."""

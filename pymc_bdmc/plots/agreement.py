@@ -21,7 +21,7 @@ from arviz_plots.visuals import (
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.plots.common import Backend, Canvas, checked_options, limit_x, set_yticks
+from pymc_bdmc.plots.common import Backend, Canvas, checked_options, limit_x, set_yticks, with_text
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
 
@@ -139,15 +139,10 @@ def plot_agreement(
     draw("yticks", _names, points.isel(draws=0, plot_axis=1, drop=True), labels=shown.index)
     draw("xticks", _ratios, _by_panel([[np.nan], [reaches[1]]], "tick"))
     texts = xr.DataArray([PANELS.get(name, "c") for name in order], {"model": order})
-    canvas.draw("xlabel", _text(labelled_x), texts)
+    canvas.draw("xlabel", with_text(labelled_x), texts)
     texts = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
-    canvas.draw("ylabel", _text(labelled_y), texts)
+    canvas.draw("ylabel", with_text(labelled_y), texts)
     return canvas.finish()
-
-
-def _text(visual: Callable) -> Callable:
-    """Return a visual whose text is the data."""
-    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
 def _limits(da, target, **kwargs):

@@ -16,9 +16,7 @@ from arviz_plots.visuals import labelled_title, set_xlim, set_xticks, set_ylim
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import data_sets, variable
-
-Z95 = 1.96
-"""Half of a 95 % interval, in standard errors."""
+from pymc_bdmc.results.log_ml import Z95
 
 ROOM = 30
 """Number of characters that fit into the tick labels of an axis."""
@@ -29,6 +27,7 @@ Backend = Literal["matplotlib", "bokeh", "plotly"]
 """Names of the plotting libraries."""
 
 __all__ = [
+    "ROOM",
     "Z95",
     "Backend",
     "Canvas",
@@ -47,6 +46,7 @@ __all__ = [
     "panels",
     "set_yticks",
     "stacked",
+    "with_text",
 ]
 
 
@@ -218,6 +218,11 @@ def _round_values(low: float, high: float) -> dict[str, list]:
 def set_yticks(da, target, values, labels, **kwargs):
     """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
     return backend_from_object(target).yticks(values, labels, target, **kwargs)
+
+
+def with_text(visual: Callable) -> Callable:
+    """Return a visual whose text is the data."""
+    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
 class Canvas:

@@ -1,4 +1,4 @@
-"""Plot the gap of samplers or parametrisations against its cost."""
+"""Plot the log ML of models, or the gap of samplers against its cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -10,15 +10,19 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import labelled_x, labelled_y, line_xy, scatter_xy, set_xticks
 
 from pymc_bdmc.plots.common import (
+    Z95,
     Backend,
     Canvas,
+    Options,
     along,
     checked_options,
+    few_xticks,
     limit_y,
     log_ticks,
     set_yticks,
+    with_text,
 )
-from pymc_bdmc.results.compare import check_comparable, cost
+from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
 
 __all__ = ["plot_compare"]
 
@@ -28,6 +32,9 @@ PANELS = {
     "seconds": "seconds",
 }
 
+ANSWERS = {"log ML": "nats, with 95 % interval", "posterior probability": "of the valid models"}
+"""Panels of a comparison of models, and what stands below them."""
+
 Visual = Literal[
     "line", "point", "interval", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"
 ]
@@ -36,29 +43,40 @@ Visual = Literal[
 def plot_compare(
     results: Mapping[str, xr.DataTree],
     *,
+    kind: Literal["log_ml", "gap"] | None = None,
+    prior: Mapping[str, float] | None = None,
     plot_collection: PlotCollection | None = None,
     backend: Backend | None = None,
     aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
     visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
     **pc_kwargs,
 ) -> PlotCollection:
-    """Plot the Jeffreys bound against temperatures, gradient evaluations and seconds.
+    """Plot the log ML and probabilities of models, or the gap of samplers against its cost.
 
-    Every round of a result is a point, with one standard error on either side. Both axes are
-    logarithmic, so a gap that is negative by noise has no point, only the upper end of its error.
+    Of models: log ML with 95 % intervals, and posterior probabilities, the best model at the top. A
+    log ML that cannot be trusted has no point, and its name says so.
+
+    Of samplers: the Jeffreys bound against temperatures, gradient evaluations and seconds. Every
+    round of a result is a point, with one standard error on either side. Both axes are logarithmic,
+    so a gap that is negative by noise has no point, only the upper end of its error.
 
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results of one model and data, by sampler or parametrisation, as for `compare`. Several
-        ``temperatures``, or a ``target_gap``, give a line.
+        Results on the same data, as for `compare`. Several ``temperatures``, or a ``target_gap``,
+        give a line in the plot of the gap.
+    kind : {"log_ml", "gap"}, optional
+        Default: the gap if all results are of one model or system and one of them has a gap;
+        else log ML. Two parametrisations are two models.
+    prior : mapping of {str : float}, optional
+        Prior probabilities of the models, as for `compare`; only for log ML.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
         * line, interval -> :func:`arviz_plots.visuals.line_xy`
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * title, xlabel, ylabel -> the labels
-        * xticks, yticks, ylim -> numbers on the axes, and the range of the gap
+        * xticks, yticks, ylim -> numbers or names on the axes, and the vertical range
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -69,7 +87,8 @@ def plot_compare(
     Raises
     ------
     ValueError
-        If the results cannot be compared, or none of them has a gap.
+        If the results cannot be compared, ``kind`` is unknown, or it is ``"gap"`` and none of the
+        results has one.
 
     Examples
     --------
@@ -86,6 +105,48 @@ def plot_compare(
         plot_compare, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
     table = pd.concat({name: cost(dt) for name, dt in results.items()}, names=["name", "round"])
+    if kind not in (None, "log_ml", "gap"):
+        raise ValueError(f'kind: it is "log_ml" or "gap", not {kind!r}.')
+    if kind is None:
+        sources = {dt.attrs.get("model", dt.attrs.get("system")) for dt in results.values()}
+        kind = "gap" if len(sources) == 1 and table["jeffreys_bound"].notna().any() else "log_ml"
+    if kind == "log_ml":
+        return _draw_log_ml(compare(results, prior=prior), options)
+    if prior is not None:
+        raise ValueError('prior: it has no effect on the gap; use kind="log_ml".')
+    return _draw_gap(table, options)
+
+
+def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
+    """Draw log ML with 95 % intervals, and the probabilities, a row for each model."""
+    names = [name if valid else f"{name} (not valid)" for name, valid in table["valid"].items()]
+    shown = table.reindex(columns=[*READ, "valid"])
+    value = shown["log_ml"].where(shown["valid"])
+    half, share = Z95 * shown["error"], shown["probability"]
+    dims, coords = ("model", "name"), {"model": list(ANSWERS), "name": names}
+    low, middle, high = (
+        xr.DataArray(np.array(rows, dtype=float), coords, dims)
+        for rows in ([value - half, 0 * share], [value, share], [value + half, share])
+    )
+    height = xr.zeros_like(middle) - np.arange(len(names))
+    canvas = Canvas(
+        "log_ml", middle, options, ["point", "interval"], by="name", legend=False, col_wrap=2
+    )
+    ends = xr.concat([low, high], "end")
+    canvas.draw("interval", line_xy, along("plot_axis", x=ends, y=height.broadcast_like(ends)))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=middle, y=height))
+    rows = along("limit", low=height.min("name") - 0.5, high=height.max("name") + 0.5)
+    canvas.draw("ylim", limit_y, rows)
+    canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
+    canvas.draw("yticks", set_yticks, canvas.panel, values=height[0].values.tolist(), labels=names)
+    texts = xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)})
+    canvas.draw("xlabel", with_text(labelled_x), texts)
+    canvas.draw("ylabel", labelled_y, canvas.panel, text="")
+    return canvas.finish()
+
+
+def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
+    """Draw the gap of every round against its cost."""
     found = table[table["jeffreys_bound"].notna()].to_xarray()
     if not found.sizes["round"]:
         raise ValueError("results: none has a gap, which needs simulated data.")

@@ -8,25 +8,31 @@ import xarray as xr
 from scipy.special import softmax
 
 from pymc_bdmc.results.certified import certified
-from pymc_bdmc.results.evidence import evidence
+from pymc_bdmc.results.evidence import annealed_estimates
 from pymc_bdmc.results.groups import check_annealed, directions, is_system
+from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.summary import summary
 
-__all__ = ["check_comparable", "compare", "cost"]
+__all__ = ["READ", "certified_factors", "check_comparable", "compare", "cost"]
 
 CONFIDENCE = 0.95
 
 GAP = "simulated", "jeffreys bound"
 
+READ = ["log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability"]
+"""Columns that are always shown."""
+
 COLUMNS = [
-    "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "lower", "upper",
-    "valid", "jeffreys_bound", "jeffreys_error", "temperatures", "gradient_evaluations", "seconds",
-    "reason",
+    *READ, "lower", "upper", "valid", "jeffreys_bound", "jeffreys_error", "temperatures",
+    "gradient_evaluations", "seconds", "reason",
 ]  # fmt: skip
 
 
 def compare(
-    results: Mapping[str, xr.DataTree], *, prior: Mapping[str, float] | None = None
+    results: Mapping[str, xr.DataTree],
+    *,
+    prior: Mapping[str, float] | None = None,
+    details: bool = False,
 ) -> pd.DataFrame:
     """Compare models by log ML and Bayes factors, and samplers by their Jeffreys bounds.
 
@@ -38,6 +44,8 @@ def compare(
         of one system.
     prior : mapping of str to float, optional
         Prior probabilities of the models, or numbers proportional to them. Default: equal.
+    details : bool, default False
+        Whether the table has the gap and the cost of the runs too, and what the checks found.
 
     Returns
     -------
@@ -55,10 +63,15 @@ def compare(
             together with 95 % probability. They need certified bounds on both sides of every log
             ML, with the failure probability split evenly over the results (Bonferroni). Log ML of
             real data is not certified from above, so only systems whose reverse chains start from
-            exact samples have them.
-        ``valid``, ``reason``
-            Whether the check of the method holds, and what it found. If it fails, the error, the
-            Bayes factor and the probability are left out.
+            exact samples have them; where no row has one, these columns come with ``details`` only.
+        ``valid``
+            Whether the check of the method holds. If it fails, the error, the Bayes factor and the
+            probability are left out.
+
+        With ``details`` also:
+
+        ``reason``
+            Method, and what its check found.
         ``jeffreys_bound``, ``jeffreys_error``, ``temperatures``
             The gap of the sandwich on simulated data, its error, and T. The error is left out if
             the gap is no bound; see `summary`.
@@ -110,8 +123,11 @@ def compare(
         table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
         table.loc[table.index[0], "bayes_factor_error"] = 0.0
         table.loc[valid, "probability"] = softmax(known["log_ml"] + np.log(odds[known.index]))
-        table[["lower", "upper"]] = _certified_factors(results, known.index)
-    return table
+        table[["lower", "upper"]] = certified_factors(results, known.index)
+    if details:
+        return table
+    bounds = [name for name in ("lower", "upper") if table[name].notna().any()]
+    return table[[*READ, *bounds, "valid"]]
 
 
 def cost(dt: xr.DataTree) -> pd.DataFrame:
@@ -145,15 +161,16 @@ def _row(dt: xr.DataTree) -> dict:
         gap = bounds.loc[GAP]
         row["jeffreys_bound"] = gap["value"]
         row["jeffreys_error"] = gap["error"] if gap["valid"] else np.nan
-    table = evidence(dt)
     data = "simulated" if is_system(dt) else "real"
-    if data not in table.index:
+    average = annealed_estimates(dt, data).get((data, 0, "forward average"))
+    if average is None:
         return row
-    methods = table.loc[data].loc[0]
-    best = methods[methods["recommended"]]
-    found = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
-    row |= {"log_ml": found["value"], "error": found["error"], "valid": bool(found["valid"])}
-    return row | {"reason": f"{found.name}: {found['reason']}"}
+    best = log_ml(dt)
+    if best.valid:
+        found = {"log_ml": best.value, "reason": f"{best.method}: {best.reason}"}
+    else:
+        found = {"log_ml": average["value"], "reason": f"forward average: {average['reason']}"}
+    return row | found | {"error": best.error, "valid": best.valid}
 
 
 def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
@@ -233,7 +250,7 @@ def _prior_odds(prior: Mapping[str, float] | None, names: list[str]) -> pd.Serie
     return pd.Series(prior, dtype=float)
 
 
-def _certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> pd.DataFrame:
+def certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> pd.DataFrame:
     """Return intervals of log Bayes factors against the first name, if all bounds are finite."""
     # The first name depends on the results, so the bounds of all of them must hold.
     each = 1 - (1 - CONFIDENCE) / len(results)

@@ -47,7 +47,8 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         ``log_likelihood_path``, ``log_likelihood_sd`` (over chains), ``acceptance``,
         ``divergences`` and ``step_size`` by (dataset, beta). Of runs of several particles also
         ``effective_size`` and ``resamplings`` by (dataset, beta), ``least_effective_size`` and
-        ``ancestors`` by (dataset, chain).
+        ``ancestors`` by (dataset, chain). On a path of the data ``row_log_weight`` by (dataset,
+        chain, row), if the temperatures end with each row.
     """
     by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
     by_beta = {
@@ -66,6 +67,9 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         ):
             data[name] = np.array(parts)
             dims[name] = ["chain" if name in ("least_effective_size", "ancestors") else "beta"]
+    if runs[0].row_log_weight is not None:
+        data["row_log_weight"] = np.array([run.row_log_weight for run in runs])
+        dims["row_log_weight"] = ["chain", "row"]
     dims["prior_draws"] += ["accepted_draw"] * (data["prior_draws"].ndim - 2)
     return dict_to_dataset(
         data,

@@ -21,7 +21,7 @@ from pymc_bdmc.results.groups import (
 )
 from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
-__all__ = ["annealed_estimates", "evidence", "refuting_path"]
+__all__ = ["annealed_estimates", "evidence", "refuting_path", "short_on_simulated"]
 
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which the share that forward runs miss is estimated."""
@@ -123,10 +123,19 @@ def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]
     return rows, names
 
 
-def annealed_estimates(dt: xr.DataTree) -> dict[tuple[str, int, str], dict]:
-    """Return the rows of `evidence` by (data, dataset, method), where chains are finished."""
+def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, str], dict]:
+    """Return the rows of `evidence` by (data, dataset, method), where chains are finished.
+
+    Parameters
+    ----------
+    dt : DataTree
+    of : {"", "real", "simulated"}
+        Kind of data; empty for both.
+    """
     rows, short = {}, short_on_simulated(dt)
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
+        if of not in ("", data):
+            continue
         found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
         other = refuting_path(dt) if data == "real" else ""

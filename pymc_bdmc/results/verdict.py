@@ -16,11 +16,12 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import kept_agreement
-from pymc_bdmc.results.certified import certified, certified_total_variation
+from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
 from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
-from pymc_bdmc.results.evidence import evidence, refuting_path
-from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, is_system
+from pymc_bdmc.results.evidence import refuting_path
+from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, data_sets, is_system
+from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
 from pymc_bdmc.results.reverse import both_sides
@@ -532,27 +533,11 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
 def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     """Report log ML with its interval and its certified bounds."""
     data = "simulated" if is_system(dt) else "real"
-    bounds = certified(dt)
-    if (data, 0) not in bounds.index:
+    if data not in [each[0] for each in data_sets(dt)]:
         return
-    methods = evidence(dt).loc[data].loc[0]
-    best = methods[methods["recommended"]]
-    sure = bounds.loc[(data, 0)]
-    ends = " and ".join(
-        f"{word} {outwards(100 * sure[side]) / 100:.2f}"
-        for side, word, outwards in (("lower", "at least", np.floor), ("upper", "at most", np.ceil))
-        if np.isfinite(sure[side])
-    )
-    certain = f"; it is certified to be {ends}" if ends else ""
-    if best.empty:
-        sentence = f"No estimate of log ML can be trusted{certain} ({methods['reason'].iloc[0]})."
-        yield _Finding("log ML", "open", sentence, lower=sure["lower"], upper=sure["upper"])
+    found = log_ml(dt)
+    if not found.valid:
+        lower, upper = found.certified_lower, found.certified_upper
+        yield _Finding("log ML", "open", found.sentence, lower=lower, upper=upper)
         return
-    row = best.iloc[0]
-    lower, upper = row["value"] - 1.96 * row["error"], row["value"] + 1.96 * row["error"]
-    decimals = max(0, 1 - int(np.floor(np.log10(max(row["error"], 1e-9)))))  # of the error
-    sentence = (
-        f"Log ML is {row['value']:.{decimals}f} ± {row['error']:.{decimals}f}, with 95 % interval "
-        f"{lower:.{decimals}f} to {upper:.{decimals}f} ({row.name}){certain}."
-    )
-    yield _Finding("log ML", None, sentence, "", row["value"], row["error"], lower, upper)
+    yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)

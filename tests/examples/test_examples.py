@@ -46,6 +46,28 @@ def test_eight_schools(tmp_path):
         assert abs(value - module.LOG_ML) < 4 * error
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # by LOO of an outlier
+def test_which_model(tmp_path):
+    """What its page says: the table, the observation that decides, the averaged prediction."""
+    module = example("which_model")
+    found = module.main(folder=str(tmp_path), progressbar=False)
+    page = (ROOT / "docs" / "which_model.md").read_text()
+    results = {name: found[name] for name in module.NAMES}
+    table = bdmc.compare(results)
+    assert table.index.tolist() == ["gross errors", "Student t", "normal"]
+    assert table["valid"].all()
+    for name, told in (("gross errors", -219.552), ("Student t", -222.268), ("normal", -254.157)):
+        assert f"−{-told:.3f}" in page
+        assert abs(table.loc[name, "log_ml"] - told) < 6 * table.loc[name, "error"]
+    decide = bdmc.pointwise(found["in turn"]["Student t"], found["in turn"]["normal"])
+    assert decide["value"].idxmax() == 6
+    assert decide["value"].idxmin() == 10
+    assert float((found["predicted"] < 0).mean()) == pytest.approx(0.012, abs=0.003)
+    for name in ("which_model", "which_observations"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert f"images/{name}.png" in page
+
+
 def test_trust(tmp_path, monkeypatch):
     """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
     module, judged = example("trust"), {}

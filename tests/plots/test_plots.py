@@ -11,6 +11,7 @@ from arviz_plots import PlotCollection
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
 from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
+from tests.results.test_compare import result
 from tests.results.test_summary import tree
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
@@ -386,7 +387,39 @@ def test_comparison_leaves_out_what_is_not_known(ladders):
         for group in ("forward", "reverse", "rounds"):
             del dt[group]
     with pytest.raises(ValueError, match="none has a gap"):
-        bdmc.plot_compare(alone)
+        bdmc.plot_compare(alone, kind="gap")
+    with pytest.raises(ValueError, match="kind: it is"):
+        bdmc.plot_compare(alone, kind="nonsense")
+    with pytest.raises(ValueError, match="prior: it has no effect"):
+        bdmc.plot_compare(ladders, prior={"easy": 1, "hard": 1})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_comparison_of_models_draws_log_ml_and_probabilities(backend):
+    results = {"a": result(-3.0), "b": result(-4.0), "wild": result(-3.0, n=8, sd=6.0)}
+    for dt in results.values():
+        del dt["forward"], dt["reverse"]
+    table = bdmc.compare(results)
+    pc = bdmc.plot_compare(results, backend=backend)
+    assert pc.viz["point"]["log_ml"].sizes == {"model": 2, "name": 3}
+    if backend == "matplotlib":
+        line = pc.viz["interval"]["log_ml"].sel(model="log ML", name="b").item()
+        middle, half = table.loc["b", "log_ml"], 1.96 * table.loc["b", "error"]
+        np.testing.assert_allclose(line.get_xdata(), [middle - half, middle + half])
+        line = pc.viz["interval"]["log_ml"].sel(model="posterior probability", name="a").item()
+        np.testing.assert_allclose(line.get_xdata(), [0, table.loc["a", "probability"]])
+        axes = pc.viz["figure"].item().axes[0]
+        names = [tick.get_text() for tick in axes.get_yticklabels()]
+        assert names == ["a", "b", "wild (not valid)"]
+
+
+def test_comparison_without_any_valid_log_ml_draws_nothing_false():
+    wild = {name: result(-3.0, n=8, sd=6.0, seed=k) for k, name in enumerate("ab")}
+    for dt in wild.values():
+        del dt["forward"], dt["reverse"]
+    pc = bdmc.plot_compare(wild, backend="matplotlib")
+    line = pc.viz["interval"]["log_ml"].sel(model="log ML", name="a (not valid)").item()
+    assert np.isnan(line.get_xdata()).all()
 
 
 def test_options_reach_the_visuals_of_the_comparison(ladders):
@@ -515,6 +548,50 @@ def test_agreement_names_its_rows_and_draws_their_limits(schools_result, perturb
     np.testing.assert_allclose(np.exp(x[:, :2]), table[["ratio_lower", "ratio_upper"]])
     with pytest.raises(ValueError, match="rows"):
         bdmc.plot_agreement(schools_result, perturbed, rows=0)
+
+
+@pytest.fixture(scope="module")
+def in_turn():
+    """Three models of two observations, in the form of runs on the path of the data."""
+    rng = np.random.default_rng(2)
+
+    def dt(shift):
+        parts = rng.normal([-1.0, -2.0 + shift], 0.1, (40, 2))
+        made = tree(real=parts.sum(axis=1))
+        made["real"] = made["real"].dataset.assign(row_log_weight=(("chain", "row"), parts))
+        observed = xr.Dataset({"y": ("day", np.zeros(2))}, {"day": ["mon", "tue"]})
+        made["observed_data"] = xr.DataTree(observed)
+        made.attrs["path"] = "data"
+        return made
+
+    return {name: dt(shift) for name, shift in (("a", 0.0), ("b", 0.5), ("c", 1.0))}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pointwise_of_one_and_of_several(in_turn, backend):
+    one = bdmc.plot_pointwise(in_turn["a"], backend=backend)
+    assert one.viz["point"]["log_density"].sizes == {"model": 2, "pair": 1}
+    assert "zero" not in one.viz.children
+    several = bdmc.plot_pointwise(in_turn, backend=backend)
+    pairs = several.viz["point"]["log_density"]["pair"].values.tolist()
+    assert pairs == ["a against b", "a against c"]
+
+
+def test_pointwise_draws_the_table(in_turn):
+    pc = bdmc.plot_pointwise({name: in_turn[name] for name in "ab"}, backend="matplotlib")
+    table = bdmc.pointwise(in_turn["a"], in_turn["b"])
+    select = {"model": "sum so far", "pair": "a against b"}
+    line = pc.viz["line"]["log_density"].sel(select).item()
+    np.testing.assert_allclose(line.get_ydata(), table["cumulative"])
+    bars = pc.viz["interval"]["log_density"].sel(select).item().get_ydata()
+    half = 1.96 * table["cumulative_error"]
+    np.testing.assert_allclose(bars[0::3], table["cumulative"] - half)
+    np.testing.assert_allclose(bars[1::3], table["cumulative"] + half)
+    axes = pc.viz["figure"].item().axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["mon", "tue"]
+    assert axes.get_xlabel() == "day"
+    with pytest.raises(ValueError, match="dt: a result, or a mapping"):
+        bdmc.plot_pointwise({})
 
 
 def sensitivity_table(log_ml, values, **columns):

@@ -38,7 +38,7 @@ def test_the_best_comes_first_and_bayes_factors_are_against_it():
     assert table.loc["fair", "bayes_factor_error"] == pytest.approx(expected)
     odds = np.exp(table["log_bayes_factor"])
     np.testing.assert_allclose(table["probability"], odds / odds.sum())
-    assert table[["lower", "upper"]].isna().all(axis=None)  # on real data no upper bound is certain
+    assert not {"lower", "upper"} & set(table)  # on real data no upper bound is certain
 
 
 def test_prior_probabilities_enter():
@@ -53,7 +53,7 @@ def test_prior_probabilities_enter():
 
 
 def test_what_is_not_valid_has_no_probability_and_comes_last():
-    table = bdmc.compare({"wild": result(-3.0, n=8, sd=6.0), "good": result(-9.0)})
+    table = bdmc.compare({"wild": result(-3.0, n=8, sd=6.0), "good": result(-9.0)}, details=True)
     assert list(table.index) == ["good", "wild"]
     left_out = ["error", "log_bayes_factor", "bayes_factor_error", "probability"]
     assert table.loc["wild", left_out].isna().all()
@@ -101,7 +101,7 @@ def test_samplers_of_one_system_have_certified_intervals():
         kernel: bdmc.lattice.anneal(system, kernel=kernel, **options)
         for kernel in ("metropolis", "heat bath")
     }
-    table = bdmc.compare(results)
+    table = bdmc.compare(results, details=True)
     other = table.iloc[1]
     assert other["lower"] < 0 < other["upper"]  # it is one log Z
     third = results | {"third": results["heat bath"]}
@@ -127,14 +127,14 @@ def test_cost_is_that_of_every_round():
     }  # fmt: skip
     dt["rounds"] = xr.DataTree(xr.Dataset({k: ("round", np.array(v)) for k, v in columns.items()}))
     assert cost(dt).to_dict("list") == columns
-    row = bdmc.compare({"a": dt, "b": result(-3.0)}).loc["a"]
+    row = bdmc.compare({"a": dt, "b": result(-3.0)}, details=True).loc["a"]
     assert row[["temperatures", "gradient_evaluations", "seconds"]].tolist() == [60, 200, 2.0]
 
 
 def test_real_data_may_be_missing(schools_result):
     dt = schools_result.copy()
     del dt["real"]
-    table = bdmc.compare({"with": schools_result, "without": dt})
+    table = bdmc.compare({"with": schools_result, "without": dt}, details=True)
     assert table.loc["without", "reason"] == "no runs on the real data"
     assert np.isnan(table.loc["without", "log_ml"])
     assert np.isfinite(table.loc["without", "jeffreys_bound"])

@@ -17,8 +17,8 @@ from tests.models import Y_SCHOOLS
 def test_groups_and_dimensions(schools_result):
     dt = schools_result
     assert set(dt.children) == {
-        "forward", "reverse", "real", "particles", "posterior", "simulated", "observed_data",
-        "rounds",
+        "forward", "reverse", "real", "particles", "posterior", "sample_stats", "simulated",
+        "observed_data", "rounds",
     }  # fmt: skip
     for group, chain_dims, beta_dims in [
         ("forward", ("dataset", "chain"), ("dataset", "beta")),

@@ -27,6 +27,7 @@ from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
     STOPPED,
     RunPlan,
+    RunRecord,
     Trace,
     anneal_run,
     empty_record,
@@ -60,6 +61,7 @@ from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
+from pymc_bdmc.model.rows import row_ends
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["CompiledEngine"]
@@ -80,8 +82,8 @@ class CompiledEngine:
         The path of densities; from now on it is evaluated by the jitted function.
     step : {"hmc", "autostep", "nuts", "metropolis"} or NamedKernel, optional
         Kernel of the continuous elements. Discrete elements move one by one by Metropolis.
-    in_turn : bool, default False
-        Whether runs use a path of the data.
+    in_turn : bool or tuple of int, default False
+        Whether runs use a path of the data, or the order of its observations.
 
     Raises
     ------
@@ -102,11 +104,11 @@ class CompiledEngine:
         self,
         density: TemperedDensity,
         step: str | NamedKernel | None = None,
-        in_turn: bool = False,
+        in_turn: bool | tuple[int, ...] = False,
     ):
         ahead.begin()
         self.density = density
-        self.in_turn = in_turn
+        self.in_turn, self._order = bool(in_turn), in_turn
         self.moves_further = not in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self.rows = jitted.rows
@@ -122,7 +124,7 @@ class CompiledEngine:
 
     def __reduce__(self):
         """Pickle without compiled functions; another process compiles its own."""
-        return CompiledEngine, (self.density, self._step, self.in_turn)
+        return CompiledEngine, (self.density, self._step, self._order)
 
     @cached_property
     def no_reference(self) -> str:
@@ -516,7 +518,16 @@ class CompiledEngine:
             weights,
             Population(record.effective_size, record.resampled, ancestors),
             prior_draws,
+            row_log_weight=self._by_row(betas, record),
         )
+
+    def _by_row(self, betas: np.ndarray, record: RunRecord) -> np.ndarray | None:
+        """Return the parts of log Ẑ that came with each row, if the temperatures end with each."""
+        ends = row_ends(betas, self.rows) if self.in_turn else None
+        if ends is None:
+            return None
+        gains = np.diff(betas) * record.highest[:-1] + record.rests[1:]
+        return np.add.reduceat(gains, [0, *ends[:-1]])
 
     def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
         """Weigh draws from the reference, with θ* among them in a reverse run."""

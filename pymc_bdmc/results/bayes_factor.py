@@ -1,0 +1,159 @@
+"""Read the Bayes factor of two models: one number with its error, or none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.special import expit
+
+from pymc_bdmc.results.compare import certified_factors, check_comparable
+from pymc_bdmc.results.log_ml import Z95, decimals, log_ml
+
+__all__ = ["BayesFactor", "bayes_factor"]
+
+MOST_TOLD = np.log(1e4)
+"""Largest log odds that are also told as odds."""
+
+
+@dataclass(frozen=True, repr=False)
+class BayesFactor:
+    """Result of `bayes_factor`; it prints as sentences.
+
+    Attributes
+    ----------
+    value, error : float
+        Logarithm of the Bayes factor of the first model against the second, and one standard error,
+        nats; NaN if one of the two log ML cannot be trusted.
+    valid : bool
+        Whether both estimates pass their checks.
+    probability : float
+        Posterior probability of the first model, if both are equally probable beforehand.
+    certified_lower, certified_upper : float
+        Bounds that hold together with 95 % probability, nats; infinite if there are none.
+    reason : str
+        How the two estimates were found, and what their checks say.
+    notes : str
+        What else the two log ML contain; often empty.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> kernels = ["metropolis", "heat bath"]
+    >>> a, b = [bdmc.lattice.anneal(bdmc.lattice.Ising(4), kernel=kernel, random_seed=1,
+    ...                             progressbar=False) for kernel in kernels]
+    >>> found = bdmc.bayes_factor(a, b)  # of one system, so it is 0
+    >>> abs(found.value) < 4 * found.error
+    True
+    """
+
+    value: float
+    error: float
+    valid: bool
+    probability: float
+    certified_lower: float
+    certified_upper: float
+    reason: str
+    notes: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval of the log Bayes factor, nats."""
+        return self.value - Z95 * self.error, self.value + Z95 * self.error
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, [self._sentences(), self.notes]))
+
+    def _sentences(self) -> str:
+        sure = f"{self.certified_lower:.2f} to {self.certified_upper:.2f}"
+        certain = f" It is certified to be {sure}." if np.isfinite(self.certified_lower) else ""
+        if not self.valid:
+            return f"The Bayes factor is not known: {self.reason}.{certain}"
+        n, (lower, upper) = decimals(self.error), self.interval
+        return (
+            f"The log Bayes factor of the first model against the second is {self.value:.{n}f} ± "
+            f"{self.error:.{n}f}, with 95 % interval {lower:.{n}f} to {upper:.{n}f}.{certain}"
+            f"{self._odds()}"
+        )
+
+    def _odds(self) -> str:
+        lower, upper = self.interval
+        if max(abs(lower), abs(upper)) > MOST_TOLD:
+            return ""
+        share = f"{expit(lower):.3g} to {expit(upper):.3g}"
+        return (
+            f" If both are equally probable beforehand, the odds are {np.exp(lower):.3g} to "
+            f"{np.exp(upper):.3g} for the first, and its probability is {share}."
+        )
+
+
+def bayes_factor(a: xr.DataTree, b: xr.DataTree) -> BayesFactor:
+    """Return the log Bayes factor of two models of the same data, with its error; nats.
+
+    It is the difference of their `log_ml`: above 0 where the data favour ``a``.
+
+    Parameters
+    ----------
+    a, b : DataTree
+        Results of `sample_bdmc` on the same data. Their errors are taken to be independent.
+
+    Returns
+    -------
+    BayesFactor
+        Not valid, with NaN as value, if one of the two log ML is not.
+
+    Raises
+    ------
+    ValueError
+        If the data differ, or a result has no runs on the real data.
+
+    See Also
+    --------
+    compare : several models in a table.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> options = dict(simulate=None, random_seed=1, cores=1, progressbar=False)
+    >>> with pm.Model():
+    ...     heads = pm.Binomial("heads", 20, pm.Beta("p", 1, 1), observed=14)
+    ...     free = pm.sample_bdmc(**options)
+    >>> with pm.Model():
+    ...     heads = pm.Binomial("heads", 20, pm.Beta("p", 100.0, 100.0), observed=14)
+    ...     fair = pm.sample_bdmc(**options)
+    >>> found = bdmc.bayes_factor(free, fair)  # exactly 0.155
+    >>> abs(found.value - 0.155) < 0.05
+    True
+    """
+    results = {"a": a, "b": b}
+    check_comparable(results)
+    first, second = log_ml(a), log_ml(b)
+    notes = [
+        f"{name}: {note}"
+        for name, each in (("First model", first), ("Second model", second))
+        for note in each.notes.split("\n")
+        if note
+    ]
+    bounds = certified_factors(results, pd.Index(["b", "a"]))
+    lower, upper = bounds.loc["a"] if "a" in bounds.index else (-np.inf, np.inf)
+    wrong = [
+        f"the log ML of {name} cannot be trusted ({each.reason})"
+        for name, each in (("a", first), ("b", second))
+        if not each.valid
+    ]
+    reason = " and ".join(wrong) or f"{first.method} and {second.method}: {first.reason}"
+    value = first.value - second.value
+    return BayesFactor(
+        value,
+        float(np.hypot(first.error, second.error)),
+        not wrong,
+        float(expit(value)),
+        float(lower),
+        float(upper),
+        reason,
+        "\n".join(notes),
+    )

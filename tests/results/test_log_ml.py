@@ -1,0 +1,117 @@
+"""The first verbs: one number with an error that is the recommended one, or none."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from tests.results.test_compare import Y, result
+from tests.results.test_summary import tree
+
+
+def test_log_ml_is_the_recommended_estimate_with_its_error():
+    dt = result(-3.0)
+    found = bdmc.log_ml(dt)
+    row = bdmc.evidence(dt).loc[("real", 0, found.method)]
+    assert row["recommended"]
+    assert (found.value, found.error, found.valid) == (row["value"], row["error"], row["valid"])
+    assert found.certified_lower == bdmc.certified(dt).loc[("real", 0), "lower"]
+    assert found.certified_upper == np.inf
+    assert float(found) == found.value
+    assert f"{found.value:.3f} ± {found.error:.3f}" in repr(found)
+    assert repr(found) in bdmc.verdict(dt).text
+
+
+def test_no_number_is_told_that_its_check_contradicts():
+    wild = result(-3.0, n=8, sd=6.0)
+    found = bdmc.log_ml(wild)
+    assert not found.valid
+    assert np.isnan([found.value, found.error]).all()
+    assert "effective sample size" in found.reason
+    assert np.isfinite(found.certified_lower)
+    assert repr(found).startswith("No estimate of log ML can be trusted; it is certified")
+    factor = bdmc.bayes_factor(result(-4.0), wild)
+    assert not factor.valid
+    assert np.isnan([factor.value, factor.error, factor.probability]).all()
+    assert repr(factor).startswith("The Bayes factor is not known: the log ML of b cannot be")
+
+
+def test_a_result_without_real_data_has_no_log_ml():
+    dt = result()
+    del dt["real"]
+    with pytest.raises(ValueError, match="no finished runs on the real data"):
+        bdmc.log_ml(dt)
+
+
+def test_bayes_factor_is_what_compare_says():
+    a, b = result(-3.0), result(-4.5)
+    found, table = bdmc.bayes_factor(a, b), bdmc.compare({"a": a, "b": b})
+    assert found.value == pytest.approx(-table.loc["b", "log_bayes_factor"])
+    assert found.error == pytest.approx(table.loc["b", "bayes_factor_error"])
+    assert found.probability == pytest.approx(table.loc["a", "probability"])
+    assert abs(found.value - 1.5) < 4 * found.error
+    assert f"{found.value:.3f} ± {found.error:.3f}" in repr(found)
+    assert bdmc.bayes_factor(b, a).value == -found.value
+    with pytest.raises(ValueError, match="b: its data are not those of a"):
+        bdmc.bayes_factor(a, result(y=Y[:5]))
+
+
+def test_large_bayes_factors_are_told_in_nats_alone():
+    assert "odds" in repr(bdmc.bayes_factor(result(-3.0), result(-5.0)))
+    assert "odds" not in repr(bdmc.bayes_factor(result(-3.0), result(-500.0)))
+
+
+def test_systems_have_certified_bayes_factors():
+    options = {"temperatures": 60, "chains": 256, "random_seed": 1, "progressbar": False}
+    a, b = (
+        bdmc.lattice.anneal(bdmc.lattice.Ising(4), kernel=kernel, **options)
+        for kernel in ("metropolis", "heat bath")
+    )
+    found, table = bdmc.bayes_factor(a, b), bdmc.compare({"a": a, "b": b})
+    best, other = table.index
+    sign = -1 if other == "b" else 1
+    ends = sorted(sign * table.loc[other, ["lower", "upper"]])
+    assert [found.certified_lower, found.certified_upper] == pytest.approx(ends)
+    assert best != other
+    assert "It is certified to be" in repr(found)
+
+
+def test_log_ml_of_simulated_tempering():
+    rbm = bdmc.rbm.RBM(np.zeros(3), np.zeros(2), np.zeros((3, 2)))
+    found = bdmc.log_ml(bdmc.temper(rbm, temperatures=3, draws=400, random_seed=1))
+    assert found.method in ("RTS", "")
+
+
+def test_a_tree_carries_its_log_ml(schools_result):
+    found = bdmc.log_ml(schools_result)
+    attrs = schools_result.attrs
+    if found.valid:
+        assert (attrs["log_ml"], attrs["log_ml_error"]) == (found.value, found.error)
+    stats = schools_result["sample_stats"]["log_marginal_likelihood"]
+    assert stats.dims == ("chain",)
+    np.testing.assert_array_equal(stats, np.full(4, found.value))
+
+
+def test_bayes_factors_as_written_for_sample_smc():
+    """`mean` over chains is what PyMC's own example takes of this group."""
+    with pm.Model():
+        x = pm.Normal("x", 0, 1)
+        pm.Normal("y", x, 1, observed=[0.5])
+        dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    exact = -0.5 * np.log(2 * np.pi * 2) - 0.5**2 / 4
+    told = float(dt.sample_stats["log_marginal_likelihood"].mean())
+    assert abs(told - exact) < 4 * dt.attrs["log_ml_error"] + 1e-9
+
+
+def test_invalid_log_ml_is_nan_in_the_tree():
+    from pymc_bdmc.results.log_ml import write_log_ml
+
+    rng = np.random.default_rng(0)
+    dt = tree(real=rng.normal(0, 6, 8))
+    dt["posterior"] = xr.DataTree(
+        xr.Dataset({"x": (("chain", "draw"), np.zeros((4, 1)))}, {"chain": np.arange(4)})
+    )
+    write_log_ml(dt)
+    assert np.isnan(dt.attrs["log_ml"])
+    assert np.isnan(dt["sample_stats"]["log_marginal_likelihood"]).all()

@@ -1,0 +1,88 @@
+"""A report says what the verdict says, with the numbers of the tables, and no more."""
+
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.results.report import IMPERSONAL
+from tests.results.test_compare import result
+
+
+def impersonal(text):
+    for personal, other in IMPERSONAL.items():
+        text = text.replace(personal, other)
+    return text
+
+
+@pytest.fixture(scope="module")
+def results(schools_result):
+    wild = result(-3.0, n=8, sd=6.0)
+    alone = result(-3.0)
+    del alone["forward"], alone["reverse"]
+    system = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
+    return {"schools": schools_result, "wild": wild, "alone": alone, "system": system}
+
+
+NAMES = ["schools", "wild", "alone", "system"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_claims_what_the_verdict_says(results, name):
+    dt = results[name]
+    text = bdmc.report(dt)
+    told = [line for line in bdmc.verdict(dt).text.split("\n") if not line.startswith("Next: ")]
+    assert f"Results: {impersonal(' '.join(told))}\n" in text
+    for doubt in bdmc.diagnose(dt):
+        assert impersonal(doubt) in text
+    assert not re.search(r"\b[Yy]ou", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_of_the_table_is_one_of_the_summary(results, name):
+    dt = results[name]
+    table, lines = bdmc.summary(dt), bdmc.report(dt).split("\n\n")[-1].split("\n")
+    n_best = int(bdmc.log_ml(dt).valid)
+    assert len(lines) == 1 + n_best + len(table)
+    for line, (key, row) in zip(lines[1 + n_best :], table.iterrows(), strict=True):
+        assert re.match(rf"{key[0]} +{key[1]} ", line)
+        rest = line.split(key[1], 1)[1].split()
+        if not row["valid"]:
+            assert " ".join(rest).startswith("not valid: ")
+        elif key[1].startswith("certified"):  # rounded outwards
+            outwards = 1 if key[1].endswith("upper") else -1
+            assert 0 <= outwards * (float(rest[0]) - row["value"]) < 0.01
+        elif np.isfinite(row["error"]):
+            assert float(rest[0]) == pytest.approx(row["value"], abs=0.06 * row["error"])
+            assert float(rest[2]) == pytest.approx(row["error"], rel=0.06)
+
+
+def test_a_report_tells_the_settings(results):
+    dt = results["schools"]
+    text = bdmc.report(dt)
+    for told in (
+        f"pymc_bdmc {bdmc.__version__}", f"PyMC {dt.attrs['pymc_version']}", "starts at the prior",
+        "30 temperatures (schedule: sigmoid", "8 forward runs on the data", "random seed is 1",
+        "each of 2 simulated data sets", dt.attrs["step"],
+    ):  # fmt: skip
+        assert told in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_latex_has_no_special_characters_left(results, name):
+    text = bdmc.report(results[name], style="latex")
+    assert text.isascii()
+    assert not re.search(r"(?<!\\)[%#_]", re.sub(r"\$[^$]*\$", "", text))
+    assert text.count("{") == text.count("}")
+    assert text.count("$") % 2 == 0
+    rows = text.split("\\begin{tabular}")[1].split("\n")[1:]
+    assert all(row.count(" & ") == 3 and row.endswith(r" \\") for row in rows if "&" in row)
+
+
+def test_what_cannot_be_reported_is_refused(results):
+    with pytest.raises(ValueError, match="style: it is"):
+        bdmc.report(results["schools"], style="html")
+    with pytest.raises(ValueError, match="a result of temper has none"):
+        bdmc.report(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
