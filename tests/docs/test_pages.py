@@ -14,18 +14,22 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
-def test_readme_code_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 5
-    names = {}
+@pytest.mark.parametrize(("page", "n_blocks"), [("README.md", 1), ("docs/using.md", 5)])
+def test_code_of_the_page_runs(page, n_blocks):
+    text, names = (ROOT / page).read_text(), {}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == n_blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    table = bdmc.summary(names["dt"])
+        exec(compile(block, page, "exec"), names)
     # Uniform prior on p: every number of heads from 0 to 20 is equally likely.
-    value, error = table.loc[("real", "evidence"), ["value", "error"]]
-    assert abs(value + np.log(21)) < 4 * error
-    for row in table.index:
-        assert f"`{row[1]}`" in (ROOT / "README.md").read_text()
+    found = bdmc.log_ml(names.get("first", names["dt"]))
+    assert abs(found.value + np.log(21)) < 4 * found.error
+    rows = bdmc.summary(names["dt"]).index.get_level_values("quantity")
+    assert all(f"`{row}`" in (ROOT / "docs" / "using.md").read_text() for row in rows)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 def test_readme_names_the_commands_of_the_makefile():

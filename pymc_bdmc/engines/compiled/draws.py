@@ -182,8 +182,8 @@ def first_fit(
         return failed(f"weights of draws from a fit have no mean, by a Pareto k of {tail:.2g}")
     missed = _missed(drawn, prior, log_prior, ells)
     if missed > MISSED:
-        share = f"{min(missed, 1):.0%} of the posterior"
-        return failed(f"by prior draws {share} lies where a fit has hardly any")
+        part = f"{min(missed, 1):.0%} of the posterior"
+        return failed(f"by prior draws {part} lies where a fit has hardly any")
     share = 1 / (1 + drawn.variance)
     reason += f"; draws from a fit there are worth {share:.0%} of as many from the posterior"
     return _fit(density, drawn, reason)
