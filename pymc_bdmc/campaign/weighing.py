@@ -23,6 +23,8 @@ GAP = 0.02
 """Mean gap in nats that N is chosen for, with which 20 data sets certify what they can."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
+MOST_VARIANCE = 10.0
+"""Largest relative variance of weights on a data set; beyond it 128 draws do not tell it."""
 DRAWN = 2048
 """Particles of all runs on the real data, at least."""
 
@@ -140,8 +142,9 @@ class Weighing:
             If there is none.
         """
         variances = np.array([self._fits[d].variance for d in tunings])
-        for n in [particles] if particles else range(FEWEST, MOST + 1, 8):
-            if np.minimum(variances / n, 1).mean() <= GAP:
+        sizes = [particles] if particles else range(FEWEST, MOST + 1, 8)
+        for n in sizes if variances.max() <= MOST_VARIANCE else ():
+            if (variances / n).mean() <= GAP:
                 return 1, n
         raise NotNear(
             f"weights of draws from fits have relative variances up to {variances.max():.2g}"

@@ -51,8 +51,9 @@ MOST_VARIANCE = 5.0
 """Largest relative variance of the weights of draws."""
 HEAVY = 1.0
 """Largest Pareto k of these weights, above which they would have no mean."""
-UNEVEN, IMPROVING, IMPROVEMENTS = 0.3, 512, 2
-"""Relative variance from which a fit is improved, by so many draws, so many times at most."""
+UNEVEN, IMPROVEMENTS, IMPROVING = 0.3, 4, (512, 2048)
+"""Relative variance from which a fit is improved, so many times at most, by the draws at hand or,
+if these are too few, by so many."""
 RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
@@ -256,10 +257,11 @@ def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Dra
         if not UNEVEN < drawn.variance < np.inf:
             break
         source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
+        for size in IMPROVING:
+            if _worth(source) < needed <= size / CHECKED * _worth(drawn):
+                source = _weighted(density, drawn.reference, size, rng)
         if _worth(source) < needed:
-            source = _weighted(density, drawn.reference, IMPROVING, rng)
-            if _worth(source) < needed:
-                break
+            break
         better = _weighted(density, _matched(source), CHECKED, rng)
         if better.variance < drawn.variance:
             drawn = better
