@@ -53,6 +53,7 @@ _HOMES = {
     "plot_tempering": "plots.tempering",
     "plot_work": "plots.work",
     "pointwise": "results.pointwise",
+    "pointwise_orders": "studies.pointwise_orders",
     "report": "results.report",
     "schedules": "base.schedules",
     "sensitivity": "studies.sensitivity",

@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     RACE = 9
     SENSITIVITY = 10
     COMPARE = 11
+    ORDERS = 12
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

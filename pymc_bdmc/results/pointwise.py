@@ -44,7 +44,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     -----
     The sum over all observations is log ML, as its forward average estimates it. The numbers depend
     on the order of the observations, the sum does not: early ones are predicted from little more
-    than the prior. ``path=bdmc.DataPath(order=…)`` takes another order. Where runs on simulated
+    than the prior. `pymc_bdmc.pointwise_orders` takes several orders. Where runs on simulated
     data show that averages fall short of log ML, this is added to the errors of the sums, as in
     `evidence`, but not to those of single observations.
 
