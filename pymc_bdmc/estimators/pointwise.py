@@ -60,8 +60,8 @@ def predictive_densities(log_weights: ArrayLike) -> PredictiveDensities:
     >>> from pymc_bdmc.estimators import jarzynski_forward, predictive_densities
     >>> parts = np.random.default_rng(0).normal(-1, 0.1, (50, 4))
     >>> found = predictive_densities(parts)
-    >>> round(float(found.value.sum() - jarzynski_forward(parts.sum(axis=1)).value), 10)
-    0.0
+    >>> bool(abs(found.value.sum() - jarzynski_forward(parts.sum(axis=1)).value) < 1e-10)
+    True
     """
     parts = np.asarray(log_weights, dtype=float)
     if parts.ndim != 2 or not parts.size:

@@ -536,8 +536,9 @@ class CompiledEngine:
         thetas = draw_reference(reference, task.particles, rng)
         try:
             if task.start is not None:
-                theta = self.jitted.ravel(task.start)
-                thetas[0] = settled(theta, reference, density, task.burn_in, rng)
+                thetas[0] = self.jitted.ravel(task.start)
+                if task.burn_in:
+                    thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
             terms = density.terms(thetas).sum(axis=1)
         except Stopped:
             return None
