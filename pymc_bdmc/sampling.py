@@ -130,7 +130,7 @@ def sample_bdmc(
         Standard error of log ML on the real data, in nats, for which the number of runs there is
         chosen. Pilots fix it beforehand, by the variance of log Ẑ that they expect, so that the
         estimate stays unbiased; the error that comes out may be another. Default: 0.05, or what 64
-        runs give.
+        runs give. With ``posterior`` there are ``chains`` runs in both directions, by default 16.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
         no more than this many nats. That may be due to noise, so the round that meets the target

@@ -194,7 +194,8 @@ def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weigh
     seconds = time.perf_counter() - chosen
     schedules, particles = _size(campaign, preparation, tunings, path)
     variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
-    chains = request.size.enough(variance, preparation.fewest_chains(particles))
+    fewest = preparation.fewest_chains(particles)
+    chains = len(campaign.starts) or request.size.enough(variance, fewest)
     sides = sets.sides(preparation, tunings, simulated, first=1, chains=chains)
     plan = Plan(
         particles, campaign.entropy, request.limits, request.resources.progressbar,

@@ -177,6 +177,11 @@ class Request:
         size.check()
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
+        if size.target_error and posterior is not None:
+            raise ValueError(
+                "target_error: with posterior draws as many runs go back as forward; pass chains, "
+                "their number, in its place."
+            )
         check_storable(model, real=question.real_data, simulated=simulation is not None)
         if path is not None and path.in_turn and ladder.is_adaptive:
             ladder = replace(ladder, schedule="linear")

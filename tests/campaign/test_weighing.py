@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import Size
@@ -76,6 +77,20 @@ def test_draws_that_are_no_fit_are_annealed():
     weighing._fits = {0: Fit(None, "", 1.0, 0), 1: Fit(None, "", 30.0, 0)}
     with pytest.raises(NotNear, match="relative variances up to 30"):
         weighing.enough({0: None, 1: None}, FittedPath(), None, None)
+
+
+def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):
+    """As many runs either way, and log ML from both is right; two-sided α = 6e-5."""
+    model, log_ml = regression
+    path = FittedPath(xr.DataTree.from_dict({"posterior": default["posterior"].dataset}))
+    dt = pm.sample_bdmc(model, path=path, simulate=None, **QUICK)
+    assert dt["real"].sizes["beta"] == 2
+    assert dt["real"].sizes["chain"] == dt["real_reverse"].sizes["chain"] == 16
+    assert "gradients_pilot" not in dt.attrs
+    row = bdmc.evidence(dt).query("recommended").iloc[0]
+    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    with pytest.raises(ValueError, match="target_error: with posterior draws"):
+        pm.sample_bdmc(model, path=path, simulate=None, target_error=0.1)
 
 
 @pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
