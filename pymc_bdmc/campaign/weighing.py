@@ -24,8 +24,6 @@ GAP, LARGEST_GAP = 0.02, 0.05
 data sets can still certify a total variation of 0.25."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
-MOST_VARIANCE = 25.0
-"""Largest relative variance of weights on a data set; beyond it 128 draws do not tell it."""
 DRAWN = 2048
 """Particles of all runs on the real data, at least."""
 
@@ -145,7 +143,7 @@ class Weighing:
         variances = np.array([self._fits[d].variance for d in tunings])
         needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
         n = particles or needed
-        if variances.max() <= MOST_VARIANCE and variances.mean() / n <= LARGEST_GAP:
+        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP:
             return 1, n
         raise NotNear(
             f"weights of draws from fits have relative variances up to {variances.max():.2g}"
