@@ -51,7 +51,8 @@ def test_which_model(tmp_path):
     """What its page says: the table, the observation that decides, the averaged prediction."""
     module = example("which_model")
     found = module.main(folder=str(tmp_path), progressbar=False)
-    page = (ROOT / "docs" / "which_model.md").read_text()
+    pages = [ROOT / "docs" / f"which_{page}.md" for page in ("model", "observations")]
+    page = "".join(each.read_text() for each in pages)
     results = {name: found[name] for name in module.NAMES}
     table = bdmc.compare(results)
     assert table.index.tolist() == ["gross errors", "Student t", "normal"]
