@@ -12,7 +12,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import testing
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import Tuning
-from pymc_bdmc.campaign.preparation import Preparation
+from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask, StepEngine
 from pymc_bdmc.estimators import ESTIMATORS, Estimate, Estimator
 from pymc_bdmc.kernels import KERNELS
@@ -71,7 +71,7 @@ def test_paths(name):
         assert abs(mass(twice) - 1) > 0.5
     with interruptible() as stop, on.pool(1, stop) as pool:
         data = {d: on.density.data for d in (0, 1)}
-        found = Preparation(pool, on, 1, progressbar=False).tunings(data, path)
+        found = Annealing(pool, on, 1, progressbar=False).tunings(data, path)
     for tuning in found.values():
         assert_tuning(tuning)
 

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
+from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.campaign.options import Ladder
 from pymc_bdmc.campaign.preparation import Preparation, Tunings
 from pymc_bdmc.campaign.request import DRAWS, NUMBERS, Request
@@ -129,7 +129,7 @@ class Prepared:
 
     Attributes
     ----------
-    preparation : Preparation or Weighing
+    preparation : Preparation
         With the pilots, fits and scouts.
     path : Path
     reason : str
@@ -142,7 +142,7 @@ class Prepared:
         Returns the sides of a round on new simulated data.
     """
 
-    preparation: Preparation | Weighing
+    preparation: Preparation
     path: Path
     reason: str
     sides: Sequence[Side]
@@ -154,49 +154,50 @@ class Prepared:
 def prepare(campaign: Campaign) -> Prepared:
     """Simulate data, choose the path, tune the kernels, and say what is ahead.
 
-    Where draws from a fit are so near the posterior that they need no annealing, they are weighed
-    (`Weighing`); else pilots tune kernels along a path (`Preparation`).
+    Draws from a fit are weighed (`Weighing`) if they are so near the posterior that they need no
+    annealing; if not, pilots tune kernels along a path (`Annealing`).
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C comes before it is done.
     """
-    request, sets = campaign.request, _Sets(campaign)
+    request = campaign.request
     common = campaign.pool, campaign.engine, campaign.entropy
-    spent: Counter[str] = Counter()
+    simulated: dict[int, list[Simulated]] = {}
+    annealing = Annealing(*common, request.resources.progressbar)
     if request.may_weigh:
         weighing = Weighing(*common)
         try:
-            return _prepare(campaign, sets, weighing)
+            return _prepare(campaign, weighing, simulated)
         except NotNear as reason:
             _log.info(f"Annealing: {reason}")
-            spent = weighing.gradients
-    preparation = Preparation(*common, request.resources.progressbar)
-    preparation.gradients += spent
-    return _prepare(campaign, sets, preparation)
+            annealing.gradients += weighing.gradients
+    return _prepare(campaign, annealing, simulated)
 
 
-def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weighing) -> Prepared:
-    request = campaign.request
+def _prepare(
+    campaign: Campaign, preparation: Preparation, known: dict[int, list[Simulated]]
+) -> Prepared:
+    request, sets = campaign.request, _Sets(campaign, preparation, known)
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
-        asked = request.path or PriorPath()
-        simulated = [] if request.real_data else sets.simulate(preparation, asked, 0)
+        simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
         decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
         path, reason = preparation.choose(decides, request.path)
         _log.info(f"Path: {path.name}, {reason}")
         _log.info(f"Kernel: {preparation.kernel}")
         chosen = time.perf_counter()
         if request.real_data:
-            simulated = sets.simulate(preparation, path, 0)
-        tunings = sets.tunings(preparation, path, simulated, first=1)
+            simulated = sets.simulate(path, 0)
+        tunings = sets.tunings(path, simulated, first=1)
     seconds = time.perf_counter() - chosen
     schedules, particles = _size(campaign, preparation, tunings, path)
     variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
     fewest = preparation.fewest_chains(particles)
     chains = len(campaign.starts) or request.size.enough(variance, fewest)
-    sides = sets.sides(preparation, tunings, simulated, first=1, chains=chains)
+    check_memory(partial(request.states, campaign.density.size), chains=chains, particles=particles)
+    sides = sets.sides(tunings, simulated, first=1, chains=chains)
     plan = Plan(
         particles, campaign.entropy, request.limits, request.resources.progressbar,
         preparation=seconds,
@@ -204,20 +205,27 @@ def _prepare(campaign: Campaign, sets: "_Sets", preparation: Preparation | Weigh
     )  # fmt: skip
     _tell(campaign, preparation, sides, schedules, plan)
     renews = request.simulation and request.simulation.renews
-    renew = partial(sets.renewed, preparation, path, chains) if renews else None
+    renew = partial(sets.renewed, path, chains) if renews else None
     return Prepared(preparation, path, reason, sides, schedules, plan, renew)
 
 
 class _Sets:
-    """Simulates the data sets of a campaign, and makes the sides of their sandwiches."""
+    """Simulates the data sets of a campaign, and makes the sides of their sandwiches.
 
-    def __init__(self, campaign: Campaign):
-        self._campaign = campaign
-        self._simulated: dict[int, list[Simulated]] = {}
+    Parameters
+    ----------
+    campaign : Campaign
+    preparation : Preparation
+    simulated : dict of int to list of Simulated
+        What was simulated already, by the number of the first; it is filled.
+    """
 
-    def simulate(
-        self, preparation: Preparation | Weighing, path: Path, first: int
-    ) -> list[Simulated]:
+    def __init__(
+        self, campaign: Campaign, preparation: Preparation, simulated: dict[int, list[Simulated]]
+    ):
+        self._campaign, self._preparation, self._simulated = campaign, preparation, simulated
+
+    def simulate(self, path: Path, first: int) -> list[Simulated]:
         """Return the simulated data sets whose streams are numbered from ``first``."""
         simulation, store = self._campaign.request.simulation, self._campaign.store
         if simulation is None:
@@ -225,35 +233,24 @@ class _Sets:
         if first not in self._simulated:
             make = partial(
                 simulation.simulate, self._campaign.density, self._campaign.entropy,
-                partial(fit, self._campaign, preparation, path), first,
+                partial(fit, self._campaign, self._preparation, path), first,
             )  # fmt: skip
             found = store.remember("renewed" if first else "simulated", make) if store else make()
             self._simulated[first] = found
         return self._simulated[first]
 
-    def tunings(
-        self,
-        preparation: Preparation | Weighing,
-        path: Path,
-        simulated: Sequence[Simulated],
-        first: int,
-    ) -> Tunings:
+    def tunings(self, path: Path, simulated: Sequence[Simulated], first: int) -> Tunings:
         """Return the tunings on all data sets; the simulated sets are numbered from ``first``."""
         known = {0: self._campaign.density.data} if self._campaign.request.real_data else {}
         data = {d: source.data for d, source in enumerate(simulated, start=first)}
-        return preparation.tunings(known | data, path, fits=False)
+        return self._preparation.tunings(known | data, path, fits=False)
 
     def sides(
-        self,
-        preparation: Preparation | Weighing,
-        tunings: Tunings,
-        simulated: Sequence[Simulated],
-        first: int,
-        chains: int,
+        self, tunings: Tunings, simulated: Sequence[Simulated], first: int, chains: int
     ) -> list[Side]:
         """Return the sides of all sandwiches, with so many runs on the real data."""
         request, observed = self._campaign.request, self._campaign.density.data
-        few = request.size.simulated(request.datasets, preparation.fewest_runs)
+        few = request.size.simulated(request.datasets, self._preparation.fewest_runs)
         sides = [Side("real", 0, observed, tunings[0], chains)] if request.real_data else []
         if self._campaign.starts:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
@@ -266,15 +263,15 @@ class _Sets:
                 sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
         return sides
 
-    def renewed(self, preparation: Preparation | Weighing, path: Path, chains: int) -> list[Side]:
+    def renewed(self, path: Path, chains: int) -> list[Side]:
         """Return the sides of a round on new simulated data."""
         first = self._campaign.request.datasets
-        simulated = self.simulate(preparation, path, first)
-        tunings = self.tunings(preparation, path, simulated, first + 1)
-        return self.sides(preparation, tunings, simulated, first + 1, chains)
+        simulated = self.simulate(path, first)
+        tunings = self.tunings(path, simulated, first + 1)
+        return self.sides(tunings, simulated, first + 1, chains)
 
 
-def fit(campaign: Campaign, preparation: Preparation | Weighing, path: Path) -> xr.DataTree:
+def fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTree:
     """Return the caller's posterior draws; without them, draws from last particles of scouts."""
     if campaign.request.posterior is not None:
         return campaign.request.posterior
@@ -294,7 +291,7 @@ def fit(campaign: Campaign, preparation: Preparation | Weighing, path: Path) -> 
 
 
 def _size(
-    campaign: Campaign, preparation: Preparation | Weighing, tunings: Tunings, path: Path
+    campaign: Campaign, preparation: Preparation, tunings: Tunings, path: Path
 ) -> tuple[list[Schedule], int]:
     """Return the schedules of the rounds, and the number of particles."""
     request, ladder = campaign.request, campaign.request.ladder
@@ -318,7 +315,7 @@ def _further_moves(campaign: Campaign, n_temperatures: int, particles: int) -> i
 
 def _tell(
     campaign: Campaign,
-    preparation: Preparation | Weighing,
+    preparation: Preparation,
     sides: Sequence[Side],
     schedules: Sequence[Schedule],
     plan: Plan,

@@ -1,15 +1,13 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
-from collections import Counter
 
 import numpy as np
 
-from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Direction, Run, Tuning
-from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Tunings
+from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
@@ -32,31 +30,16 @@ class NotNear(Exception):
     """No fit is so near the posterior that draws from it need no annealing; the text says why."""
 
 
-class Weighing:
-    """Fits to every data set from which runs with T = 1 draw; see `Preparation`, its counterpart.
+class Weighing(Preparation):
+    """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
-    Parameters
-    ----------
-    pool : Pool
-    engine : ModelEngine
-    entropy : int or sequence of int
-        Fits have streams that no weighted run uses, and never see θ*.
-
-    Attributes
-    ----------
-    gradients : Counter
-        Evaluations of log p + ℓ so far, with or without gradient, by stage.
-    """
-
-    kernel = "none: draws from a fit are weighed, and not moved"
+    kernel: str = "none: draws from a fit are weighed, and not moved"
     fewest_runs = 2
-    """Least number of runs a direction on simulated data sets by default."""
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
-        self._pool, self._engine, self._entropy = pool, engine, entropy
+        super().__init__(pool, engine, entropy)
         self._fits: dict[int, Fit] = {}
         self._scouts: list[Run] = []
-        self.gradients: Counter[str] = Counter()
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Return the path from a fit to one data set, and how it was found.
@@ -115,7 +98,7 @@ class Weighing:
         """
         ((dataset, observed),) = data.items()
         if not self._scouts:
-            tuning = self._fits[dataset].tuning
+            tuning = self.tunings(data, path)[dataset]
             self._scouts = self._all([
                 AnnealTask(
                     Direction.FORWARD, observed, linear(1).betas, tuning,
@@ -125,10 +108,6 @@ class Weighing:
             ])  # fmt: skip
             self.gradients["scouts"] += sum(run.gradient_evaluations for run in self._scouts)
         return self._scouts
-
-    def scouted(self, dataset: int) -> dict[str, np.ndarray]:
-        """Return nothing: no other path was looked at."""
-        return {}
 
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
@@ -159,16 +138,3 @@ class Weighing:
 
     def _no_pilot(self) -> Tuning:
         raise NotNear("draws that were given are no fit to these data")
-
-    def _all(self, tasks: list) -> list:
-        """Return the results of all tasks, and count their gradients.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
-        found = dict(self._pool.run(tasks))
-        if len(found) < len(tasks):
-            raise KeyboardInterrupt(NOTHING_FINISHED)
-        return [found[i] for i in range(len(tasks))]

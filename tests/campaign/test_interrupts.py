@@ -220,7 +220,7 @@ with pm.Model() as model:
     x = pm.Normal("x", shape=3)
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
-longest = dict(make_engine=1.0, fit=0.1, Preparation=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
+longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
 homes = {name: prepared if hasattr(prepared, name) else call for name in longest}
 functions = {name: getattr(homes[name], name) for name in longest}
 finished = ChainProgress.finished
@@ -231,7 +231,7 @@ def count(self, group, *args):
     finished(self, group, *args)
 
 ChainProgress.finished = count
-in_processes = [("Preparation", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
+in_processes = [("Annealing", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
 for phase, step in [*((name, None) for name in longest), *in_processes]:
     pressed, n_finished = [], 0
 

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.campaign.preparation import Preparation
+from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.results.reverse import both_sides
 from pymc_bdmc.testsystems import SpikeAndSlab
 from tests.models import SIGMAS, eight_schools
@@ -149,7 +149,7 @@ def test_a_fit_to_the_same_data_is_taken_and_variables_of_no_use_are_named(caplo
 
 
 def test_hyperparameters_come_from_the_same_draws(monkeypatch):
-    monkeypatch.setattr(Preparation, "scouts", lambda *_: pytest.fail("scouts were sent"))
+    monkeypatch.setattr(Annealing, "scouts", lambda *_: pytest.fail("scouts were sent"))
     rng = np.random.default_rng(1)
     draws = {"mu": rng.normal(5, 3, 100), "tau": rng.uniform(1, 5, 100)}
     draws["theta"] = draws["mu"][:, None] + draws["tau"][:, None] * rng.normal(size=(100, 8))

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.campaign import preparation, prepared
+from pymc_bdmc.campaign import annealing, prepared
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks
@@ -82,13 +82,13 @@ def test_draws_that_exist_take_the_place_of_the_pilot(regression, draws, monkeyp
     """
     model, log_ml = regression
     tasks = []
-    original = preparation.Preparation._pilots
+    original = annealing.Annealing._pilots
 
     def pilots(self, data, references, until_mixed):
         tasks.extend(references.values() or [None])
         return original(self, data, references, until_mixed)
 
-    monkeypatch.setattr(preparation.Preparation, "_pilots", pilots)
+    monkeypatch.setattr(annealing.Annealing, "_pilots", pilots)
     dt = pm.sample_bdmc(model, path=bdmc.FittedPath(draws), **QUICK)
     assert len(tasks) == 1
     assert tasks[0] is not None
@@ -175,9 +175,9 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         dt = pm.sample_bdmc(model, **options)
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
-    monkeypatch.setattr(preparation, "MAX_SURPLUS", np.inf)
-    monkeypatch.setattr(preparation, "MAX_RHAT", np.inf)
-    monkeypatch.setattr(preparation, "refutes", lambda higher, lower: False)
+    monkeypatch.setattr(annealing, "MAX_SURPLUS", np.inf)
+    monkeypatch.setattr(annealing, "MAX_RHAT", np.inf)
+    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
     assert all(dt.attrs["path"] == "fitted" for dt in twins)
     off = [abs(bdmc.evidence(dt).iloc[0]["value"] - log_ml) for dt in twins]
@@ -263,7 +263,7 @@ def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
     density = TemperedDensity(model)
     engine, data = CompiledEngine(density), density.data
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        prepare = preparation.Preparation(pool, engine, 1, progressbar=False)
+        prepare = annealing.Annealing(pool, engine, 1, progressbar=False)
         found = prepare.tunings({0: data}, FittedPath())[0]
         seen = found.last_log_likelihood.max()
         scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
@@ -280,7 +280,7 @@ def test_moves_lead_states_back_from_the_tail():
     density = TemperedDensity(model)
     engine, data = CompiledEngine(density), density.data
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        found = preparation.Preparation(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
+        found = annealing.Annealing(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
         far = np.full((32, 1), 10.0)
         before = engine.log_likelihoods(far, data, found.reference)
         after = engine.settled(far, data, found, np.random.SeedSequence(1))
@@ -461,7 +461,7 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
     assert distance(dt, exact) < SIGMAS
 
 
-class Found(preparation.Preparation):
+class Found(annealing.Annealing):
     """Pilots and scouts of which all is known beforehand."""
 
     def __init__(self, prior, fitted, rhat=1.0, lengths=(100.0, 1.0), surplus=0.0, peaks=0):
@@ -528,7 +528,7 @@ def test_a_way_that_is_refuted_is_not_taken(monkeypatch):
     """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower way."""
     prepare = Found(prior=LOW, fitted=HIGH, rhat=8.0)
     assert prepare.choose({0: {}}, None)[0].name == "fitted"
-    monkeypatch.setattr(preparation, "refutes", lambda higher, lower: False)
+    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
     assert prepare.choose({0: {}}, None)[0].name == "prior"
 
 

@@ -163,10 +163,12 @@ def first_fit(
     if prior.shape[1] > MOST_ELEMENTS:
         return failed(f"θ has more than {MOST_ELEMENTS} elements")
     log_prior, ells = density.terms(prior).T
+    if not (log_prior + ells < np.inf).all() or not len(prior):  # also for NaN
+        return failed("log p is no number at some prior draws")
     if given is not None:
         reference, reason = given, "fitted to draws"
     else:
-        best = np.argsort(-np.nan_to_num(ells, nan=-np.inf), kind="stable")[: CLIMBS // 2]
+        best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
         tops = fit_to_tops(
             density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
         )
@@ -195,7 +197,8 @@ def further_fit(
 ) -> Fit:
     """Fit a reference to data like those of a known tuning.
 
-    It may be a bad one: runs say so. Climbs start at the known tops, and at some prior draws.
+    Climbs start at the known tops, and at some prior draws. The fit is not judged here: the runs on
+    these data show what it misses.
 
     Parameters
     ----------
@@ -263,8 +266,9 @@ def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Dra
         if _worth(source) < needed:
             break
         better = _weighted(density, _matched(source), CHECKED, rng)
-        if better.variance < drawn.variance:
-            drawn = better
+        if not better.variance < drawn.variance:
+            break
+        drawn = better
     return drawn
 
 
@@ -303,15 +307,11 @@ def _shape(prior: np.ndarray) -> Metric:
 
 
 def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.ndarray) -> float:
-    """Return the share of the posterior where the reference has little mass, by prior draws.
-
-    Less half of its standard error, since one draw in the tail of a top may have a large weight.
-    """
+    """Return the share of the posterior where the reference has little mass, by prior draws."""
     log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
     with np.errstate(invalid="ignore", over="ignore"):
         rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
-        shares = np.exp(np.where(rare, ells - log_ml, -np.inf))
-    return float(shares.mean() - shares.std() / np.sqrt(len(shares)) / 2)
+        return float(np.exp(np.where(rare, ells - log_ml, -np.inf)).mean())
 
 
 def settled(
@@ -346,7 +346,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
     ends : Point
         The draws by variable.
     evaluations : int
-        Of log p + ℓ, with or without gradients.
+        Number of evaluations of log p + ℓ.
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])

@@ -17,8 +17,7 @@ __all__ = ["LogDensity", "Tops", "fit_to_tops"]
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
 
-MOST_VISITS = 64
-"""Most climbs; with more than one top, each has to be the end of two."""
+MOST_CLIMBS = 64
 FEWEST = 2
 """Climbs after which a top must have been found."""
 MOST_TOPS = 8
@@ -93,14 +92,14 @@ def fit_to_tops(
     metric : Metric
         Rough shape of the density, in whose units climbs go.
     degrees_of_freedom : float
-        Of the t distributions.
+        Degrees of freedom of the t distributions.
     climbs : int
         Fewest climbs.
     """
     tops: list[_Top] = []
     visits: list[int] = []
     root, unit, highest, n_lost = root_of(metric), metric.scale, -np.inf, 0
-    for n_climbs, start in enumerate(islice(starts, MOST_VISITS), start=1):
+    for n_climbs, start in enumerate(islice(starts, MOST_CLIMBS), start=1):
         end = _climb(log_density, start, root, tops)
         near = _nearest(tops, end)
         if near is None:

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.campaign import preparation
+from pymc_bdmc.campaign import annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import FittedPath, PriorPath
@@ -38,7 +38,7 @@ def made(monkeypatch):
 
 def tunings(engine, path, data):
     with interruptible() as stop, engine.pool(1, stop) as pool:
-        return preparation.Preparation(pool, engine, 1, progressbar=False).tunings(data, path)
+        return annealing.Annealing(pool, engine, 1, progressbar=False).tunings(data, path)
 
 
 def exact(data):
@@ -62,7 +62,7 @@ def test_only_the_fit_is_made_anew(engine, made):
 
 
 def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
-    monkeypatch.setattr(preparation, "MAX_RHAT", 0.0)
+    monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
     _, other = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
     assert made == ["PilotTask", "PilotTask", "RefitTask", "PilotTask"]
     mean, deviation = exact(OTHER)

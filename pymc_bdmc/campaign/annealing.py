@@ -1,0 +1,312 @@
+"""The preparation of runs that anneal: pilots and scouts on every data set, and the path."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from scipy.special import log_softmax
+
+from pymc_bdmc.base.interrupts import NOTHING_FINISHED
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
+from pymc_bdmc.campaign.options import MOST_TEMPERATURES
+from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.request import FEWEST_RUNS
+from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
+from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
+from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.paths import FittedPath, Path, PriorPath
+
+__all__ = ["Annealing"]
+
+_log = logging.getLogger("pymc.bdmc")
+
+IDEAL_GAP = 0.15
+"""Gap in nats that perfectly mixed runs would have, if T is not given."""
+FEWEST_PARTICLES = 4
+"""Least number of particles if a target for the gap is given and N is not. At the same cost four
+close the gap as far as one does, and resampling removes a far prior draw, which would ruin the
+mean of the logarithms (docs/particles.md)."""
+STEPS_A_ROW = 10
+"""Temperatures for each observation on a path of the data, whose length a pilot does not know. On a
+regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
+steps a row they are 1.6 nats short."""
+
+WORTHWHILE = 0.5
+"""Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
+MAX_SURPLUS = 5.0
+"""Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
+MAX_SPREAD = 2.0
+"""Largest difference, in nats, between scouts that agree."""
+NOTABLE_WEIGHT = 1e-3
+"""Least share of all weight with which a particle of a scout counts."""
+
+
+class Annealing(Preparation):
+    """The pilots and scouts of a call: they find the path, and tune the kernels along it.
+
+    Parameters
+    ----------
+    pool, engine, entropy
+        See `Preparation`.
+    progressbar : bool
+        Whether the scouts have one.
+    """
+
+    fewest_runs = FEWEST_RUNS
+
+    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
+        super().__init__(pool, engine, entropy)
+        self._progressbar = progressbar
+        self._tunings: dict[tuple[str, int], Tuning] = {}
+        self._scouts: dict[tuple[str, int], list[Run]] = {}
+
+    @property
+    def kernel(self) -> str:
+        """The kernels and their variables, in the order of application."""
+        return self._engine.description
+
+    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
+        """Return tunings of the kernel along a path, one for each data set.
+
+        The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
+        others take over its step sizes, and only the fit is made anew (`ModelEngine.adapted`). On
+        other paths every data set has pilots of its own; with ``fits=False`` those after the first
+        leave β = 1 before they mix, since nothing is fitted to their last states.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        for new in self._missing(data, path):
+            known = self._tunings.get((path.name, next(iter(data))))
+            if known and path.is_fitted and not known.peaks:
+                found = self._refits(new, known, path)
+            else:
+                references = {} if path.starts_at_prior else self._references(new, path)
+                is_first = next(iter(data)) in new
+                found = self._pilots(new, references, fits or is_first)
+            self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
+        return {d: self._tunings[path.name, d] for d in data}
+
+    def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
+        """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
+        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
+        tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
+        fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
+        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in fits.values())
+        failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
+        fits |= self.tunings(failed, PriorPath()) if failed else {}
+        found = {}
+        for d, fit in fits.items():
+            reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
+            assert reference is not None, "a path that is fitted has one"
+            found[d] = self._engine.adapted(known, reference, fit.rhat)
+        return found
+
+    def _missing(self, data: DataSets, path: Path) -> Iterator[DataSets]:
+        """Yield the first data set, and then all others, if they have no tuning yet."""
+        first = next(iter(data))
+        for wanted in ([first], [d for d in data if d != first]):
+            new = {d: data[d] for d in wanted if (path.name, d) not in self._tunings}
+            if new:
+                yield new
+
+    def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
+        """Return where the path starts on each data set."""
+
+        def from_prior(dataset: int) -> Tuning:
+            return self.tunings(data, PriorPath())[dataset]
+
+        references = {d: path.reference(self._engine, d, partial(from_prior, d)) for d in data}
+        for d, reference in references.items():
+            if path.is_fitted and reference is not None:
+                seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
+                references[d] = self._engine.with_peaks(reference, data[d], seed)
+        return references
+
+    def scouts(self, data: DataSets, path: Path) -> list[Run]:
+        """Return a few forward runs along a path on one data set.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        ((dataset, tuning),) = self.tunings(data, path).items()
+        if (path.name, dataset) not in self._scouts:
+            tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
+            _log.info(f"Scouts: {SCOUTS} runs on path {path.name!r}, to see where they arrive")
+            found: dict[int, Run] = {}
+            with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
+                for i, run in self._pool.run(tasks):
+                    found[i] = run
+                    progress.finished("scouts", run.log_weight)
+            if len(found) < SCOUTS:
+                raise KeyboardInterrupt(NOTHING_FINISHED)
+            self._scouts[path.name, dataset] = [found[chain] for chain in range(SCOUTS)]
+            self.gradients["scouts"] += sum(run.gradient_evaluations for run in found.values())
+        return self._scouts[path.name, dataset]
+
+    def scouted(self, dataset: int) -> dict[str, np.ndarray]:
+        """Return log Ẑ of the scouts on a data set by path, log P(ℓ > −∞) included; nats."""
+        found = {}
+        for (name, d), runs in self._scouts.items():
+            if d == dataset:
+                mass = log_prior_mass(np.array([run.prior_draws for run in runs])).estimate
+                found[name] = np.array([run.log_weight for run in runs]) + mass
+        return found
+
+    def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
+        """Choose a path on one data set; return it, and why it was taken.
+
+        A path that is asked for is taken. Else scouts go along the paths from the prior and from a
+        fit. Averages of either are unbiased for the same Z, so where one is certain to lie above
+        the other, the lower one misses part of the posterior and is out (`refutes`). If neither is
+        out, the fitted path is taken where it is shorter by far and its pilots and scouts saw all
+        that those from the prior saw.
+
+        Parameters
+        ----------
+        data : mapping of int to mapping of str to ndarray
+            One data set, by its number.
+        path : Path or None
+            The path that is asked for, if any.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the pool was stopped.
+        """
+        if path is not None:
+            return path, "as asked for"
+        prior, fitted = PriorPath(), FittedPath()
+        if self._engine.no_reference:
+            return prior, self._engine.no_reference
+        (from_prior,) = self.tunings(data, prior).values()
+        not_a_number = "log p is no number at some states on the way from a fit"
+        try:
+            (from_fit,) = self.tunings(data, fitted).values()
+        except FloatingPointError:
+            return prior, not_a_number
+        if from_fit.accepted_draws > 1:
+            return prior, "part of what a fit covers is ruled out"
+        before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
+        lengths = f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit"
+        rhat, peaks = from_prior.rhat, from_fit.peaks
+        if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
+            return prior, f"{lengths}: hardly shorter"
+        try:
+            self.scouts(data, fitted)
+        except FloatingPointError:
+            return prior, not_a_number
+        scouts = self.scouts(data, prior)
+        reached = self.scouted(next(iter(data)))
+        means = {name: log_mean_exp(found) for name, found in reached.items()}
+
+        def higher(way: Path, other: Path) -> str:
+            return (
+                f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
+                f"path {other.name!r} to {means[other.name]:.4g}: they miss part of the posterior"
+            )
+
+        if refutes(reached[prior.name], reached[fitted.name]):
+            return prior, higher(prior, fitted)
+        is_higher = refutes(reached[fitted.name], reached[prior.name])
+        surplus = self._surplus(data, from_fit, scouts)
+        # Scouts that agree tell how little lies where they came to; of others each may lie far off.
+        if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
+            return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+        if rhat > MAX_RHAT and not is_higher:
+            return prior, (
+                f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
+                "fit may miss some"
+            )
+        if peaks:
+            return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
+        return fitted, higher(fitted, prior) if is_higher else f"{lengths}; the gap follows it"
+
+    def enough(
+        self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
+    ) -> tuple[int, int]:
+        """Return T and N, within limits, for an ideal gap Λ²/(T·N) of at most the target."""
+        n, default = particles, self._engine.default_particles
+        squares = squared_length(tunings)
+        if n is None:
+            n = default
+            if target_gap and not self._engine.rows:
+                needed = np.ceil(squares / (path.fewest_temperatures * target_gap))
+                n = int(np.clip(needed, min(FEWEST_PARTICLES, default), default))
+        if 0 < (rows := self._engine.rows) <= MOST_TEMPERATURES:  # equally many for each
+            steps = min(STEPS_A_ROW, MOST_TEMPERATURES // rows)
+            return rows * max(steps, -(-path.fewest_temperatures // rows)), n
+        needed = rows or np.ceil(squares / (n * (target_gap or IDEAL_GAP)))
+        return int(np.clip(needed, path.fewest_temperatures, MOST_TEMPERATURES)), n
+
+    def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
+        """Return the variance of log Ẑ to expect of a run on the first data set, nats².
+
+        Scouts show it, where they had as many temperatures; it is at least that of perfect mixing.
+        """
+        dataset = next(iter(tunings))
+        ideal = squared_length({dataset: tunings[dataset]}) / (n_temperatures * particles)
+        scouts = self._scouts.get((path.name, dataset), [])
+        seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
+        return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
+
+    def _pilots(
+        self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
+    ) -> dict[int, Tuning]:
+        stage = 1 if references else 0
+        n = self._engine.pilots
+        keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
+        seeds = [stream(self._entropy, Purpose.PILOT, d, stage, c) for d, c in keys]
+        tasks = [
+            PilotTask(data[d], seed, references.get(d), until_mixed)
+            for (d, _), seed in zip(keys, seeds, strict=True)
+        ]
+        found = dict(zip(keys, self._all(tasks), strict=True))
+        cost = sum(each.gradient_evaluations for each in found.values())
+        self.gradients["fit" if references else "pilot"] += cost
+        return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
+
+    def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:
+        ((dataset, observed),) = data.items()
+        particles = self._engine.default_particles
+        n, _ = self.enough({dataset: tuning}, path, particles, None)
+        grid = tuning.path_betas, tuning.mean_log_likelihood
+        betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
+        place = chain + SCOUTS * (not path.starts_at_prior)
+        seed = stream(self._entropy, Purpose.FIT, dataset, place)
+        return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
+
+    def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
+        """Return how far a fit misses where scouts from the prior came to; ∞ if that is nowhere."""
+        ((dataset, observed),) = data.items()
+        shares = np.exp(log_softmax([run.log_weight for run in scouts]))
+        weights = np.concatenate(
+            [share * run.weights for share, run in zip(shares, scouts, strict=True)]
+        )
+        heard = weights > NOTABLE_WEIGHT
+        if not heard.any():  # no scout came to where the data are possible
+            return np.inf
+        states = {
+            name: np.concatenate([run.ends[name] for run in scouts])[heard]
+            for name in scouts[0].ends
+        }
+        seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
+        return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
+
+
+def squared_length(tunings: Tunings) -> float:
+    """Return the mean of Λ² over data sets, nats."""
+    lengths = [
+        thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood)
+        for tuning in tunings.values()
+    ]
+    return float(np.mean(np.square(lengths)))
