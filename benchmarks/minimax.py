@@ -40,7 +40,7 @@ def horner(coefficients: list[Decimal], x: Decimal) -> Decimal:
 
 
 def solve(rows: list[list[Decimal]]) -> list[Decimal]:
-    """Of n equations with the right side last, by Gauss' elimination with pivots."""
+    """Solve n equations, given with the right side last, by elimination with pivots."""
     n = len(rows)
     for i in range(n):
         pivot = max(range(i, n), key=lambda k: abs(rows[k][i]))

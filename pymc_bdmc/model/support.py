@@ -81,7 +81,7 @@ def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Ge
     old, new : TemperedDensity
         Models with the same free variables.
     rng : numpy.random.Generator
-        Of the draws.
+        Generator of the draws.
     """
     names = [rv.name for rv in new.model.free_RVs]
     points = _test_points(new, rng)

@@ -53,12 +53,12 @@ def plot_compare(
 ) -> PlotCollection:
     """Plot the log ML and probabilities of models, or the gap of samplers against its cost.
 
-    Of models: log ML with 95 % intervals, and posterior probabilities, the best model at the top. A
-    log ML that cannot be trusted has no point, and its name says so.
+    Models are shown by log ML with 95 % intervals and by posterior probabilities, the best at the
+    top. A log ML that cannot be trusted has no point, and its name says so.
 
-    Of samplers: the Jeffreys bound against temperatures, gradient evaluations and seconds. Every
-    round of a result is a point, with one standard error on either side. Both axes are logarithmic,
-    so a gap that is negative by noise has no point, only the upper end of its error.
+    Samplers are shown by the Jeffreys bound against temperatures, gradient evaluations and seconds.
+    Every round of a result is a point, with one standard error on either side. Both axes are
+    logarithmic, so a gap that is negative by noise has no point, only the upper end of its error.
 
     Parameters
     ----------

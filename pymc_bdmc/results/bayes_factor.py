@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.special import expit
 
 from pymc_bdmc.results.compare import certified_factors, check_comparable
-from pymc_bdmc.results.log_ml import Z95, decimals, log_ml
+from pymc_bdmc.results.log_ml import WithInterval, decimals, log_ml, outwards
 
 __all__ = ["BayesFactor", "bayes_factor"]
 
@@ -17,7 +17,7 @@ MOST_TOLD = np.log(1e4)
 
 
 @dataclass(frozen=True, repr=False)
-class BayesFactor:
+class BayesFactor(WithInterval):
     """Result of `bayes_factor`; it prints as sentences.
 
     Attributes
@@ -56,19 +56,11 @@ class BayesFactor:
     reason: str
     notes: str = ""
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the ends of the 95 % interval of the log Bayes factor, nats."""
-        return self.value - Z95 * self.error, self.value + Z95 * self.error
-
-    def __float__(self) -> float:
-        return self.value
-
     def __repr__(self) -> str:
         return "\n".join(filter(None, [self._sentences(), self.notes]))
 
     def _sentences(self) -> str:
-        sure = f"{self.certified_lower:.2f} to {self.certified_upper:.2f}"
+        sure = " to ".join(outwards(self.certified_lower, self.certified_upper))
         certain = f" It is certified to be {sure}." if np.isfinite(self.certified_lower) else ""
         if not self.valid:
             return f"The Bayes factor is not known: {self.reason}.{certain}"

@@ -16,8 +16,28 @@ Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
 
 
+class WithInterval:
+    """A number with its standard error, nats."""
+
+    value: float
+    error: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the ends of the 95 % interval, nats."""
+        return self.value - Z95 * self.error, self.value + Z95 * self.error
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def outwards(lower: float, upper: float) -> tuple[str, str]:
+    """Return certified bounds with two decimals, rounded outwards."""
+    return f"{np.floor(100 * lower) / 100:.2f}", f"{np.ceil(100 * upper) / 100:.2f}"
+
+
 @dataclass(frozen=True, repr=False)
-class LogML:
+class LogML(WithInterval):
     """Result of `log_ml`; it prints as a sentence.
 
     Attributes
@@ -53,28 +73,15 @@ class LogML:
     certified_upper: float
     notes: str = ""
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Return the ends of the 95 % interval, nats."""
-        return self.value - Z95 * self.error, self.value + Z95 * self.error
-
-    def __float__(self) -> float:
-        return self.value
-
     def __repr__(self) -> str:
         return "\n".join(filter(None, [self.sentence, self.notes]))
 
     @property
     def sentence(self) -> str:
         """Return the estimate and its bounds in a sentence, without notes."""
-        ends = " and ".join(
-            f"{word} {outwards(100 * bound) / 100:.2f}"
-            for bound, word, outwards in (
-                (self.certified_lower, "at least", np.floor),
-                (self.certified_upper, "at most", np.ceil),
-            )
-            if np.isfinite(bound)
-        )
+        bounds = (self.certified_lower, self.certified_upper)
+        told = zip(("at least", "at most"), outwards(*bounds), bounds, strict=True)
+        ends = " and ".join(f"{word} {end}" for word, end, bound in told if np.isfinite(bound))
         certain = f"; it is certified to be {ends}" if ends else ""
         if not self.valid:
             return f"No estimate of log ML can be trusted{certain} ({self.reason})."

@@ -22,7 +22,7 @@ def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> None:
     dt : DataTree
         Result of `sample_bdmc`.
     loan : Loan
-        Of the model that ``dt`` should be of.
+        The density of the model of ``dt``.
     reader : str
         Name of the function that reads ``dt``.
 

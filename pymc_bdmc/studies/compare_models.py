@@ -58,7 +58,7 @@ class ModelChoice:
     >>> from pymc_bdmc.studies.compare_models import ModelChoice
     >>> table = pd.DataFrame({"log_ml": [-3.0, -9.0]}, index=["a", "b"])
     >>> print(ModelChoice("a", True, 0.95, 1, table, {}))
-    a has the largest log ML, with 95 % confidence.
+    a has the largest log ML, with 95 % confidence, if no run missed a part of its posterior.
        log_ml
     a    -3.0
     b    -9.0
@@ -75,7 +75,10 @@ class ModelChoice:
         level = f"{100 * self.confidence:.5g} %"
         told = "No model has a log ML that can be trusted."
         if self.known:
-            told = f"{self.best} has the largest log ML, with {level} confidence."
+            told = (
+                f"{self.best} has the largest log ML, with {level} confidence, if no run missed a "
+                "part of its posterior."
+            )
         elif self.best:
             rivals = ~self.table["beaten"] & (self.table.index != self.best)
             names = ", ".join(self.table.index[rivals])

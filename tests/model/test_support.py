@@ -81,6 +81,6 @@ def test_other_variables(pair):
 
 
 def test_a_support_that_no_draw_finds():
-    """Of 20 components one order in 20! is allowed."""
+    """One order in 20! of the components is allowed."""
     pair = [lambda n: pm.Normal(n, shape=20, transform=ordered)] * 2
     assert "cannot be tested" in beyond(pair)
