@@ -88,8 +88,9 @@ def sample_bdmc(
         at a distribution near the posterior that the pilot finds; the way is far shorter, but a
         mode that this misses stays missed. `ReferencePath`: at one of your own. ``"data"``,
         `DataPath`: at the prior, and one observation comes after the other. Default: the fitted
-        one where it is shorter and misses nothing that pilots and a few runs from the prior saw,
-        else from the prior; the attribute ``path_reason`` says why. A `Path` of your own starts
+        one, with T = 1, where draws from a fit need no annealing; or where it is shorter and misses
+        nothing that pilots and a few runs from the prior saw; else from the prior. The attribute
+        ``path_reason`` says why. A `Path` of your own starts
         where you say. To judge PyMC's samplers as BREAD does, pass ``"prior"``; their step methods
         have no other.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"

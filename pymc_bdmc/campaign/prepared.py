@@ -330,6 +330,6 @@ def _tell(
     _log.info(f"Gradients so far: {spent or 'none'}; in the runs ahead about {gradients:.2g}")
     _log.info(
         f"Ahead: {runs} runs, T = {', '.join(map(str, lengths))}, N = {plan.particles}: "
-        f"by the pilot about {seconds:.2g} s of one core; at least "
+        f"about {seconds:.2g} s of one core; at least "
         f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB"
     )

@@ -33,7 +33,7 @@ class NotNear(Exception):
 class Weighing(Preparation):
     """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
-    kernel: str = "none: draws from a fit are weighed, and not moved"
+    kernel: str = "none (draws from a fit are weighed, not moved)"
     fewest_runs = 2
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):

@@ -10,7 +10,16 @@ from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system, variable
 
-__all__ = ["Z95", "LogML", "constraint_notes", "decimals", "log_ml", "write_log_ml"]
+__all__ = [
+    "Z95",
+    "LogML",
+    "WithInterval",
+    "constraint_notes",
+    "decimals",
+    "log_ml",
+    "outwards",
+    "write_log_ml",
+]
 
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""

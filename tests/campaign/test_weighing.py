@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.campaign import Size
+from pymc_bdmc.campaign import Size, prepared
 from pymc_bdmc.campaign.weighing import NotNear, Weighing
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
@@ -59,6 +59,30 @@ def test_whoever_asks_for_annealing_gets_it(regression, options):
     dt = pm.sample_bdmc(regression[0], simulate=bdmc.FromPrior(2), chains=2, **options, **QUICK)
     assert dt["real"].sizes["beta"] > 2
     assert dt.attrs["gradients_pilot"] > 0
+
+
+def test_simulated_data_alone_from_fitted_hyperparameters():
+    """The fit to the real data gives hyperparameters, though no run is on these data."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        pm.Normal("y", pm.Normal("x", 0, 2), scale, observed=[0.1, 0.5, 1.2, -0.4, 0.3])
+    simulate = bdmc.FromHyperparameters(datasets=2)
+    dt = pm.sample_bdmc(model, simulate=simulate, real_data=False, chains=2, **QUICK)
+    assert "real" not in dt.children
+    assert dt["forward"].sizes["dataset"] == 2
+    assert dt.attrs["gradients_scouts"] > 0
+
+
+def test_memory_for_many_runs_is_looked_for(monkeypatch):
+    """Their number is known after the fit only; nothing is sampled."""
+    monkeypatch.setattr(prepared, "check_memory", refuse_many)
+    with pytest.raises(ValueError, match="4096 runs"):
+        pm.sample_bdmc(conjugate_regression()[0], simulate=None, target_error=1e-6, **QUICK)
+
+
+def refuse_many(n_bytes, **sizes):
+    if sizes["chains"] > 64:
+        raise ValueError(f"{sizes['chains']} runs")
 
 
 def test_a_funnel_is_annealed(caplog):

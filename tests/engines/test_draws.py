@@ -51,7 +51,7 @@ class Skewed:
     def log_weights(self, direction, starts=None):
         data = self.engine.density.data
         found = np.empty(RUNS)
-        for k, seed in enumerate(np.random.SeedSequence(7).spawn(RUNS)):
+        for k, seed in enumerate(np.random.SeedSequence([7, direction is REVERSE]).spawn(RUNS)):
             start = None if starts is None else {"rate_log__": np.array(starts[k])}
             task = AnnealTask(
                 direction, data, BETAS, self.tuning, seed, start, 0, N, keeps_ends=False
@@ -212,6 +212,25 @@ def test_what_prior_draws_find_and_a_fit_misses():
     ells = np.full(256, np.log(0.6))
     assert draws._missed(drawn, prior, log_prior, ells) > 0.3
     assert draws._missed(drawn, prior, log_prior, ells - 9) < draws.MISSED
+
+
+class Nowhere:
+    """A density that is NaN at one prior draw of many."""
+
+    evaluations = 0
+
+    def terms(self, thetas):
+        terms = np.zeros((len(thetas), 2))
+        terms[3, 1] = np.nan
+        return terms
+
+
+def test_a_density_that_is_no_number_has_no_fit():
+    """It is left to annealing, which names the variable."""
+    rng = np.random.default_rng(1)
+    found = draws.first_fit(Nowhere(), rng.normal(size=(256, 2)), None, rng)
+    assert found.tuning is None
+    assert "no number at some prior draws" in found.reason
 
 
 def test_a_fit_that_is_stopped(skewed):

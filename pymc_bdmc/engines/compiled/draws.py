@@ -41,8 +41,8 @@ __all__ = [
 MOST_ELEMENTS = 500
 """Most elements of θ, whose curvature takes about two gradients for each."""
 CLIMBS, FEW_CLIMBS = 16, 4
-"""Fewest climbs from prior draws on a first data set, and on those like it: the chance that all end
-at the same of two tops with equal basins is 3e-5."""
+"""Fewest climbs from prior draws on a first data set, where the chance that all end at the same of
+two tops with equal basins is 3e-5; and for each top of it on those like it."""
 PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
 """Prior draws among which a fit looks for what it misses; those at hand on further data."""
 CHECKED = 128
@@ -210,7 +210,7 @@ def further_fit(
     """
     like = known.reference
     starts, shape = chain(like.locations, prior), metric_at(like, 0)
-    climbs = len(like.locations) + FEW_CLIMBS
+    climbs = len(like.locations) * (1 + FEW_CLIMBS)
     tops = fit_to_tops(density, starts, shape, like.degrees_of_freedom, climbs)
     drawn = _weighted(density, tops.reference or like, CHECKED, rng)
     drawn = _improved(density, drawn, rng)
