@@ -24,7 +24,7 @@ REFERENCES = (
 
 PATHS = {
     "prior": "the prior",
-    "fitted": "a multivariate t distribution fitted beforehand, or a mixture of some",
+    "fitted": "a multivariate t distribution, or a mixture of several, fitted beforehand",
     "reference": "a reference distribution",
     "data": "the prior, one observation after the other",
 }

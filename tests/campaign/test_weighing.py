@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import Size, prepared
@@ -120,6 +121,22 @@ def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default
 @pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
 def test_the_number_of_runs_follows_the_target(target, chains):
     assert Size(target_error=target).enough(0.1, 16) == chains
+
+
+def test_errors_by_target_are_honest(regression):
+    """Over 24 seeds z² of log ML has the mean of a chi-square; α = 1e-3, two-sided.
+
+    The twin states a third of each error. The target itself is met up to chance.
+    """
+    model, log_ml = regression
+    options = QUICK | {"simulate": None, "target_error": 0.02}
+    found = [bdmc.log_ml(pm.sample_bdmc(model, **options | {"random_seed": k})) for k in range(24)]
+    errors = np.array([each.error for each in found])
+    z = (np.array([each.value for each in found]) - log_ml) / errors
+    low, high = stats.chi2.ppf([5e-4, 1 - 5e-4], 24) / 24
+    assert low < np.mean(z**2) < high
+    assert not low < np.mean((3 * z) ** 2) < high
+    assert np.median(errors) < 1.2 * 0.02
 
 
 def test_more_than_64_runs_only_on_demand(caplog):
