@@ -14,7 +14,6 @@ from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
-from pymc_bdmc.campaign.request import FEWEST_RUNS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
@@ -56,8 +55,6 @@ class Annealing(Preparation):
     progressbar : bool
         Whether the scouts have one.
     """
-
-    fewest_runs = FEWEST_RUNS
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         super().__init__(pool, engine, entropy)

@@ -40,9 +40,6 @@ class Preparation(ABC):
         Gradient evaluations so far, by stage.
     """
 
-    fewest_runs: int
-    """Least number of runs a direction on simulated data sets by default."""
-
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self.gradients: Counter[str] = Counter()

@@ -250,7 +250,7 @@ class _Sets:
     ) -> list[Side]:
         """Return the sides of all sandwiches, with so many runs on the real data."""
         request, observed = self._campaign.request, self._campaign.density.data
-        few = request.size.simulated(request.datasets, self._preparation.fewest_runs)
+        few = request.size.simulated(request.datasets)
         sides = [Side("real", 0, observed, tunings[0], chains)] if request.real_data else []
         if self._campaign.starts:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]

@@ -24,7 +24,7 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["CHAINS", "DRAWS", "FEWEST_RUNS", "NUMBERS", "Question", "Request", "Size"]
+__all__ = ["CHAINS", "DRAWS", "NUMBERS", "Question", "Request", "Size"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -34,7 +34,7 @@ ERROR = 0.05
 """Default of ``target_error``, nats."""
 SOME_CHAINS, MOST_CHAINS = 64, 4096
 """Most runs on the real data: by default, and if the caller gives a target for the error."""
-FEWEST_RUNS = 3
+FEWEST_RUNS = 2
 """Runs a direction on each of `DATASETS` simulated data sets, or of more."""
 DRAWS, NUMBERS = 8192, 4_000_000
 """States at β = 1 of all runs on the real data, and numbers in them, if moves there are cheap."""
@@ -96,12 +96,12 @@ class Size:
         """Number of runs on the real data."""
         return self.chains or CHAINS
 
-    def simulated(self, datasets: int, fewest: int = FEWEST_RUNS) -> int:
+    def simulated(self, datasets: int) -> int:
         """Return the number of runs a direction on each of several simulated data sets.
 
         Given the cost of all runs, many data sets of few runs certify more than a few of many.
         """
-        few = int(np.clip(DATASETS * fewest // max(datasets, 1), fewest, CHAINS))
+        few = int(np.clip(DATASETS * FEWEST_RUNS // max(datasets, 1), FEWEST_RUNS, CHAINS))
         return self.chains or few
 
 

@@ -34,7 +34,6 @@ class Weighing(Preparation):
     """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
     kernel: str = "none (draws from a fit are weighed, not moved)"
-    fewest_runs = 2
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         super().__init__(pool, engine, entropy)

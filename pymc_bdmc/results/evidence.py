@@ -173,9 +173,9 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     Z in place of Ẑ, and nothing missed, both means are equal by Crooks' relation. So Ẑ is too low
     by −log(1 − s). If the real data are like the simulated ones, the same applies to them, and the
     mean square of this shortfall is added to the variance of their log ML. Squares keep the sign of
-    s, so that part of the noise cancels. The rest of the noise widens the error: with three runs a
-    direction and nothing missed, by about 0.17 nats if log weights have a standard deviation of
-    0.5, and by 0.4 if it is 1.
+    s, so that part of the noise cancels. The rest of the noise widens the error: with two runs a
+    direction and nothing missed, by about 0.24 nats if log weights have a standard deviation of
+    0.5, and by 0.55 if it is 1.
 
     Parameters
     ----------

@@ -139,15 +139,15 @@ def missing_a_mode(rng, probability, sd=0.5, share=0.6, n_sets=20):
     hidden = rng.random(n_sets + 1) < probability
     short = np.where(hidden, np.log1p(-share), 0.0)[:, None]
     forward = np.array([work.forward(16, rng) for _ in hidden]) + short
-    reverse = np.array([work.reverse(3, rng) for _ in hidden[:-1]]) + short[:-1]
+    reverse = np.array([work.reverse(2, rng) for _ in hidden[:-1]]) + short[:-1]
     reverse[hidden[:-1] & (rng.random(n_sets) < share)] += 30.0
-    return forward[:-1, :3], reverse, forward[-1]
+    return forward[:-1, :2], reverse, forward[-1]
 
 
 @pytest.mark.parametrize("probability", [0.3, 0.0])
 def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(probability):
-    """Mean z² is 0.65 with a mode that is sometimes hidden, where the plain standard error has 19,
-    and 0.42 without (300 calls): noise of the three runs a direction widens errors by half.
+    """Mean z² is 0.52 with a mode that is sometimes hidden, where the plain standard error has 15,
+    and 0.30 without (300 calls): noise of the two runs a direction widens errors.
 
     Of 100 calls it has a standard error of 0.15 (α < 1e-3), the plain one at least of 2.
     """
@@ -163,7 +163,7 @@ def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(
     assert (np.mean(plain) > 5) == (probability > 0)
 
 
-@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.17), (1.0, 0.4)])
+@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.24), (1.0, 0.55)])
 def test_noise_widens_the_error_by_what_is_stated(sd, expected):
     """Median over 60 calls in which nothing is missed, within a quarter: twice would not do."""
     rng = np.random.default_rng(5)
