@@ -32,7 +32,7 @@ CHAINS = 16
 """Runs on the real data, unless the caller says otherwise."""
 ERROR = 0.05
 """Default of ``target_error``, nats."""
-SOME_CHAINS, MOST_CHAINS = 64, 4096
+SOME_CHAINS, MOST_CHAINS = 48, 4096
 """Most runs on the real data: by default, and if the caller gives a target for the error."""
 FEWEST_RUNS = 2
 """Runs a direction on each of `DATASETS` simulated data sets, or of more."""

@@ -139,10 +139,10 @@ def test_errors_by_target_are_honest(regression):
     assert np.median(errors) < 1.2 * 0.02
 
 
-def test_more_than_64_runs_only_on_demand(caplog):
+def test_more_than_48_runs_only_on_demand(caplog):
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        assert Size().enough(1.0, 16) == 64
-    assert "an error of about 0.12 nats with 64 runs" in caplog.text
+        assert Size().enough(1.0, 16) == 48
+    assert "an error of about 0.14 nats with 48 runs" in caplog.text
     assert Size(chains=5).enough(1.0, 16) == 5
 
 
