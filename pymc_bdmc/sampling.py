@@ -64,8 +64,8 @@ def sample_bdmc(
         of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
-        as ``target_error`` asks for, at least 16; on each of D simulated data sets 60/D, but 3 to
-        16, so 3 on each of 20; 2 where T is 1.
+        as ``target_error`` asks for, at least 16; on each of D simulated data sets 40/D, but 2 to
+        16, so 2 on each of 20.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
@@ -130,7 +130,7 @@ def sample_bdmc(
     target_error : float, optional
         Standard error of log ML on the real data, in nats, for which the number of runs there is
         chosen. Pilots fix it beforehand, by the variance of log Ẑ that they expect, so that the
-        estimate stays unbiased; the error that comes out may be another. Default: 0.05, or what 64
+        estimate stays unbiased; the error that comes out may be another. Default: 0.05, or what 48
         runs give. With ``posterior`` there are ``chains`` runs in both directions, by default 16.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
