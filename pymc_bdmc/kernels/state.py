@@ -23,6 +23,7 @@ __all__ = [
     "make_state",
     "make_states",
     "make_workspace",
+    "part_of",
     "state_at",
     "tempered",
 ]
@@ -106,6 +107,17 @@ def state_at(states, i):
         states.terms[i],
         states.log_prior_gradient[i],
         states.log_likelihood_gradient[i],
+    )
+
+
+@njit(nogil=True, inline="always")
+def part_of(states, first, last):
+    """Return some of several states, as a view."""
+    return State(
+        states.theta[first:last],
+        states.terms[first:last],
+        states.log_prior_gradient[first:last],
+        states.log_likelihood_gradient[first:last],
     )
 
 

@@ -19,6 +19,7 @@ from pymc_bdmc.kernels.state import (
     make_state,
     make_states,
     make_workspace,
+    part_of,
     state_at,
 )
 
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
+STUCK = 0.05
+"""Mean acceptance in a stage below which a member of a pilot counts as stuck."""
 
 
 class Table(NamedTuple):
@@ -356,7 +359,7 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
     """Move a population at one β; return the step size that meets the target acceptance.
 
     Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
-    is true, it corrects the step size by the mean acceptance. If ``stop[0]`` is set it ends early,
+    is true, it corrects the step size by the usual acceptance. If ``stop[0]`` is set it ends early,
     with meaningless results.
 
     Returns
@@ -376,12 +379,15 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
     nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
     largest = np.log(kernel.largest_step_size)
     average, late_acceptance, n_late = 0.0, 0.0, 0
+    accepted, totals = np.empty(n_members), np.zeros(n_members)
     for k in range(n_iterations):
         present = Parameters(metric, np.exp(log_step), widths)
-        move = kernel.transitions(target, present, beta, nothing, members, 0, work, False, rng)
-        gradients += move.gradient_evaluations
-        acceptance = move.acceptance[part] / n_members
         for j in range(n_members):
+            alone = part_of(members, j, j + 1)
+            move = kernel.transitions(target, present, beta, nothing, alone, 0, work, False, rng)
+            gradients += move.gradient_evaluations
+            accepted[j] = move.acceptance[part]
+            totals[j] += accepted[j]
             state = state_at(members, j)
             trace.ells[k, j] = state.terms[1]
             copy_vector(state.theta, trace.thetas[k, j])
@@ -389,6 +395,7 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
             copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
         if stop[0]:
             break
+        acceptance = usual_acceptance(accepted, totals / (k + 1))
         if adapts:
             log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
         if k >= n_iterations // 2:
@@ -398,6 +405,16 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
     for j in range(n_members):
         copy_vector(members.theta[j], population[j])
     return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
+
+
+@njit(nogil=True, cache=True)
+def usual_acceptance(accepted, means):
+    """Return the mean acceptance of the members that are not stuck, or of all if half of them are.
+
+    Members in the neck of a funnel would need steps so short that no other member would move.
+    """
+    moving = accepted[means >= STUCK]
+    return moving.mean() if 2 * moving.size > accepted.size else accepted.mean()
 
 
 @njit(nogil=True, cache=True)
