@@ -19,7 +19,10 @@ LOWER_BOUNDS := import re, tomllib; \
 ELSEWHERE := .elsewhere
 TESTS := tests/paths/test_paths.py
 
-.PHONY: demo test test-room test-elsewhere test-oldest test-slow lint docs clean
+# What a user has: the wheel and the sdist, each installed alone.
+BARE := .venv-bare
+
+.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -43,6 +46,18 @@ test-oldest: $(OLDEST)/installed
 
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow
+
+wheel-test: $(VENV)/installed
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	for archive in dist/*; do \
+		$(BIN)/python -m venv --clear $(BARE) && \
+		$(BARE)/bin/python -m pip install --quiet "$$archive" && \
+		$(BARE)/bin/python -m pip check && \
+		$(BARE)/bin/python -I .ci/installed.py || exit 1; \
+	done
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -80,5 +95,5 @@ $(OLDEST)/installed: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(ELSEWHERE) output docs/_build
+	rm -rf $(VENV) $(OLDEST) $(BARE) $(ELSEWHERE) dist output docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
