@@ -22,7 +22,7 @@ TESTS := tests/paths/test_paths.py
 # What a user has: the wheel and the sdist, each installed alone.
 BARE := .venv-bare
 
-.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test lint docs clean
+.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test upstream lint docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -58,6 +58,9 @@ wheel-test: $(VENV)/installed
 		$(BARE)/bin/python -m pip check && \
 		$(BARE)/bin/python -I .ci/installed.py || exit 1; \
 	done
+
+upstream: $(VENV)/installed
+	for script in docs/upstream/*.py; do $(BIN)/python -W ignore "$$script" || exit 1; done
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
