@@ -1,4 +1,4 @@
-"""Plot a result with arviz-plots, in matplotlib, bokeh or plotly; one file per plot.
+r"""Plot a result with arviz-plots, in matplotlib, bokeh or plotly; one file per plot.
 
 Every plot returns a :class:`arviz_plots.PlotCollection` and takes these, all optional:
 
@@ -11,6 +11,6 @@ aes_by_visuals : mapping of {str : sequence of str}
 visuals : mapping of {str : mapping or False}
     Options of the visuals that the plot lists, or False to leave one out. Most plots have a visual
     ``legend`` too, for :meth:`arviz_plots.PlotCollection.add_legend`.
-**pc_kwargs
+\*\*pc_kwargs
     Passed to :meth:`arviz_plots.PlotCollection.wrap`.
 """
