@@ -3,9 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 
-from pymc_bdmc.estimators.checks import ROUNDING, checked_pair, effective_sample_size
+from pymc_bdmc.estimators.checks import (
+    ROUNDING,
+    checked_pair,
+    effective_sample_size,
+    log_sum_exp,
+)
 from pymc_bdmc.estimators.estimate import Estimate
 
 __all__ = ["bar", "crooks_misfit", "overlap", "overlap_variance", "solve_bar"]
@@ -149,7 +154,7 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
     """
     forward, reverse = checked_pair(forward, reverse)
     counts = np.array([forward.size, reverse.size])
-    sums = [np.exp(logsumexp(a)) for a in log_acceptances(forward, reverse, log_z)]
+    sums = [np.exp(log_sum_exp(a)) for a in log_acceptances(forward, reverse, log_z)]
     return float(np.mean(sums) * counts.sum() / counts.prod())
 
 
@@ -161,8 +166,8 @@ def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> 
     """
     odds = np.concatenate([forward, reverse]) - log_z - np.log(forward.size / reverse.size)
     with np.errstate(over="ignore"):
-        inverse = np.exp(-logsumexp(log_expit(odds) + log_expit(-odds)))
-    return float(max(inverse - 1 / forward.size - 1 / reverse.size, 0.0))
+        inverse = float(np.exp(-log_sum_exp(log_expit(odds) + log_expit(-odds))))
+    return max(inverse - 1 / forward.size - 1 / reverse.size, 0.0)
 
 
 def log_acceptances(
@@ -189,8 +194,8 @@ def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
         whole = np.count_nonzero(left > 0) - np.count_nonzero(right > 0)
         parts = log_expit(-np.abs(np.concatenate([left, right])))
         adds = np.concatenate([left <= 0, right > 0])
-        gain = logsumexp(np.append(parts[adds], np.log(whole) if whole > 0 else -np.inf))
-        loss = logsumexp(np.append(parts[~adds], np.log(-whole) if whole < 0 else -np.inf))
+        gain = log_sum_exp(np.append(parts[adds], np.log(whole) if whole > 0 else -np.inf))
+        loss = log_sum_exp(np.append(parts[~adds], np.log(-whole) if whole < 0 else -np.inf))
         return float(gain - loss)
 
     # `excess` falls from +∞ to −∞, so a growing bracket always ends.

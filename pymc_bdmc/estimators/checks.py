@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 __all__ = [
     "ROUNDING",
@@ -14,6 +13,7 @@ __all__ = [
     "checked_pair",
     "checked_weights",
     "effective_sample_size",
+    "log_sum_exp",
     "skewness_of_mean",
     "student_factor",
     "widening",
@@ -100,6 +100,31 @@ def widening(deviations: np.ndarray) -> float:
     return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
 
 
+def log_sum_exp(values: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """Return log Σ exp over an axis, or over all values, without overflow.
+
+    SciPy's function looks after arrays of other libraries, which takes ten times as long as the sum
+    of a hundred values.
+
+    Parameters
+    ----------
+    values : ndarray
+        May contain ±∞.
+    axis : int, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_bdmc.estimators.checks import log_sum_exp
+    >>> round(float(log_sum_exp(np.array([1000.0, 1000.0]))), 4)
+    1000.6931
+    """
+    top = np.max(values, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.log(np.sum(np.exp(values - top), axis=axis)) + np.squeeze(top, axis=axis)
+
+
 def effective_sample_size(log_weights: ArrayLike) -> float:
     """Return Kish's effective sample size, (Σw)²/Σw²; 0 if every weight is zero.
 
@@ -117,7 +142,7 @@ def effective_sample_size(log_weights: ArrayLike) -> float:
     log_weights = np.asarray(log_weights, dtype=float)
     if np.all(log_weights == -np.inf):
         return 0.0
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
 
 
 class AverageCheck(NamedTuple):

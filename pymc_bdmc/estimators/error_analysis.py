@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
-from pymc_bdmc.estimators.checks import checked_weights, effective_sample_size
+from pymc_bdmc.estimators.checks import checked_weights, effective_sample_size, log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
@@ -147,7 +147,7 @@ def error_analysis(
 
 def _block_averages(values: np.ndarray, size: int) -> np.ndarray:
     count = values.size // size
-    return logsumexp(values[: count * size].reshape(count, size), axis=1) - np.log(size)
+    return log_sum_exp(values[: count * size].reshape(count, size), axis=1) - np.log(size)
 
 
 def _first_agreement(sizes, counts, curves) -> int | None:

@@ -4,10 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from pymc_bdmc.estimators.bar import bar, overlap, overlap_variance, solve_bar
-from pymc_bdmc.estimators.checks import checked_pair
+from pymc_bdmc.estimators.checks import checked_pair, log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
 __all__ = [
@@ -208,10 +207,10 @@ def histogram_posterior(
     for i in range(-10 * thin, draws * thin):  # start at maximum likelihood and drop ten draws
         log_rate = np.logaddexp(np.log(forward.size), log_u + log_ratio)
         log_g = np.log(rng.gamma(1 + concentration, size=log_ratio.size)) - log_rate
-        log_gw = logsumexp(log_g + log_ratio)
+        log_gw = log_sum_exp(log_g + log_ratio)
         log_u = np.log(rng.gamma(reverse.size)) - log_gw
         if i >= 0 and i % thin == 0:
-            kept[i // thin] = log_z + log_gw - logsumexp(log_g)
+            kept[i // thin] = log_z + log_gw - log_sum_exp(log_g)
     check = bar(forward, reverse)
     estimate = Estimate(
         value=float(kept.mean()),

@@ -2,11 +2,11 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from pymc_bdmc.estimators.checks import (
     check_average,
     checked_weights,
+    log_sum_exp,
     skewness_of_mean,
     student_factor,
 )
@@ -30,7 +30,7 @@ def log_mean_exp(values: ArrayLike) -> float:
     1000.0
     """
     values = np.asarray(values, dtype=float)
-    return float(logsumexp(values) - np.log(values.size))
+    return float(log_sum_exp(values) - np.log(values.size))
 
 
 def jarzynski_forward(forward: ArrayLike) -> Estimate:

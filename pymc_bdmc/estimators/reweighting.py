@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from pymc_bdmc.estimators.checks import (
     check_average,
     checked_weights,
+    log_sum_exp,
     widening,
 )
 from pymc_bdmc.estimators.estimate import Estimate
@@ -132,7 +133,7 @@ def log_ratio_of_averages(above: ArrayLike, below: ArrayLike) -> Estimate:
     checks = [check_average(each) for each in pair]
     if not all(check.size for check in checks):
         return Estimate(np.nan, np.nan, "log ratio", False, "every weight is zero")
-    first, second = (np.exp(each - logsumexp(each)) for each in pair)
+    first, second = (np.exp(each - log_sum_exp(each)) for each in pair)
     parts = first - second
     error = widening(parts) * float(np.linalg.norm(parts)) if k > 1 else np.nan
     reasons = "; ".join(dict.fromkeys(check.reason for check in checks))

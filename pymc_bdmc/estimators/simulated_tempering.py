@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
+from pymc_bdmc.estimators.checks import log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate
 
 __all__ = [
@@ -151,7 +152,7 @@ def rao_blackwellized(
     """
     log_c = log_mean_probabilities(log_likelihood, betas, log_z)
     chains = len(log_c)
-    log_mean = logsumexp(log_c, axis=0) - np.log(chains)
+    log_mean = log_sum_exp(log_c, axis=0) - np.log(chains)
     values = np.asarray(log_z) + log_mean
     # Deviations of c_k between chains relative to their mean, also if it underflows
     relative = np.exp(log_c - log_mean) - 1
@@ -182,7 +183,11 @@ def log_mean_probabilities(
     """Return logs of the chains' mean probabilities of the places, shape (chains, K)."""
     ell = checked_draws(log_likelihood)
     # One chain at a time, since all of q may not fit into memory.
-    rows = [logsumexp(log_softmax(_exponents(row, betas, log_z), axis=1), axis=0) for row in ell]
+    rows = []
+    for row in ell:
+        exponents = _exponents(row, betas, log_z)
+        log_q = exponents - log_sum_exp(exponents, axis=1)[:, None]
+        rows.append(log_sum_exp(log_q, axis=0))
     return np.array(rows) - np.log(ell.shape[1])
 
 
