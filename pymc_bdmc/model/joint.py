@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.model.transform.conditioning import remove_value_transforms
@@ -61,6 +62,7 @@ def log_joint(model: pm.Model, values: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 @alone
+@pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
 def _compiled(model: pm.Model) -> Callable[[list[np.ndarray]], np.ndarray]:
     """Return a function of rows of the free variables, which loops if it cannot be vectorised."""
     with without_initial_values(model), warnings.catch_warnings():

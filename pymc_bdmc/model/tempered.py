@@ -281,6 +281,7 @@ class TemperedDensity:
 
     @cached_property
     @alone
+    @pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
     def _compiled_factors(self) -> Callable[[Point], list[np.ndarray]]:
         return self.model.compile_logp(sum=False, mode=INTERPRETED)
 
@@ -392,6 +393,7 @@ class TemperedDensity:
 
     @cached_property
     @alone
+    @pytensor.config.change_flags(cxx="")
     def _constrain(self) -> Callable[..., list[np.ndarray]]:
         """Return a function of the values of the variables, one a row, in the model's order."""
         model = self.model
