@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pytensor import wrap_py
 from scipy import integrate, stats
@@ -12,6 +13,11 @@ SIGMAS = 4.0
 
 Y_SCHOOLS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
 SD_SCHOOLS = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+
+
+def interpreted():
+    """Context for graphs that PyTensor takes far longer to compile than they run in Python."""
+    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
 
 
 def eight_schools(centred: bool) -> pm.Model:

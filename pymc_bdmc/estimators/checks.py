@@ -142,7 +142,8 @@ def effective_sample_size(log_weights: ArrayLike) -> float:
     log_weights = np.asarray(log_weights, dtype=float)
     if np.all(log_weights == -np.inf):
         return 0.0
-    return float(np.exp(2 * log_sum_exp(log_weights) - log_sum_exp(2 * log_weights)))
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.sum(weights**2))
 
 
 class AverageCheck(NamedTuple):

@@ -17,7 +17,7 @@ from scipy.special import logsumexp, softmax
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.base.schedules import thermodynamic_length
+from pymc_bdmc.base.schedules import Schedule, thermodynamic_length
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
@@ -47,7 +47,7 @@ from tests.mutants import broken_kernels, slow_but
 FORWARD, REVERSE = Direction
 N = 100_000
 Y, NOISE, P, JUMP = 1.2, 0.7, 0.4, 2.0
-BETAS = np.array([0.0, 0.35, 1.0])
+BETAS = Schedule([0.0, 0.35, 1.0]).betas  # read-only, as the compiled loop has them
 
 
 def mixed_model(n=1):

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 import xarray as xr
 from pymc.blocking import DictToArrayBijection
@@ -15,6 +14,7 @@ from pymc_bdmc.model.approximation import Approximation, make_approximation
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.posterior import posterior_draws
 from pymc_bdmc.model.tempered import TemperedDensity
+from tests.models import interpreted
 
 
 def several_variables() -> pm.Model:
@@ -58,15 +58,10 @@ def test_elements_are_in_the_order_of_pymc(model, layout):
         assert (value[0] == point[name]).all()
 
 
-def uncompiled():
-    """PyMC's own functions take ten times as long to compile as they run in Python."""
-    return pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
-
-
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_results_of_pm_fit(model, layout, method):
     """Draws and density are those of PyMC itself; with a permutation undone the wrong way not."""
-    with uncompiled():
+    with interpreted():
         fitted = pm.fit(20, method=method, model=model, progressbar=False, random_seed=1)
         drawn = fitted.sample_dict_fn(2000, random_seed=1)
         group = fitted.groups[0]
@@ -160,7 +155,7 @@ def test_discrete_variables_take_whole_numbers():
 def test_a_fit_of_another_model(layout):
     with pm.Model() as other:
         pm.Normal("y", pm.Normal("z", shape=2), observed=[0.0, 1.0])
-    with uncompiled():
+    with interpreted():
         fitted = pm.fit(5, model=other, progressbar=False, random_seed=1)
     with pytest.raises(
         ValueError, match=r"lacks .*'scale_log__', 'share_simplex__'.*another model"

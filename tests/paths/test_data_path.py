@@ -22,7 +22,6 @@ from tests.engines.test_identities import (
     STANDARD_ERRORS,
     assert_identities,
     forward_score,
-    reverse_score,
 )
 from tests.engines.test_populations import Enumerable, Transformed, log_weights
 
@@ -70,16 +69,6 @@ def counts():
 def test_identities(make, particles):
     system = make()
     assert_identities(system, *(log_weights(system, d, particles) for d in Direction))
-
-
-@pytest.mark.parametrize(
-    ("twin", "direction"),
-    [("no turn to the next step", FORWARD), ("moved on another step", REVERSE)],
-)
-def test_twins_are_exposed(twin, direction):
-    weights = log_weights(rows(), direction, 1, twin)
-    score = forward_score if direction is FORWARD else reverse_score
-    assert score(rows(), weights) > STANDARD_ERRORS
 
 
 def test_an_observation_that_does_not_come_whole_is_exposed(monkeypatch):
