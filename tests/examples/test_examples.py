@@ -95,14 +95,18 @@ def test_approximations(tmp_path):
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
 
 
-def test_prior_sensitivity(tmp_path):
-    """The curve is the exact one, and the page says where it crosses that of no effect."""
+def test_prior_sensitivity(tmp_path, monkeypatch):
+    """The curve is the exact one, and the page says where it crosses that of no effect.
+
+    At every other scale, since each is a model to compile.
+    """
     module = example("prior_sensitivity")
+    monkeypatch.setattr(module, "SCALES", module.SCALES[::2])
     found = module.main(folder=str(tmp_path))
     table = found["table"]
     assert table["valid"].all()
     assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
-    assert (table["how"] == "reweighed").sum() >= 10
+    assert (table["how"] == "reweighed").sum() >= 5
     page = (ROOT / "docs" / "prior_sensitivity.md").read_text()
     assert "images/prior_sensitivity.png" in page
     turn = optimize.brentq(lambda scale: module.log_ml(scale) - module.log_ml(None), 20, 80)
