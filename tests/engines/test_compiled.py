@@ -22,7 +22,7 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled.loops import PathParameters, Table
+from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
 from pymc_bdmc.engines.mean_curve import next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
@@ -392,6 +392,26 @@ def test_the_pilot_meets_the_target_acceptance(step, target, stuck):
     engine = CompiledEngine(TemperedDensity(model), step)
     tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
     assert abs(tuning.acceptance.mean() - target) < 0.03
+
+
+def test_the_step_size_follows_the_members_that_move():
+    """A quarter of the population is in a spike ten thousand times as narrow as the rest."""
+    with pm.Model() as model:
+        x = pm.NormalMixture("x", [0.5, 0.5], [0.0, 50.0], [1.0, 1e-4])
+        pm.Normal("y", x, 1e3, observed=0.0)
+    engine = CompiledEngine(TemperedDensity(model))
+    tuning = engine.pilot(PilotTask(engine.density.data, np.random.SeedSequence(1)))
+    metric = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
+    parameters = tuning.last_parameters._replace(metric=metric, step_size=0.5)
+    rng = np.random.default_rng(2)
+    move = engine._mover(engine.target(engine.density.data), rng)
+    steps = []
+    for n_stuck in (8, 24):  # of the twin's members three quarters are there, and it follows them
+        population = np.where(np.arange(32) < n_stuck, 50.0, rng.normal(size=32))[:, None]
+        trace = Trace(np.empty((24, 32)), np.empty((24, 32, 1)), np.empty((2, 24, 32, 1)))
+        step_size, *_ = move(1.0, parameters, population, trace)
+        steps.append(step_size)
+    assert steps[0] > 0.3 > 0.01 > steps[1]
 
 
 @pytest.mark.parametrize("step", [None, pm.Metropolis])
