@@ -138,7 +138,7 @@ class Annealing(Preparation):
         ((dataset, tuning),) = self.tunings(data, path).items()
         if (path.name, dataset) not in self._scouts:
             tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
-            _log.info(f"Scouts: {SCOUTS} runs on path {path.name!r}, to see where they arrive")
+            _log.info(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
             found: dict[int, Run] = {}
             with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
                 for i, run in self._pool.run(tasks):
@@ -186,18 +186,21 @@ class Annealing(Preparation):
         if self._engine.no_reference:
             return prior, self._engine.no_reference
         (from_prior,) = self.tunings(data, prior).values()
-        not_a_number = "log p is no number at some states on the way from a fit"
+        not_a_number = "the log density is NaN at some states between a fit and the posterior"
         try:
             (from_fit,) = self.tunings(data, fitted).values()
         except FloatingPointError:
             return prior, not_a_number
         if from_fit.accepted_draws > 1:
-            return prior, "part of what a fit covers is ruled out"
+            return prior, "part of the region that a fit covers is ruled out by the model"
         before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
-        lengths = f"Λ² is {before:.3g} nats from the prior and {after:.3g} from a fit"
+        lengths = (
+            f"the squared thermodynamic length is {before:.3g} nats from the prior and "
+            f"{after:.3g} from a fit"
+        )
         rhat, peaks = from_prior.rhat, from_fit.peaks
         if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
-            return prior, f"{lengths}: hardly shorter"
+            return prior, f"{lengths}: {'hardly' if after < before else 'not'} shorter"
         try:
             self.scouts(data, fitted)
         except FloatingPointError:
@@ -218,7 +221,10 @@ class Annealing(Preparation):
         surplus = self._surplus(data, from_fit, scouts)
         # Scouts that agree tell how little lies where they came to; of others each may lie far off.
         if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
-            return prior, f"a fit misses, by {surplus:.2g} nats, where a run from the prior came to"
+            return prior, (
+                f"a fit misses a region that runs from the prior reach (its density there is "
+                f"{surplus:.2g} nats too low)"
+            )
         if rhat > MAX_RHAT and not is_higher:
             return prior, (
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
@@ -226,7 +232,7 @@ class Annealing(Preparation):
             )
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
-        return fitted, higher(fitted, prior) if is_higher else f"{lengths}; the gap follows it"
+        return fitted, higher(fitted, prior) if is_higher else f"{lengths}: far shorter"
 
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None

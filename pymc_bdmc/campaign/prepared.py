@@ -166,12 +166,12 @@ def prepare(campaign: Campaign) -> Prepared:
     common = campaign.pool, campaign.engine, campaign.entropy
     simulated: dict[int, list[Simulated]] = {}
     annealing = Annealing(*common, request.resources.progressbar)
-    if request.may_weigh:
+    if request.may_weigh and not campaign.engine.no_reference:
         weighing = Weighing(*common)
         try:
             return _prepare(campaign, weighing, simulated)
         except NotNear as reason:
-            _log.info(f"Annealing: {reason}")
+            _log.info(f"Annealing is needed: {reason}")
             annealing.gradients += weighing.gradients
     return _prepare(campaign, annealing, simulated)
 
@@ -185,8 +185,6 @@ def _prepare(
         simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
         decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
         path, reason = preparation.choose(decides, request.path)
-        _log.info(f"Path: {path.name}, {reason}")
-        _log.info(f"Kernel: {preparation.kernel}")
         chosen = time.perf_counter()
         if request.real_data:
             simulated = sets.simulate(path, 0)
@@ -203,6 +201,8 @@ def _prepare(
         preparation=seconds,
         further_moves=_further_moves(campaign, schedules[0].n_temperatures, particles),
     )  # fmt: skip
+    _log.info(f"Path: {path.name}, {reason}")
+    _log.info(f"Kernel: {preparation.kernel}")
     _tell(campaign, preparation, sides, schedules, plan)
     renews = request.simulation and request.simulation.renews
     renew = partial(sets.renewed, path, chains) if renews else None
@@ -327,9 +327,10 @@ def _tell(
     runs = sum(side.chains for side in sides)
     states = request.states(campaign.density.size, sides[0].chains, plan.particles)
     spent = ", ".join(f"{n} ({stage})" for stage, n in preparation.gradients.items())
-    _log.info(f"Gradients so far: {spent or 'none'}; in the runs ahead about {gradients:.2g}")
+    _log.info(f"Gradient evaluations: {spent or 'none'} so far, about {gradients:.2g} ahead")
     _log.info(
-        f"Ahead: {runs} runs, T = {', '.join(map(str, lengths))}, N = {plan.particles}: "
+        f"Ahead: {runs} runs (temperatures: {', '.join(map(str, lengths))}; "
+        f"particles: {plan.particles}), "
         f"about {seconds:.2g} s of one core; at least "
         f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB"
     )

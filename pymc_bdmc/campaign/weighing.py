@@ -48,8 +48,6 @@ class Weighing(Preparation):
         NotNear
             If draws from the fit need to be annealed.
         """
-        if self._engine.no_reference:
-            raise NotNear(self._engine.no_reference)
         ((dataset, observed),) = data.items()
         reference = None
         if path is not None and path.idata is not None:

@@ -199,9 +199,9 @@ def check_simulable(model: pm.Model) -> None:
     if model.potentials:
         names = ", ".join(potential.name for potential in model.potentials)
         raise ValueError(
-            f"simulate: the Potential {names} has a log density but no random draws. Pass "
-            "simulate=Given(point, data) from your own simulator, or simulate=None for a lower "
-            "bound on the real data alone."
+            f"simulate: the Potential {names} has a log density but no random draws. Write it as "
+            "an observed pm.CustomDist with random=..., pass simulate=Given(point, data) from "
+            "your own simulator, or simulate=None for log ML of the real data alone."
         )
     for rv in model.observed_RVs:
         if isinstance(rv.owner.op, CARRV) and not car_draws_are_right():

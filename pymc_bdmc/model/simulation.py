@@ -428,8 +428,8 @@ def possible_simulation(
         if needed:
             raise
         _log.warning(
-            "Data cannot be simulated, so there is no upper bound: only the real data are "
-            f"annealed, as with simulate=None. ({reason})"
+            "No data are simulated, so log ML is estimated, but the posterior draws are not "
+            f"judged, as with simulate=None. ({reason})"
         )
         return None
     return simulation

@@ -275,8 +275,8 @@ class TemperedDensity:
         return (
             f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
             f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values where "
-            "the model's arithmetic fails: look for NaN among its constants, bound the parameters "
-            "or use a numerically stable form."
+            "the model's arithmetic fails: look for NaN among its constants, write 100.0 for 100 "
+            "(small integers overflow), bound the parameters or use a numerically stable form."
         )
 
     @cached_property

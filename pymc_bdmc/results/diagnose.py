@@ -37,6 +37,8 @@ MIN_ACCEPTANCE = 0.01
 
 WIDE_GAP = 2.0
 """Gap that counts as wide, in nats, after subtracting two standard errors."""
+NARROW_GAP = 0.5
+"""Gap plus two standard errors, in nats, up to which runs whose kernel hardly moved do no harm."""
 MAX_SLOWNESS = 20
 """Ratio of the gap to the ideal gap above which a better kernel helps more than temperatures."""
 
@@ -221,6 +223,10 @@ def _bar_is_valid(dt: xr.DataTree, group: str) -> bool:
 def _dead(dt: xr.DataTree, group: str) -> str:
     if "lowest_acceptance" not in dt[group]:
         return ""
+    if {*SIDES["simulated"]} <= set(dt.children) and group in SIDES["simulated"]:
+        gap, error = _gap(dt)
+        if gap + 2 * error <= NARROW_GAP:
+            return ""
     dead = int((dt[group]["lowest_acceptance"] < MIN_ACCEPTANCE).sum())
     chains = _n_chains(dt, group)
     return f"{dead} of {chains} chains hardly moved along part of the path" if dead else ""
@@ -406,6 +412,13 @@ def _another_kernel(dt: xr.DataTree) -> str:
     return "another step method"
 
 
+def _livelier(dt: xr.DataTree) -> str:
+    """Return another kernel, or more particles where discrete variables have one kernel only."""
+    if dt.attrs.get("discrete_variables") and str(dt.attrs.get("step", "")).startswith("compiled"):
+        return _more_particles(dt)
+    return _another_kernel(dt)
+
+
 def _local_steps(dt: xr.DataTree) -> str:
     """Return a kernel with local step sizes, unless the run already used one."""
     step = str(dt.attrs.get("step", ""))
@@ -462,7 +475,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_no_mean, _lighter_tails),
     (_bad_average, lambda dt: f"the averaged weights cannot be trusted: {_more_effort(dt)}"),
     (_few_runs, _more_runs),
-    (_dead, lambda dt: f"their log weights widen the gap: {_easier(dt, _another_kernel(dt))}."),
+    (_dead, lambda dt: f"their log weights widen the gap: {_easier(dt, _livelier(dt))}."),
     (_divergent, lambda dt: f"{_easier(dt, _local_steps(dt))}."),
     (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
     (_far_start, _finer_start),

@@ -239,8 +239,9 @@ def _findings(
             "posterior is not known."
         )
         remedy = (
-            "to judge the draws too, simulate data: keep the default of simulate, or pass a pair "
-            "from your own simulator, simulate=bdmc.Given(point, data)."
+            "to judge the draws too, data must be simulated: leave out simulate=None, write a "
+            "Potential as an observed pm.CustomDist with random=..., or pass a pair from your own "
+            "simulator, simulate=bdmc.Given(point, data)."
         )
         yield _Finding("total variation", "open", sentence, remedy)
         return
@@ -341,7 +342,7 @@ def _to_settle(
     """Say what would certify the total variation, if it is as small as estimated."""
     datasets, runs = found.datasets, int(dt["forward"].sizes["chain"])
     if is_system(dt):
-        return "take more chains." if datasets < FEWEST_SETS else _longer(doubts)
+        return "take more chains." if datasets < FEWEST_SETS else _longer(dt, doubts)
     if str(dt.attrs.get("simulate")) == "given":
         return 'one pair certifies almost nothing: simulate data sets, simulate="prior".'
     following = (look or 1) + 1
@@ -365,11 +366,15 @@ def _to_settle(
             f"use more runs on each data set: chains={more} with another random_seed, and then "
             f"verdict(dt, look={following})."
         )
-    return _longer(doubts)
+    return _longer(dt, doubts)
 
 
-def _longer(doubts: list[str]) -> str:
-    return doubts[0] if doubts else "use more temperatures or particles, or another kernel."
+def _longer(dt: xr.DataTree, doubts: list[str]) -> str:
+    if doubts:
+        return doubts[0]
+    if dt["forward"].sizes.get("beta") == 2:  # no kernel moved
+        return 'anneal, instead of weighing draws from a fit: path="prior".'
+    return "use more temperatures or particles, or another kernel."
 
 
 def _order(dt: xr.DataTree) -> Iterator[_Finding]:

@@ -48,7 +48,9 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
             path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
             progressbar=False,
         )  # fmt: skip
-    told = re.search(r"Ahead: 60 runs, T = 5, 10, N = 3: about (\S+) s", caplog.text)
+    told = re.search(
+        r"Ahead: 60 runs \(temperatures: 5, 10; particles: 3\), about (\S+) s", caplog.text
+    )
     assert all(side.tuning.seconds_a_move > 0 for side in ahead)
     seconds = [20 * 3 * (5 + 10) * side.tuning.seconds_a_move for side in ahead]
     assert float(told[1]) == pytest.approx(sum(seconds), rel=0.05)

@@ -142,7 +142,7 @@ def test_climbs_find_every_top_and_its_share():
     density = normal_mixture([[-3, 0], [3, 0], [0, 4]], 0.5, [0.5, 0.3, 0.2])
     found = fit_to_tops(density, rng.normal(0, 3, (64, 2)), unit(2, 3.0), 10.0, climbs=16)
     assert found.is_all
-    assert found.reason.endswith("climbs came to 3 tops")
+    assert found.reason.endswith("optimisations found 3 modes")
     assert np.allclose(sorted(found.reference.locations[:, 0]), [-3, 0, 3], atol=0.05)
     assert np.allclose(found.reference.scales, 0.5, rtol=1e-2)
 

@@ -193,6 +193,14 @@ def test_divergences_and_dead_chains_are_told():
     assert "1 of 33 chains hardly moved" in doubts(real=np.zeros(33), lowest_acceptance=acceptance)
 
 
+@pytest.mark.parametrize("gap", [0.0, 1.5])
+def test_chains_that_hardly_moved_are_told_where_they_may_widen_the_gap(gap):
+    """Where the gap is narrow, they did no harm."""
+    acceptance = (("dataset", "chain"), np.full((20, 3), 0.001))
+    sides = dict(forward=np.full((20, 3), -gap), reverse=np.zeros((20, 3)))
+    assert ("hardly moved" in doubts(**sides, lowest_acceptance=acceptance)) == (gap > 1)
+
+
 def test_divergences_come_first():
     """Other doubts are their consequence, which no number of temperatures removes."""
     diverged = {"divergences": (("beta",), np.array([0, 30, 30, 29.1]))}

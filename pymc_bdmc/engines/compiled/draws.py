@@ -166,7 +166,7 @@ def first_fit(
     if not (log_prior + ells < np.inf).all() or not len(prior):  # also for NaN
         return failed("log p is no number at some prior draws")
     if given is not None:
-        reference, reason = given, "fitted to draws"
+        reference, reason = given, "fitted to the draws that were given"
     else:
         best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
         tops = fit_to_tops(
@@ -182,13 +182,13 @@ def first_fit(
         )
     tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
     if tail > HEAVY:
-        return failed(f"weights of draws from a fit have no mean, by a Pareto k of {tail:.2g}")
+        return failed(f"weights of draws from a fit may have no mean (Pareto k = {tail:.2g})")
     missed = _missed(drawn, prior, log_prior, ells)
     if missed > MISSED:
         part = f"{min(missed, 1):.0%} of the posterior"
-        return failed(f"by prior draws {part} lies where a fit has hardly any")
+        return failed(f"weighted prior draws put {part} where a fit has almost nothing")
     share = 1 / (1 + drawn.variance)
-    reason += f"; draws from a fit there are worth {share:.0%} of as many from the posterior"
+    reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
     return _fit(density, drawn, reason)
 
 

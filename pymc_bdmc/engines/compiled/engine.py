@@ -131,7 +131,7 @@ class CompiledEngine:
         """Return the reason why paths can start at the prior only; empty if not restricted."""
         _, discrete = self.jitted.names
         if discrete:
-            return f"since a reference has no density for the discrete {', '.join(discrete)}"
+            return f"since nothing is fitted to the discrete {', '.join(discrete)}"
         return no_reference_for(self.density.model)
 
     @property

@@ -117,14 +117,14 @@ def fit_to_tops(
             visits[near] += 1
         kept = _notable(tops, highest)
         if not kept and n_climbs >= FEWEST:
-            reason = "climbs came to no top with a curvature like that of a normal density"
+            reason = "no mode was found where the posterior is curved like a normal density"
             return Tops(None, False, reason)
         too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
         is_all = bool(kept) and not too_many and _rare_share(tops, visits, kept) <= RARE
         if too_many or (is_all and n_climbs >= climbs):
             break
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
-    reason = f"{n_climbs} climbs came to {len(kept)} top{'s' if len(kept) > 1 else ''}"
+    reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     return Tops(mix_references(parts), is_all, reason + ("" if is_all else ", and may miss others"))
 
 
