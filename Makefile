@@ -22,7 +22,7 @@ TESTS := tests/paths/test_paths.py
 # What a user has: the wheel and the sdist, each installed alone.
 BARE := .venv-bare
 
-.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test upstream lint docs clean
+.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test upstream lint docs pages clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -70,6 +70,9 @@ lint: $(VENV)/installed
 docs: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/python -m sphinx -W docs docs/_build
+
+pages: $(VENV)/installed # what the code on these pages prints
+	$(BIN)/python docs/outputs.py $(addprefix docs/,index.md howto.md first_evidence.md trust.md)
 
 $(VENV)/installed: pyproject.toml
 	@for python in $(CANDIDATES); do \

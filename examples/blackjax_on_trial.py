@@ -8,9 +8,12 @@ change from σ. `without_jacobian` forgets it. Its chains look as good as the ot
 refutes them. Needs ``pip install blackjax``.
 """
 
+from pathlib import Path
+
 import blackjax
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 from jax.scipy.stats import norm
@@ -56,13 +59,20 @@ def hmc_on(log_density):
     return transition
 
 
-def main(budget: int = 20_000) -> list[bdmc.testing.Report]:
+def main(budget: int = 20_000, folder: str = "output") -> list[bdmc.testing.Report]:
     reports = []
     for density in (log_density, without_jacobian):
         reports.append(
             bdmc.testing.check_invariance(hmc_on(density), build(), budget=budget, random_seed=1)
         )
         print(reports[-1], end="\n\n")
+    Path(folder).mkdir(exist_ok=True)
+    names = ["with Jacobian", "without Jacobian"]
+    _, axes = plt.subplots(figsize=(6, 2.5), layout="constrained")
+    axes.barh(names, [np.log10(report.evidence) for report in reports])
+    axes.axvline(-np.log10(reports[0].alpha), color="k", linestyle=":")
+    axes.set_xlabel("evidence against the sampler, log10 of the e-value; fails from the line on")
+    plt.savefig(Path(folder, "blackjax_on_trial.png"))
     return reports
 
 

@@ -8,6 +8,8 @@ the assignments and HMC the means; the two compared models differ in how far apa
 the means to be.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pymc as pm
 
@@ -45,7 +47,7 @@ def log_ml(spread: float) -> float:
     return logsumexp(terms) - len(Y) * np.log(2)
 
 
-def main(datasets: int = 20, **options) -> dict:
+def main(datasets: int = 20, folder: str = "output", **options) -> dict:
     results = {}
     for spread in (2.0, 10.0):
         with build(spread):
@@ -56,6 +58,10 @@ def main(datasets: int = 20, **options) -> dict:
             f"means ~ N(0, {spread:g}): log ML = {row['value']:.3f} ± {row['error']:.3f} nats, "
             f"exact {log_ml(spread):.3f}"
         )
+    Path(folder).mkdir(exist_ok=True)
+    compared = {f"means ~ N(0, {spread:g})": dt for spread, dt in results.items()}
+    picture = bdmc.plot_compare(compared, backend="matplotlib")
+    picture.savefig(Path(folder, "discrete_mixture.png"))
     return results
 
 

@@ -8,6 +8,8 @@ was found, simulates similar labels, and sandwiches *their* log ML: the gap boun
 last states are from the posterior, on data like the real ones.
 """
 
+from pathlib import Path
+
 import pymc as pm
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
@@ -27,11 +29,14 @@ def build(n_features: int = 6) -> pm.Model:
     return model
 
 
-def main(datasets: int = 20, **options):
+def main(datasets: int = 20, folder: str = "output", **options):
     with build():
         simulate = bdmc.FromHyperparameters("spread", datasets=datasets, burn_in=50)
         dt = pm.sample_bdmc(simulate=simulate, random_seed=1, **options)
     print(bdmc.summary(dt).round(3).to_string(na_rep=""))
+    Path(folder).mkdir(exist_ok=True)
+    picture = bdmc.plot_sandwich(dt, backend="matplotlib")
+    picture.savefig(Path(folder, "logistic_regression.png"))
     return dt
 
 

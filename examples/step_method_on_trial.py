@@ -8,6 +8,8 @@ the correction. A check refutes it within seconds; unchecked, its weights give a
 more chains only make that more certain.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pymc as pm
 from pymc.blocking import RaveledVars
@@ -61,8 +63,8 @@ class Uncorrected(Langevin):
     corrected = False
 
 
-def main(chains: int = 500, temperatures: int = 50) -> dict:
-    found = {}
+def main(chains: int = 500, temperatures: int = 50, folder: str = "output") -> dict:
+    found, results = {}, {}
     for step in (Langevin, Uncorrected):
         report = bdmc.testing.check_sampler(step, build(), budget=5_000, random_seed=1)
         print(report)
@@ -75,6 +77,7 @@ def main(chains: int = 500, temperatures: int = 50) -> dict:
             random_seed=1,
             progressbar=False,
         )
+        results[step.__name__] = dt
         row = bdmc.summary(dt).loc[("real", "evidence")]
         score = (row["value"] - LOG_ML) / row["error"]
         found[step.__name__] = report, score
@@ -82,6 +85,9 @@ def main(chains: int = 500, temperatures: int = 50) -> dict:
             f"  log ML = {row['value']:.3f} ± {row['error']:.3f} nats, exact {LOG_ML}: "
             f"{abs(score):.1f} standard errors away\n"
         )
+    Path(folder).mkdir(exist_ok=True)
+    picture = bdmc.plot_estimators(results["Uncorrected"], exact=LOG_ML, backend="matplotlib")
+    picture.savefig(Path(folder, "step_method_on_trial.png"))
     return found
 
 

@@ -124,19 +124,22 @@ def test_evidence_gallery(tmp_path):
         assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
 
 
-def test_discrete_mixture():
+def test_discrete_mixture(tmp_path):
     module = example("discrete_mixture")
-    for spread, dt in module.main(datasets=1, chains=48, temperatures=150).items():
+    options = dict(datasets=1, chains=48, temperatures=150, folder=str(tmp_path))
+    for spread, dt in module.main(**options).items():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
         assert abs(value - module.log_ml(spread)) < 4 * error
 
 
-def test_step_method_on_trial():
-    found = example("step_method_on_trial").main(chains=400, temperatures=50)
+def test_step_method_on_trial(tmp_path):
+    module = example("step_method_on_trial")
+    found = module.main(chains=400, temperatures=50, folder=str(tmp_path))
     passed = {name: report.passed for name, (report, _) in found.items()}
     assert passed == {"Langevin": True, "Uncorrected": False}
     assert abs(found["Langevin"][1]) < 4
     assert abs(found["Uncorrected"][1]) > 4
+    assert (tmp_path / "step_method_on_trial.png").stat().st_size > 10_000
 
 
 def test_blackjax_on_trial():
@@ -153,8 +156,9 @@ def test_blackjax_on_trial():
     ]
 
 
-def test_logistic_regression():
-    dt = example("logistic_regression").main(datasets=2, chains=6, temperatures=40)
+def test_logistic_regression(tmp_path):
+    options = dict(datasets=2, chains=6, temperatures=40, folder=str(tmp_path))
+    dt = example("logistic_regression").main(**options)
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
 
