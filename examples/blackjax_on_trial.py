@@ -71,7 +71,7 @@ def main(budget: int = 20_000, folder: str = "output") -> list[bdmc.testing.Repo
     _, axes = plt.subplots(figsize=(6, 2.5), layout="constrained")
     axes.barh(names, [np.log10(report.evidence) for report in reports])
     axes.axvline(-np.log10(reports[0].alpha), color="k", linestyle=":")
-    axes.set_xlabel("evidence against the sampler, log10 of the e-value; fails from the line on")
+    axes.set_xlabel("log10 of the e-value; from the dotted line on the check fails")
     plt.savefig(Path(folder, "blackjax_on_trial.png"))
     return reports
 

@@ -48,6 +48,8 @@ MAX_UNEVENNESS = 0.1
 MAX_CHANCE = 1e-3
 """Largest p-value at which forward runs and posterior draws are said to disagree."""
 
+MORE_PARTICLES = "more particles"
+
 KNOT_PARTS = 10
 """A knot is a tenth of the temperatures within which half of the gap opens."""
 
@@ -359,7 +361,8 @@ def _more_effort(dt: xr.DataTree) -> str:
     if better := _better_moves(dt):
         return better
     more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
-    return f"use more temperatures{more}, or try {_another_kernel(dt)}."
+    kernel = _another_kernel(dt)
+    return f"use more temperatures{more}{f', or try {kernel}' * (kernel != MORE_PARTICLES)}."
 
 
 def _more_runs(dt: xr.DataTree) -> str:
@@ -408,7 +411,7 @@ def _another_kernel(dt: xr.DataTree) -> str:
             return 'step="nuts"'
         if "NUTS(" in step:
             return 'step="autostep"'
-        return "more particles"  # for Metropolis, which uses no gradient
+        return MORE_PARTICLES  # for Metropolis, which uses no gradient
     return "another step method"
 
 
