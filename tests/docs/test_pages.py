@@ -61,10 +61,12 @@ def test_pages_are_whole(page):
         "JSON",
         "KERNELS",
         "MBAR",
+        "MCMC",
         "NUTS",
         "PATHS",
         "RAISE",
         "RMSE",
+        "SCHEDULES",
         "STRIDE",
         "SVGD",
     }
