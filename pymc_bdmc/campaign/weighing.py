@@ -22,6 +22,9 @@ GAP, LARGEST_GAP = 0.02, 0.05
 data sets can still certify a total variation of 0.25."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
+MOST_VARIANCE, OUTLYING = 5.0, 5.0
+"""Relative variance of the weights on one data set, and its ratio to the median over data sets, from
+which both together are a sign that the fit misses part of the posterior there."""
 DRAWN = 2048
 """Particles of all runs on the real data, at least."""
 
@@ -119,7 +122,8 @@ class Weighing(Preparation):
         variances = np.array([self._fits[d].variance for d in tunings])
         needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
         n = particles or needed
-        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP:
+        largest = max(MOST_VARIANCE, OUTLYING * np.median(variances))
+        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP and variances.max() <= largest:
             return 1, n
         raise NotNear(
             f"weights of draws from fits have relative variances up to {variances.max():.2g}"

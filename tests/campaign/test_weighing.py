@@ -99,9 +99,13 @@ def test_a_funnel_is_annealed(caplog):
 def test_draws_that_are_no_fit_are_annealed():
     """Weights of draws from a fit to other draws are too uneven."""
     weighing = Weighing(None, None, 1)
-    weighing._fits = {0: Fit(None, "", 1.0, 0), 1: Fit(None, "", 30.0, 0)}
-    with pytest.raises(NotNear, match="relative variances up to 30"):
-        weighing.enough({0: None, 1: None}, FittedPath(), None, None)
+    for variances, is_near in (((1.0, 1.0, 30.0), False), ((3.0, 3.0, 9.0), True)):
+        weighing._fits = {d: Fit(None, "", v, 0) for d, v in enumerate(variances)}
+        if is_near:
+            assert weighing.enough(weighing._fits, FittedPath(), None, None) == (1, 250)
+        else:
+            with pytest.raises(NotNear, match="relative variances up to 30"):
+                weighing.enough(weighing._fits, FittedPath(), None, None)
 
 
 def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):

@@ -197,8 +197,9 @@ def further_fit(
 ) -> Fit:
     """Fit a reference to data like those of a known tuning.
 
-    Climbs start at the known tops, and at some prior draws. The fit is not judged here: the runs on
-    these data show what it misses.
+    Climbs start at the known tops, and at some prior draws. The fit fails if they came to no top, or
+    may have missed one. It is judged less than a first one: the runs on these data show what it
+    misses.
 
     Parameters
     ----------
@@ -212,8 +213,9 @@ def further_fit(
     starts, shape = chain(like.locations, prior), metric_at(like, 0)
     climbs = len(like.locations) * (1 + FEW_CLIMBS)
     tops = fit_to_tops(density, starts, shape, like.degrees_of_freedom, climbs)
-    drawn = _weighted(density, tops.reference or like, CHECKED, rng)
-    drawn = _improved(density, drawn, rng)
+    if tops.reference is None or not tops.is_all:
+        return Fit(None, tops.reason, np.inf, density.evaluations)
+    drawn = _improved(density, _weighted(density, tops.reference, CHECKED, rng), rng)
     if not drawn.variance < np.inf:
         return Fit(None, "log p is no number at a draw from a fit", np.inf, density.evaluations)
     return _fit(density, drawn, tops.reason)
