@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import xarray as xr
 from pymc.data import MinibatchOp
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
@@ -261,6 +262,8 @@ def _is_storable(values: Sequence | None) -> bool:
     if values is None:  # numbered
         return True
     array = np.asarray(values)
+    if array.ndim == 1:
+        array = xr.Variable("label", array).values  # turns Timestamps into datetime64
     if array.dtype.kind == "O":
         return all(isinstance(value, str | None) for value in array.ravel())
     return array.ndim == 1 and array.dtype.kind != "c"
