@@ -14,7 +14,7 @@ from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, origin
 from pymc_bdmc.model.checks import check_model, check_storable, model_of
 from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.posterior import check_idata
+from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.simulation import (
     DATASETS,
     FromHyperparameters,
@@ -276,7 +276,8 @@ def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulati
 def _draws(question: Question, path: Path | None) -> tuple[xr.DataTree | None, xr.DataTree | None]:
     """Return the draws that reverse runs start from, and those that are judged."""
     posterior = judged = question.posterior
-    check_idata(posterior=posterior)
+    if posterior is not None:
+        posterior = judged = as_idata("posterior", posterior)
     if path and path.idata is not None:
         if not question.real_data:
             raise ValueError("path: its draws are of the real data; leave real_data=False out.")

@@ -11,11 +11,11 @@ import xarray as xr
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.model.draws import check_finite, lacking
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
-    "check_idata",
     "check_observed",
     "order_of_labels",
     "posterior_draws",
@@ -24,13 +24,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("pymc.bdmc")
-
-
-def check_idata(**idata: Any) -> None:
-    """Raise an error unless each argument is None or a DataTree with a group ``posterior``."""
-    for argument, value in idata.items():
-        if value is not None and "posterior" not in getattr(value, "children", ()):
-            raise ValueError(f"{argument}: expected a DataTree with a group 'posterior'.")
 
 
 def posterior_draws(
@@ -47,20 +40,19 @@ def posterior_draws(
     posterior: Any = idata["posterior"]
     missing = [name for name in names if name not in posterior]
     if missing:
-        raise ValueError(f"{argument}: its posterior lacks the variables {missing}.")
+        raise ValueError(lacking(argument, missing, list(map(str, posterior.data_vars))))
     draws = []
     for name in names:
         drawn, shape = _aligned(argument, posterior[name], model), shape_of(model[name])
         if not {"chain", "draw"}.issubset(drawn.dims) or not drawn.size:
-            raise ValueError(f"{argument}: its {name} has no draws, by chain and draw.")
+            raise ValueError(f"{argument}: its {name} has no draws by chain and draw.")
         values = drawn.transpose("chain", "draw", ...).values
         if values.shape[2:] != shape:
             raise ValueError(
                 f"{argument}: its {name} has the shape {values.shape[2:]}, the model's {shape}. "
                 "Is it a fit of another model?"
             )
-        if not np.isfinite(values).all():
-            raise ValueError(f"{argument}: its {name} is not finite in some draws.")
+        check_finite(argument, name, values)
         draws.append(values.reshape(-1, *shape).astype(model[name].dtype))
     return draws
 

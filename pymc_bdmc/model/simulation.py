@@ -19,7 +19,8 @@ from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.forward_sampling import TooLarge
-from pymc_bdmc.model.posterior import check_idata, posterior_draws, shape_of
+from pymc_bdmc.model.draws import as_idata
+from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
@@ -197,7 +198,7 @@ class FromHyperparameters(Simulation):
     at : {"draw", "mean"}
         Hold them at a posterior draw (a different one for every data set if there are enough), or
         at the posterior mean.
-    idata : DataTree, optional
+    idata : DataTree, Dataset or InferenceData, optional
         Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
         particles of a few forward runs on them.
     burn_in : int or sequence of int, default 100
@@ -242,7 +243,8 @@ class FromHyperparameters(Simulation):
             check_counts(burn_in=burn_in)
         if not self._burn_ins or any(np.diff(self._burn_ins) <= 0):
             raise ValueError(f"burn_in: several of them must increase, got {self.burn_in!r}.")
-        check_idata(idata=self.idata)
+        if self.idata is not None:
+            object.__setattr__(self, "idata", as_idata("idata", self.idata))
 
     @property
     def _burn_ins(self) -> list[int]:

@@ -10,7 +10,8 @@ from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.kernels.metric import Metric, estimate_metric
 from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
-from pymc_bdmc.model.posterior import check_idata, posterior_states
+from pymc_bdmc.model.draws import as_idata
+from pymc_bdmc.model.posterior import posterior_states
 from pymc_bdmc.paths.contract import Path, PathEngine
 
 __all__ = ["FittedPath"]
@@ -31,14 +32,17 @@ class FittedPath(Path):
     component of its own. The path is shorter by far where the posterior has one mode; a mode that
     neither the pilot nor a climb came upon stays missed.
 
-    Whoever has draws of the posterior already, of NUTS say, saves the pilot from the prior and the
-    scouts: with ``idata`` the r of the real data is fitted to the first half of every chain, and
-    reverse runs on the real data start from states of the second half, as with ``posterior=idata``.
-    Ten temperatures then do, where the fit is good.
+    With ``idata``, draws of the posterior by NUTS say, the r of the real data is fitted to the
+    first half of every chain, and reverse runs on the real data start from states of the second
+    half, as with ``posterior=idata``. Draws from r are then weighed, if they are so near the
+    posterior that they need no annealing. If they are not, since the draws that were given are
+    wrong or of a shape that no t distribution has, a warning says so; then the path is chosen, and
+    the call costs, as without them. Where temperatures, schedule, kernel or a target for the gap
+    are given, runs are annealed from r, whatever it is like; ten temperatures do if it is good.
 
     Parameters
     ----------
-    idata : DataTree, optional
+    idata : DataTree, Dataset or InferenceData, optional
         With draws of the free variables in its group ``posterior``, from the real data.
     degrees_of_freedom : float, default 10
         Of the t distribution: the smaller, the heavier its tails.
@@ -66,9 +70,9 @@ class FittedPath(Path):
     is_fitted = True
 
     def __post_init__(self):
-        check_idata(idata=self.idata)
         check_positive(degrees_of_freedom=self.degrees_of_freedom)
         if self.idata is not None:
+            object.__setattr__(self, "idata", as_idata("idata", self.idata))
             object.__setattr__(self, "fewest_temperatures", FEWEST_FROM_DRAWS)
 
     @property

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import prod
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.model.draws import as_idata, check_finite, lacking
 from pymc_bdmc.model.posterior import check_observed, order_of_labels
 
 __all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
@@ -70,6 +70,7 @@ def paired_elements(
     dt : DataTree
         Result of `sample_bdmc`, with runs on the real data.
     idata : DataTree, Dataset or InferenceData
+        See `as_idata`.
     free : sequence of str, optional
         Free variables of the model. Default: those named in ``dt``.
     var_names : sequence of str, optional
@@ -83,10 +84,11 @@ def paired_elements(
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
     particles = _particles(dt)
-    posterior = _posterior(idata)
-    if "observed_data" in dt.children and isinstance(idata, xr.DataTree):
+    given = _posterior(idata)
+    posterior = given["posterior"].dataset
+    if "observed_data" in dt.children:
         own = dt["observed_data"].data_vars
-        check_observed("idata", idata, {str(name): values.values for name, values in own.items()})
+        check_observed("idata", given, {str(name): values.values for name, values in own.items()})
     if free is None:
         free = np.atleast_1d(particles.attrs.get("free_variables", list(particles.data_vars)))
     needed = free if var_names is None else var_names
@@ -139,24 +141,11 @@ def _particles(dt: xr.DataTree) -> xr.Dataset:
     return particles
 
 
-def _posterior(idata: Any) -> xr.Dataset:
-    """Return the draws by chain and draw, from a DataTree, Dataset or InferenceData."""
-    found = idata if isinstance(idata, xr.Dataset) else getattr(idata, "posterior", None)
-    if isinstance(found, xr.DataTree):
-        found = found.dataset
-    if not isinstance(found, xr.Dataset) or not found.data_vars:
-        raise ValueError(
-            "idata: expected a DataTree or InferenceData with a group 'posterior', or a Dataset, "
-            f"got {type(idata).__name__}."
-        )
-    if "draw" not in found.dims:
-        raise ValueError(
-            f"idata: its posterior has the dimensions {sorted(map(str, found.dims))}, and none is "
-            "'draw'. Rename one, for example: idata['posterior'].dataset.rename(sample='draw'). A "
-            "dimension 'chain' is optional."
-        )
-    found = found if "chain" in found.dims else found.expand_dims("chain")
-    n = found.sizes["chain"] * found.sizes["draw"]
+def _posterior(idata: Any) -> xr.DataTree:
+    """Return enough draws by chain and draw, with the data that they are fitted to."""
+    found = as_idata("idata", idata)
+    sizes = found["posterior"].sizes
+    n = sizes["chain"] * sizes["draw"]
     if n < LEAST_DRAWS:
         raise ValueError(
             f"idata: {n} draws are too few to judge; {LEAST_DRAWS} are needed, and some 2000 "
@@ -171,15 +160,8 @@ def _check_names(particles: xr.Dataset, posterior: xr.Dataset, free: list[str]) 
         raise ValueError(f"var_names: the run has no variables {unknown}.")
     missing = [name for name in free if name not in posterior]
     if missing:
-        near = [each for name in missing for each in get_close_matches(name, known, 1)]
-        hint = (
-            f" Is it {', '.join(near)}? Rename: idata['posterior'].dataset.rename("
-            f"{near[0]}={missing[0]!r})."
-            if near
-            else f" It has {known}. Is it a fit of another model? If not, var_names=[...] compares "
-            "other variables alone."
-        )
-        raise ValueError(f"idata: its posterior lacks the variables {missing}.{hint}")
+        alone = " If not, var_names=[...] compares other variables alone."
+        raise ValueError(lacking("idata", missing, known) + alone)
     if not set(known) & set(map(str, particles.data_vars)):
         raise ValueError(f"idata: the run has none of its variables {known}.")
 
@@ -203,12 +185,7 @@ def _values(name: str, drawn: xr.DataArray, own: xr.DataArray) -> np.ndarray:
         )
     if values.dtype.kind not in "biuf":
         raise ValueError(f"idata: its {name} is not numeric but {values.dtype}.")
-    lost = int(np.sum(~np.isfinite(values)))
-    if lost:
-        raise ValueError(
-            f"idata: {lost} of {values.size} values of its {name} are NaN or infinite; leave out "
-            "the chains or draws that failed."
-        )
+    check_finite("idata", name, values)
     return values
 
 
@@ -217,9 +194,7 @@ def _is_finite(values: xr.DataArray) -> bool:
 
 
 def _labels(name: str, own: xr.DataArray) -> Iterator[str]:
-    coords = [
-        own[dim].values if dim in own.coords else np.arange(own.sizes[dim]) for dim in own.dims[2:]
-    ]
+    coords = [own.get_index(dim).astype(str) for dim in own.dims[2:]]
     for place in np.ndindex(*own.shape[2:]):
-        inside = ", ".join(str(values[i]) for values, i in zip(coords, place, strict=True))
+        inside = ", ".join(values[i] for values, i in zip(coords, place, strict=True))
         yield f"{name}[{inside}]" if place else name

@@ -285,7 +285,7 @@ def changed(**changes):
         (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
         (changed(total=("draw", np.ones(100))), "total lacks the dimension chain or draw"),
         (changed(beta=changed()["beta"] / 0), "600 of 600 values of its beta are NaN or infinite"),
-        (changed().rename(draw="sample"), r"none is 'draw'. Rename one, .*rename\(sample='draw'\)"),
+        (changed().rename(draw="sample"), r"'draw' and, .* expected.*idata.rename\(sample='draw'\)"),
         ({"beta": 1}, "a group 'posterior'.* got dict"),
         (changed(beta=changed()["beta"].astype(str)), "beta is not numeric"),
     ],
