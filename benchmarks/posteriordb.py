@@ -110,8 +110,9 @@ def judged(model: pm.Model, reference: xr.Dataset, **options) -> tuple[xr.DataTr
 
 
 def gradients(dt: xr.DataTree) -> int:
-    """Gradient evaluations of the weighted runs; those of pilots and scouts are not kept."""
-    return int(dt["rounds"]["gradient_evaluations"].sum())
+    """Evaluations of all stages: fits, pilots, scouts and runs."""
+    stages = [n for name, n in dt.attrs.items() if name.startswith("gradients_")]
+    return int(sum(stages) + dt["rounds"]["gradient_evaluations"].sum())
 
 
 def from_draws(model: pm.Model, reference: xr.Dataset) -> dict:

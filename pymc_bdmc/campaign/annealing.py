@@ -14,6 +14,7 @@ from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.request import DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
@@ -41,6 +42,8 @@ MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
 """Largest difference, in nats, between scouts that agree."""
+FURTHER = 1 / 3
+"""Share of the cost of all other moves up to which particles move on at β = 1."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
@@ -261,6 +264,10 @@ class Annealing(Preparation):
         scouts = self._scouts.get((path.name, dataset), [])
         seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
         return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
+
+    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
+        """Return `DRAWS`, and a part of the moves that led to β = 1."""
+        return DRAWS, int(FURTHER * n_temperatures)
 
     def _pilots(
         self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool

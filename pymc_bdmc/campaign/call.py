@@ -67,10 +67,11 @@ def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     last, density, target = rounds[-1], campaign.density, campaign.request.limits.target_gap
     pilots = partial(pilot_variables, last, in_turn=prepared.path.in_turn)
     seed = stream(campaign.entropy, Purpose.POSTERIOR)
+    starts = campaign.starts if "real_reverse" in last.runs else []
     with campaign.engine.lock:  # it holds the data of one run or another
         groups = {"observed_data": observed_dataset(density)}
         groups |= annealed_groups(last, pilots)
-        groups |= model_groups(density, last, campaign.starts, seed, prepared.plan.particles)
+        groups |= model_groups(density, last, starts, seed, prepared.plan.particles)
     if scouted := prepared.preparation.scouted(0):
         groups["scouts"] = scouts_dataset(scouted)
     dt = xr.DataTree.from_dict(groups | {"rounds": rounds_dataset(rounds, target)})

@@ -86,6 +86,10 @@ class Preparation(ABC):
     def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
         """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
 
+    @abstractmethod
+    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
+        """Return the states at β = 1 to have of runs on the real data, and the most moves there."""
+
     def fewest_chains(self, particles: int) -> int:
         """Return the least number of runs on the real data by default."""
         return CHAINS

@@ -17,11 +17,11 @@ from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
 from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.campaign.options import Ladder
 from pymc_bdmc.campaign.preparation import Preparation, Tunings
-from pymc_bdmc.campaign.request import DRAWS, NUMBERS, Request
+from pymc_bdmc.campaign.request import NUMBERS, Request
 from pymc_bdmc.campaign.rounds import Plan, Side
 from pymc_bdmc.campaign.store import Store, StoredPool
 from pymc_bdmc.campaign.tree import last_states
-from pymc_bdmc.campaign.weighing import NotNear, Weighing
+from pymc_bdmc.campaign.weighing import NoFit, NotNear, Weighing
 from pymc_bdmc.engines import ModelEngine, make_engine
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.model.lending import Loan
@@ -32,10 +32,6 @@ from pymc_bdmc.paths import Path, PriorPath
 __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
 
 _log = logging.getLogger("pymc.bdmc")
-
-FURTHER = 1 / 3
-"""Share of the cost of all other moves up to which particles move on at β = 1."""
-
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
@@ -173,7 +169,18 @@ def prepare(campaign: Campaign) -> Prepared:
         except NotNear as reason:
             _log.info(f"Annealing is needed: {reason}")
             annealing.gradients += weighing.gradients
+            if isinstance(reason, NoFit):
+                _log.warning(f"path: {reason}. The path is chosen without these draws.")
+                campaign = _without_path(campaign)
     return _prepare(campaign, annealing, simulated)
+
+
+def _without_path(campaign: Campaign) -> Campaign:
+    """Return a campaign without the path that was asked for, and without starts from its draws."""
+    request = campaign.request
+    if request.judged is request.posterior:
+        return replace(campaign, request=replace(request, path=None))
+    return replace(campaign, request=replace(request, path=None, posterior=None), starts=[])
 
 
 def _prepare(
@@ -199,7 +206,9 @@ def _prepare(
     plan = Plan(
         particles, campaign.entropy, request.limits, request.resources.progressbar,
         preparation=seconds,
-        further_moves=_further_moves(campaign, schedules[0].n_temperatures, particles),
+        further_moves=_further_moves(
+            campaign, particles, *preparation.further(tunings, schedules[0].n_temperatures)
+        ),
     )  # fmt: skip
     _log.info(f"Path: {path.name}, {reason}")
     _log.info(f"Kernel: {preparation.kernel}")
@@ -303,14 +312,14 @@ def _size(
     return Ladder(n, ladder.schedule).schedules, particles
 
 
-def _further_moves(campaign: Campaign, n_temperatures: int, particles: int) -> int:
+def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:
     """Return how often the particles of runs on the real data move on at β = 1."""
     request, engine = campaign.request, campaign.engine
     if not (request.real_data and engine.moves_further):
         return 0
-    wanted = max(min(DRAWS, NUMBERS // max(campaign.density.size, 1)), 1)
+    wanted = max(min(states, NUMBERS // max(campaign.density.size, 1)), 1)
     needed = -(-wanted // (request.size.real * particles)) - 1
-    return min(needed, int(FURTHER * n_temperatures))
+    return min(needed, most)
 
 
 def _tell(

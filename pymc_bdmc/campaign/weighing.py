@@ -13,7 +13,7 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.paths import FittedPath, Path
 
-__all__ = ["NotNear", "Weighing"]
+__all__ = ["NoFit", "NotNear", "Weighing"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -26,11 +26,16 @@ MOST_VARIANCE, OUTLYING = 5.0, 5.0
 """Relative variance of the weights on one data set, and its ratio to the median over data sets, from
 which both together are a sign that the fit misses part of the posterior there."""
 DRAWN = 2048
-"""Particles of all runs on the real data, at least."""
+"""Particles of all runs on the real data, at least; their states after further moves are worth as
+many draws from the posterior."""
 
 
 class NotNear(Exception):
     """No fit is so near the posterior that draws from it need no annealing; the text says why."""
+
+
+class NoFit(NotNear):
+    """Nor is a fit to the draws that were given, which is no start for a path either."""
 
 
 class Weighing(Preparation):
@@ -49,7 +54,8 @@ class Weighing(Preparation):
         Raises
         ------
         NotNear
-            If draws from the fit need to be annealed.
+            If draws from the fit need to be annealed. `NoFit` if that is a fit to draws that were
+            given: a distribution that is laid over them misses part of the posterior.
         """
         ((dataset, observed),) = data.items()
         reference = None
@@ -60,7 +66,7 @@ class Weighing(Preparation):
         self.gradients["fit"] += fit.gradient_evaluations
         self._fits[dataset] = fit
         if fit.tuning is None:
-            raise NotNear(fit.reason)
+            raise (NoFit if reference else NotNear)(fit.reason)
         return path or FittedPath(), fit.reason
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
@@ -136,6 +142,11 @@ class Weighing(Preparation):
     def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:
         """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
         return self._fits[next(iter(tunings))].variance / particles
+
+    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
+        """Return enough states to be worth `DRAWN` draws, however many moves that takes."""
+        states = int(DRAWN * (1 + self._fits[next(iter(tunings))].variance))
+        return states, states
 
     def _no_pilot(self) -> Tuning:
         raise NotNear("draws that were given are no fit to these data")

@@ -37,14 +37,19 @@ def test_a_normal_posterior_is_not_annealed(regression, default):
 
 
 def test_cost_by_stage(default):
-    """A weighed draw is one evaluation, and with all stages the call takes less than 12,000."""
+    """A weighed draw is one evaluation, and so is a further move on the real data.
+
+    With all stages the call takes less than 16,000, and the draws are worth 1000.
+    """
     n, sizes = default.attrs["particles"], {}
-    for group in ("real", "forward", "reverse"):
+    sweeps = {"real": default["particles"].attrs["sweeps"], "forward": 1, "reverse": 1}
+    for group, times in sweeps.items():
         sizes[group] = default[group].attrs["gradient_evaluations"]
-        assert sizes[group] == n * default[group]["log_weight"].size
+        assert sizes[group] == n * default[group]["log_weight"].size * times
+    assert default["posterior"]["draw"].size * default["posterior"]["chain"].size > 1000
     assert default.attrs["gradients_fit"] > 0
     assert "gradients_pilot" not in default.attrs
-    assert default.attrs["gradients_fit"] + sum(sizes.values()) < 12_000
+    assert default.attrs["gradients_fit"] + sum(sizes.values()) < 16_000
 
 
 def test_same_bits_for_any_number_of_cores(regression, default):

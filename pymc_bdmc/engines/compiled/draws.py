@@ -34,6 +34,7 @@ __all__ = [
     "Stopped",
     "first_fit",
     "further_fit",
+    "moved",
     "settled",
     "weigh",
 ]
@@ -153,28 +154,52 @@ def first_fit(
     prior : ndarray of shape (P, n)
         Prior draws.
     given : Reference or None
-        A reference to be judged, in place of a fit.
+        A reference that is taken in place of a fit, if it is good enough.
     rng : numpy.random.Generator
     """
 
     def failed(reason: str) -> Fit:
         return Fit(None, reason, np.inf, density.evaluations)
 
-    if prior.shape[1] > MOST_ELEMENTS:
-        return failed(f"θ has more than {MOST_ELEMENTS} elements")
-    log_prior, ells = density.terms(prior).T
+    log_prior, ells = terms = density.terms(prior).T
     if not (log_prior + ells < np.inf).all() or not len(prior):  # also for NaN
         return failed("log p is no number at some prior draws")
+    known = ""
     if given is not None:
-        reference, reason = given, "fitted to the draws that were given"
-    else:
-        best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
-        tops = fit_to_tops(
-            density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
-        )
-        if tops.reference is None or not tops.is_all:
-            return failed(tops.reason)
-        reference, reason = tops.reference, tops.reason
+        fit = _judged(density, given, "fitted to the draws that were given", prior, terms, rng)
+        if fit.tuning is not None:
+            return fit
+        known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
+    if prior.shape[1] > MOST_ELEMENTS:
+        return failed(f"{known}θ has more than {MOST_ELEMENTS} elements")
+    best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
+    tops = fit_to_tops(
+        density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
+    )
+    if tops.reference is None or not tops.is_all:
+        return failed(known + tops.reason)
+    return _judged(density, tops.reference, known + tops.reason, prior, terms, rng)
+
+
+def _judged(
+    density: Counted,
+    reference: Reference,
+    reason: str,
+    prior: np.ndarray,
+    terms: np.ndarray,
+    rng: np.random.Generator,
+) -> Fit:
+    """Return the fit, improved by its own draws; without a tuning if these need annealing.
+
+    Parameters
+    ----------
+    terms : ndarray of shape (2, P)
+        log p and ℓ of the prior draws.
+    """
+
+    def failed(reason: str) -> Fit:
+        return Fit(None, reason, np.inf, density.evaluations)
+
     drawn = _improved(density, _weighted(density, reference, CHECKED, rng), rng)
     if not drawn.variance <= MOST_VARIANCE:
         return failed(
@@ -183,7 +208,7 @@ def first_fit(
     tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
     if tail > HEAVY:
         return failed(f"weights of draws from a fit may have no mean (Pareto k = {tail:.2g})")
-    missed = _missed(drawn, prior, log_prior, ells)
+    missed = _missed(drawn, prior, *terms)
     if missed > MISSED:
         part = f"{min(missed, 1):.0%} of the posterior"
         return failed(f"weighted prior draws put {part} where a fit has almost nothing")
@@ -323,21 +348,50 @@ def settled(
     n: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return a state after n Metropolis moves to draws from the reference, at β = 1.
+    """Return a state after n Metropolis moves to draws from the reference, at β = 1; see `moved`.
 
-    The posterior is invariant, and forgotten at a rate of 1 less the inverse of the largest weight:
-    Mengersen and Tweedie (1996).
+    The posterior is forgotten at a rate of 1 less the inverse of the largest weight: Mengersen and
+    Tweedie (1996).
     """
     thetas = np.concatenate([theta[None], draw_reference(reference, n, rng)])
     g = density.terms(thetas).sum(axis=1) - log_reference(reference, thetas)
-    at = 0
-    for k, limit in enumerate(np.log(rng.random(n)), start=1):
-        if g[k] - g[at] >= limit:
-            at = k
-    return thetas[at]
+    states = moved(thetas[:1], g[:1], thetas[1:, None], g[1:, None], rng)[:, 0]
+    return states[-1] if n else theta
 
 
-def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
+def moved(
+    thetas: np.ndarray, g: np.ndarray, new: np.ndarray, new_g: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Return states after each of n Metropolis moves to draws from the reference, at β = 1.
+
+    The posterior is invariant.
+
+    Parameters
+    ----------
+    thetas : ndarray of shape (N, n_elements)
+        States before.
+    g : ndarray of shape (N,)
+        log p + ℓ − log r there, nats.
+    new : ndarray of shape (n, N, n_elements)
+        Draws from the reference.
+    new_g : ndarray of shape (n, N)
+        log p + ℓ − log r there, nats.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n, N, n_elements)
+    """
+    states = np.empty_like(new)
+    for k, limits in enumerate(np.log(rng.random(new_g.shape))):
+        with np.errstate(invalid="ignore"):  # −∞ less −∞
+            accepted = new_g[k] - g >= limits
+        g = np.where(accepted, new_g[k], g)
+        states[k] = thetas = np.where(accepted[:, None], new[k], thetas)
+    return states
+
+
+def weigh(g: np.ndarray, ends: Point, evaluations: int, further: int = 0) -> Run:
     """Return a run with T = 1 whose particles are weighed and do not move.
 
     Parameters
@@ -346,9 +400,11 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         log p + ℓ − log r at draws from r, nats; −∞ where the model is impossible. In a reverse run
         the first is at θ*.
     ends : Point
-        The draws by variable.
+        The draws by variable, and all states after each further move at β = 1.
     evaluations : int
         Number of evaluations of log p + ℓ.
+    further : int, default 0
+        Number of these moves.
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
@@ -359,7 +415,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         np.zeros(2, dtype=int),
         evaluations,
         ends,
-        weights,
+        np.tile(weights, 1 + further) / (1 + further),
         Population(sizes, np.zeros(2, dtype=bool), n),
         1,
     )

@@ -19,6 +19,7 @@ from pymc_bdmc.engines.compiled.draws import (
     Stopped,
     first_fit,
     further_fit,
+    moved,
     settled,
     weigh,
 )
@@ -531,21 +532,26 @@ class CompiledEngine:
 
     def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
         """Weigh draws from the reference, with θ* among them in a reverse run."""
-        reference = task.tuning.reference
+        reference, n = task.tuning.reference, task.particles
         density = Counted(self.target(task.data), self._stop)
-        thetas = draw_reference(reference, task.particles, rng)
+        thetas = draw_reference(reference, n, rng)
         try:
             if task.start is not None:
                 thetas[0] = self.jitted.ravel(task.start)
                 if task.burn_in:
                     thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
+            new = draw_reference(reference, n * task.further_moves, rng)
+            thetas = np.concatenate([thetas, new])
             terms = density.terms(thetas).sum(axis=1)
         except Stopped:
             return None
         for theta in thetas[~(terms < np.inf)]:
             self._raise_on(task.data, 1.0, theta)
-        g = terms - log_reference(reference, thetas)
-        return weigh(g, self.jitted.unravel(thetas), density.evaluations)
+        g = (terms - log_reference(reference, thetas)).reshape(-1, n)
+        states = thetas.reshape(*g.shape, -1)
+        states[1:] = moved(states[0], g[0], states[1:], g[1:], rng)
+        ends = self.jitted.unravel(states.reshape(thetas.shape))
+        return weigh(g[0], ends, density.evaluations, task.further_moves)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""
