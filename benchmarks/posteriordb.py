@@ -101,12 +101,18 @@ def judged(model: pm.Model, reference: xr.Dataset, **options) -> tuple[xr.DataTr
     seconds = time.process_time() - started
     common = [each for each in dt["particles"].data_vars if each in reference]
     whole = bdmc.agreement(dt, reference[common], model=model, var_names=common)
-    value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+    value, error = log_ml(dt)
     own = float(whole.table["own_ess"].median())
     return dt, {
-        "status": whole.status, "own": own, "log_ml": float(value), "error": float(error),
+        "status": whole.status, "own": own, "log_ml": value, "error": error,
         "seconds": seconds, "gradients": gradients(dt), "path": dt.attrs["path"],
     }  # fmt: skip
+
+
+def log_ml(dt: xr.DataTree) -> tuple[float, float]:
+    """The recommended estimate and its error, NaN if none can be trusted."""
+    value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
+    return float(value), float(error)
 
 
 def gradients(dt: xr.DataTree) -> int:
@@ -123,10 +129,9 @@ def from_draws(model: pm.Model, reference: xr.Dataset) -> dict:
     for name, options in calls.items():
         started = time.process_time()
         dt = pm.sample_bdmc(model, path=path, **CALL, **options)
-        row = bdmc.evidence(dt, "bar").loc["real"].iloc[0]
+        value, error = log_ml(dt)
         found[name] = {
-            "log_ml": float(row["value"]), "error": float(row["error"]),
-            "valid": bool(row["valid"]), "gradients": gradients(dt),
+            "log_ml": value, "error": error, "gradients": gradients(dt),
             "seconds": time.process_time() - started,
         }  # fmt: skip
     return found

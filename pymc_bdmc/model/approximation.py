@@ -62,6 +62,11 @@ def make_approximation(
         given, log_q = approximation
         return _given(given, log_q, layout)
     density = _density(approximation, layout)
+    if isinstance(approximation, xr.Dataset | np.ndarray):
+        raise ValueError(
+            "approximation: draws alone have no density. Pass a pair (draws, log_q) with log q of "
+            "every draw, or compare the draws with bdmc.agreement."
+        )
     if density is None:
         raise TypeError(
             "approximation: expected what pm.fit returns, a frozen SciPy distribution with rvs and "

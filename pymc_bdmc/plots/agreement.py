@@ -216,8 +216,8 @@ def _functions(
         order = np.argsort(own)
         share = np.cumsum(elements.weights.ravel()[order])
         at = np.minimum(np.searchsorted(share / share[-1], levels), own.size - 1)
-        lines.append([[np.quantile(given, levels, method="inverted_cdf"), levels],
-                      [own[order][at], levels]])  # fmt: skip
+        quantiles = [np.quantile(given, levels, method="inverted_cdf"), own[order][at]]
+        lines.append([_steps(x, levels) for x in quantiles])
     return xr.DataArray(
         np.array(lines),
         {
@@ -227,3 +227,8 @@ def _functions(
         },
         ["model", "draws", "plot_axis", "place"],
     )
+
+
+def _steps(x: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return a distribution function that is flat between values and jumps at each of them."""
+    return np.array([np.repeat(x, 2)[1:], np.repeat(levels, 2)[:-1]])

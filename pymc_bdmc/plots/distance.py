@@ -1,6 +1,7 @@
 """Plot the divergences of approximations from the posterior."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from pymc_bdmc.plots.common import (
     log_ticks,
     set_yticks,
 )
-from pymc_bdmc.results.distance import FROM_POSTERIOR, TO_POSTERIOR, distance
+from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
 
 __all__ = ["plot_distance"]
 
@@ -42,8 +43,8 @@ Visual = Literal[
 
 
 def plot_distance(
-    dt: xr.DataTree,
-    approximation: Any,
+    dt: xr.DataTree | pd.DataFrame,
+    approximation: Any = None,
     *,
     model: pm.Model | None = None,
     draws: int = 10_000,
@@ -64,12 +65,12 @@ def plot_distance(
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc` on the real data.
+    dt : DataTree or DataFrame
+        Result of `sample_bdmc` on the real data, or the table that `distance` made of it.
     approximation : object, or mapping of str to object
-        As in `distance`.
+        As in `distance`; not with a table.
     model, draws, confidence, random_seed
-        As in `distance`.
+        As in `distance`; not with a table.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -100,13 +101,19 @@ def plot_distance(
     >>> dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
     >>> normals = {name: stats.norm(0.5, sd) for name, sd in [("narrow", 0.5), ("wide", 1.0)]}
     >>> pc = bdmc.plot_distance(dt, normals, model=model, random_seed=1)
+
+    A table that exists is drawn as it is:
+
+    >>> table = bdmc.distance(dt, normals, model=model, random_seed=1)
+    >>> pc = bdmc.plot_distance(table)
     """
     options = checked_options(
         plot_distance, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
     )
-    table = distance(
-        dt, approximation, model=model, draws=draws, confidence=confidence, random_seed=random_seed
-    )
+    settings = {
+        "model": model, "draws": draws, "confidence": confidence, "random_seed": random_seed
+    }  # fmt: skip
+    table = _table(dt, approximation, settings)
     if not isinstance(table.index, pd.MultiIndex):
         table = pd.concat({"": table}, names=["approximation"])
     order = table.index.unique("approximation")
@@ -148,6 +155,20 @@ def plot_distance(
     text = f"nats (log scale){below}a probability is off by at most"
     canvas.draw("xlabel", labelled_x, canvas.panel, text=text)
     return canvas.finish()
+
+
+def _table(dt: Any, approximation: Any, settings: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the table of `distance`, which may be given in place of a result."""
+    if not isinstance(dt, pd.DataFrame):
+        return distance(dt, approximation, **settings)
+    known = signature(distance).parameters
+    idle = [name for name, value in settings.items() if value != known[name].default]
+    idle += ["approximation"] if approximation is not None else []
+    if idle:
+        raise ValueError(f"{', '.join(idle)}: without effect on a table; leave out, or pass dt.")
+    if not set(COLUMNS) <= set(dt.columns):
+        raise ValueError("dt: expected a result of sample_bdmc, or the table that distance made.")
+    return dt
 
 
 def _log(array: xr.DataArray) -> xr.DataArray:

@@ -39,7 +39,7 @@ from pymc_bdmc.results.particles import (
     particle_weights,
 )
 
-__all__ = ["FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
+__all__ = ["COLUMNS", "FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
 
@@ -155,7 +155,8 @@ def distance(
     check_counts(draws=draws)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
-    several = isinstance(approximation, Mapping) and not isinstance(approximation, xr.DataTree)
+    tree = isinstance(approximation, xr.DataTree | xr.Dataset)
+    several = isinstance(approximation, Mapping) and not tree
     named = dict(approximation) if several else {"": approximation}
     if not named:
         raise ValueError("approximation: the mapping is empty.")

@@ -127,6 +127,32 @@ def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default
         pm.sample_bdmc(model, path=path, simulate=None, target_error=0.1)
 
 
+def test_draws_that_are_no_fit_are_left_out_of_the_path(regression, default):
+    """400 deviations off: climbs make the fit, log ML is right, and the draws are called bad."""
+    model, log_ml = regression
+    draws = default["posterior"].dataset
+    far = draws + 400 * draws.std(("chain", "draw"))
+    dt = pm.sample_bdmc(model, path=FittedPath(far), simulate=None, **QUICK)
+    assert dt.attrs["path_reason"].startswith("a fit to the draws that were given is far")
+    assert "gradients_pilot" not in dt.attrs
+    row = bdmc.evidence(dt).loc[("real", 0, "forward average")]
+    assert abs(row["value"] - log_ml) < SIGMAS * row["error"]
+    assert dt["agreement"].attrs["status"] == "bad"
+
+
+def test_a_funnel_is_annealed_as_without_draws(caplog):
+    """No t distribution is near it; reverse runs from the draws would cost as much again."""
+    options = dict(simulate=None, chains=8, **QUICK)
+    default = pm.sample_bdmc(eight_schools(centred=True), **options)
+    path = FittedPath(default["posterior"].dataset)
+    dt = pm.sample_bdmc(eight_schools(centred=True), path=path, **options)
+    assert "The path is chosen without these draws." in caplog.text
+    assert "real_reverse" not in dt.children
+    assert "real_starts" not in dt.children
+    xr.testing.assert_identical(dt["real"]["log_weight"], default["real"]["log_weight"])
+    assert dt["agreement"].attrs["status"] != "bad"
+
+
 @pytest.mark.parametrize(("target", "chains"), [(None, 40), (0.1, 16), (0.01, 1000)])
 def test_the_number_of_runs_follows_the_target(target, chains):
     assert Size(target_error=target).enough(0.1, 16) == chains

@@ -517,6 +517,13 @@ def test_distance_draws_the_table(normal_posterior):
     assert {"infinite ▸", "not known", "not reliable"} <= set(told)
     labels = [each.get_text() for each in pc.get_viz("figure").axes[0].get_xticklabels()]
     assert "1\n71 %" in labels
+    same = bdmc.plot_distance(table, backend="matplotlib").viz["point"]["divergence_nats"]
+    again = same.sel(divergence="KL(q‖p)").item().get_offsets()
+    np.testing.assert_array_equal(np.asarray(again), places)
+    with pytest.raises(ValueError, match="draws, approximation: without effect on a table"):
+        bdmc.plot_distance(table, approximations, draws=1000)
+    with pytest.raises(ValueError, match="the table that distance made"):
+        bdmc.plot_distance(table[["value"]])
 
 
 @pytest.fixture(scope="module")
@@ -548,6 +555,23 @@ def test_agreement_names_its_rows_and_draws_their_limits(schools_result, perturb
     np.testing.assert_allclose(np.exp(x[:, :2]), table[["ratio_lower", "ratio_upper"]])
     with pytest.raises(ValueError, match="rows"):
         bdmc.plot_agreement(schools_result, perturbed, rows=0)
+
+
+def test_distribution_functions_are_steps():
+    """Flat between the values of a discrete element, with a jump at each of them."""
+    rng = np.random.default_rng(1)
+    counts = {"own": rng.poisson(2.0, (16, 64)), "given": rng.poisson(2.0, (4, 500))}
+    weights = (("chain", "particle"), np.full((16, 64), 1 / 1024))
+    own = xr.Dataset({"n": (("chain", "particle"), counts["own"])}, {"bdmc_weight": weights})
+    given = xr.Dataset({"n": (("chain", "draw"), counts["given"])})
+    pc = bdmc.plot_agreement(
+        xr.DataTree.from_dict({"particles": own}), given, backend="matplotlib"
+    )
+    lines = pc.viz["distribution"]["agreement"].sel(model="distribution of n")
+    for line in lines.values:
+        x, level = line.get_data()
+        assert ((np.diff(x) == 0) | (np.diff(level) == 0)).all()
+        assert set(x) <= set(range(20))
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from dataclasses import FrozenInstanceError
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -10,6 +11,7 @@ from scipy import stats
 from scipy.stats import binom
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.agreement import LOG_JOINT, agreement_dataset, kept_agreement
 
@@ -265,11 +267,41 @@ def test_draws_come_in_many_forms(result):
         whole["posterior"].dataset.isel(chain=0),
         xr.DataTree.from_dict({"posterior": permuted.transpose("of", "draw", "chain")}),
         whole["posterior"].dataset.drop_vars("total").assign(another=("draw", np.ones(1000))),
+        whole["posterior"],
+        numbered(whole).stack(sample=("chain", "draw")),
     ):
         found = bdmc.agreement(result, other).table
         np.testing.assert_array_equal(
             found.loc["beta[c]", "distance"], table.loc["beta[c]", "distance"]
         )
+
+
+def numbered(whole):
+    posterior = whole["posterior"].dataset
+    return posterior.assign_coords({dim: range(posterior.sizes[dim]) for dim in ("chain", "draw")})
+
+
+def test_a_part_of_stacked_draws_is_one_chain_in_the_order_of_the_sampler(result):
+    """As `arviz.extract` shuffles them."""
+    rng = np.random.default_rng(12)
+    stacked = numbered(given(coefficients((2, 200), rng))).stack(sample=("chain", "draw"))
+    chosen = rng.permutation(400)[:150]
+    found = as_idata("idata", stacked.isel(sample=chosen))["posterior"].dataset
+    assert found.sizes["chain"] == 1
+    expected = stacked.isel(sample=np.sort(chosen))["beta"].transpose("sample", "of")
+    own = found["beta"].transpose("chain", "draw", "of")
+    np.testing.assert_array_equal(own.values[0], expected.values)
+    assert bdmc.agreement(result, stacked.isel(sample=chosen)).status != "bad"
+
+
+def test_dates_are_labels():
+    rng = np.random.default_rng(15)
+    days = pd.date_range("2024-01-30", periods=3)
+    dt = tree({"x": ["day"]}, x=rng.normal(size=(16, 64, 3)))
+    dt["particles"] = dt["particles"].dataset.assign_coords(day=days)
+    draws = xr.Dataset({"x": (("draw", "day"), rng.normal(size=(500, 3)))}, {"day": days[::-1]})
+    rows = bdmc.agreement(dt, draws).table.index
+    assert {"x[2024-01-30]", "x[2024-01-31]", "x[2024-02-01]"} < set(rows)
 
 
 def changed(**changes):
@@ -283,6 +315,15 @@ def changed(**changes):
         (changed().rename(beta="betas"), r"Is it betas\? Rename: .*betas='beta'"),
         (changed().isel(of=[0, 1]).rename(of="to"), r"has the shape \(2,\), the run's \(3,\)"),
         (changed().isel(draw=slice(40)), "80 draws are too few to judge; 100 are needed"),
+        (
+            changed().rename(chain="chains", draw="iteration"),
+            r"idata.rename\(chains='chain', iteration='draw'\)",
+        ),
+        (changed().rename(chain="chains"), r"idata.rename\(chains='chain'\)"),
+        (
+            xr.DataTree.from_dict({"posterior": changed().rename(draw="sample")}),
+            r"idata\['posterior'\].dataset.rename\(sample='draw'\)",
+        ),
         (changed(total=("draw", np.ones(100))), "total lacks the dimension chain or draw"),
         (changed(beta=changed()["beta"] / 0), "600 of 600 values of its beta are NaN or infinite"),
         (changed().rename(draw="sample"), r"'draw' and, .* expected.*idata.rename\(sample='draw'\)"),

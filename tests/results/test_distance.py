@@ -199,6 +199,8 @@ def test_bad_input_is_named(result, model):
     refused("confidence must lie between", confidence=95)
     refused("draws", draws=0)
     refused("the mapping is empty", q={})
+    refused(r"compare the draws with bdmc.agreement", q=result["posterior"].dataset)
+    refused(r"Pass a pair \(draws, log_q\)", q=np.zeros((100, 1)))
     refused("not list", q=[1.0], error=TypeError)
     refused("model: pass the model of the run", model=None, error=TypeError)
     refused(r"another model.* the data of \['counts', 'rate'\]", model=poisson(3.0))
