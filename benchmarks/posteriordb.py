@@ -28,19 +28,18 @@ ROOT = Path(__file__).parents[1]
 PAGE, KEPT = ROOT / "docs" / "posteriordb.md", ROOT / "output" / "posteriordb"
 SECTIONS = {
     "Log ML and the reference draws": """\
-By default there are 16 runs. Where they do not find all 4000 reference draws *good*, rows with
-32 and with 64 runs follow. *Worth*: the effective sample size of the run's own draws, the
-median over the elements. *Known*: by quadrature, or by importance sampling for the mixture,
-`hmm_drive_0` and `lotka_volterra`; these are right to 0.003. *s*: CPU seconds of the call, with
-compilation in the first.""",
+*Runs*: 16 stands for the default call. Where that does not find all 4000 reference draws
+*good*, rows with 32 and with 64 runs follow. *Worth*: the effective sample size of the run's
+own draws, the median over the elements. *Known*: by quadrature, or by importance sampling for
+the mixture, `hmm_drive_0` and `lotka_volterra`; these are right to 0.003. *s*: CPU seconds of
+the call, with compilation in the first.""",
     "With a path fitted to draws": """\
 `path=bdmc.FittedPath(idata)`, with the reference draws as `idata`. Half of them fit the path,
-and reverse runs start from the others, so log ML is `bdmc.evidence(dt, "bar")` of 16 runs in
-each direction. *Bridge sampling* is the same with `temperatures=1, chains=64`. *Gradients*: of
-the weighted runs of the fitted path, relative to those of the default call on the real data;
-*of all*: to those of the default call with its simulated data, where that was run. The
-gradients of pilots and scouts are not stored and not counted. In the centred eight schools few
-gradients buy a large error: a t distribution fits a funnel badly. `gp_pois_regr` is left out,
+and reverse runs start from the others, so log ML comes from both directions. *Bridge sampling*
+is the same with `temperatures=1, chains=64`. *Gradients*: all evaluations of the call, fits and
+further moves included, relative to those of the default call; *of all*: to those of the default
+call with its simulated data, where that was run. In the centred eight schools no t distribution
+is near the posterior, so the call goes on as without the draws. `gp_pois_regr` is left out,
 since its draws hold f, but not the free variables f is made of.""",
     "What is caught": """\
 1000 of the draws are taken 20 times, and one element of them is changed, each time another;

@@ -73,7 +73,8 @@ class Side:
 
     def _n_moves(self, plan: Plan, n_temperatures: int) -> float:
         burn_in = sum(source.burn_in for source in self.sources) / max(1, len(self.sources))
-        return self.chains * (burn_in + n_temperatures * plan.particles)
+        further = plan.further_moves if self.group == "real" else 0
+        return self.chains * (burn_in + (n_temperatures + further) * plan.particles)
 
     def n_tasks(self, plan: Plan) -> int:
         """Return the number of tasks in a round."""
