@@ -119,8 +119,8 @@ def sample_bdmc(
         data alone.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
-    posterior : DataTree, optional
-        With a group ``posterior``: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
+    posterior : DataTree, Dataset or InferenceData, optional
+        With a group ``posterior``, if not a Dataset: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
         the real data. Reverse runs on the real data start from them, a different one for each run,
         so that at least ``chains`` are needed. With a group ``observed_data``, a fit to other data
         is refused.

@@ -33,6 +33,7 @@ __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
 
 _log = logging.getLogger("pymc.bdmc")
 
+
 @dataclass(frozen=True, eq=False)
 class Campaign:
     """A request whose model is compiled, with the workers that will run it.

@@ -13,8 +13,8 @@ from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, ch
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import Store, origin
 from pymc_bdmc.model.checks import check_model, check_storable, model_of
-from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.draws import as_idata
+from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.simulation import (
     DATASETS,
     FromHyperparameters,

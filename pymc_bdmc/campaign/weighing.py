@@ -66,7 +66,7 @@ class Weighing(Preparation):
         self.gradients["fit"] += fit.gradient_evaluations
         self._fits[dataset] = fit
         if fit.tuning is None:
-            raise (NoFit if reference else NotNear)(fit.reason)
+            raise (NoFit if fit.refuses_draws else NotNear)(fit.reason)
         return path or FittedPath(), fit.reason
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:

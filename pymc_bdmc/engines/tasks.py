@@ -149,12 +149,15 @@ class Fit(NamedTuple):
         Relative variance of the weight of a draw; the gap of a run of N is about this over N nats.
     gradient_evaluations : int
         Cost, in evaluations of log p + ℓ with or without its gradient.
+    refuses_draws : bool
+        Whether a fit to draws that were given was tried and is far from the posterior.
     """
 
     tuning: Tuning | None
     reason: str
     variance: float
     gradient_evaluations: int
+    refuses_draws: bool = False
 
 
 @dataclass(frozen=True, eq=False)

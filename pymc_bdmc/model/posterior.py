@@ -112,7 +112,7 @@ def posterior_states(
     size = len(draws[0])
     if size < n:
         purpose = (
-            f"in half of the draws, and {n} are needed to fit a reference. Pass more draws"
+            f"in half of the draws, and {n} are needed to fit a reference. Pass {2 * n} or more"
             if most
             else f"for {n} chains, each of which starts from a different draw. Pass more draws, or "
             "use fewer chains"

@@ -18,8 +18,8 @@ from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_simulable
-from pymc_bdmc.model.forward_sampling import TooLarge
 from pymc_bdmc.model.draws import as_idata
+from pymc_bdmc.model.forward_sampling import TooLarge
 from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 

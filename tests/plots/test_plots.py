@@ -564,9 +564,7 @@ def test_distribution_functions_are_steps():
     weights = (("chain", "particle"), np.full((16, 64), 1 / 1024))
     own = xr.Dataset({"n": (("chain", "particle"), counts["own"])}, {"bdmc_weight": weights})
     given = xr.Dataset({"n": (("chain", "draw"), counts["given"])})
-    pc = bdmc.plot_agreement(
-        xr.DataTree.from_dict({"particles": own}), given, backend="matplotlib"
-    )
+    pc = bdmc.plot_agreement(xr.DataTree.from_dict({"particles": own}), given, backend="matplotlib")
     lines = pc.viz["distribution"]["agreement"].sel(model="distribution of n")
     for line in lines.values:
         x, level = line.get_data()

@@ -158,27 +158,29 @@ def first_fit(
     rng : numpy.random.Generator
     """
 
+    known = ""
+
     def failed(reason: str) -> Fit:
-        return Fit(None, reason, np.inf, density.evaluations)
+        return Fit(None, known + reason, np.inf, density.evaluations, bool(known))
 
     log_prior, ells = terms = density.terms(prior).T
     if not (log_prior + ells < np.inf).all() or not len(prior):  # also for NaN
         return failed("log p is no number at some prior draws")
-    known = ""
     if given is not None:
         fit = _judged(density, given, "fitted to the draws that were given", prior, terms, rng)
         if fit.tuning is not None:
             return fit
         known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
     if prior.shape[1] > MOST_ELEMENTS:
-        return failed(f"{known}θ has more than {MOST_ELEMENTS} elements")
+        return failed(f"θ has more than {MOST_ELEMENTS} elements")
     best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
     tops = fit_to_tops(
         density, chain(prior[best], prior), _shape(prior), DEGREES_OF_FREEDOM, CLIMBS
     )
     if tops.reference is None or not tops.is_all:
-        return failed(known + tops.reason)
-    return _judged(density, tops.reference, known + tops.reason, prior, terms, rng)
+        return failed(tops.reason)
+    fit = _judged(density, tops.reference, tops.reason, prior, terms, rng)
+    return fit._replace(reason=known + fit.reason, refuses_draws=bool(known))
 
 
 def _judged(
