@@ -120,10 +120,10 @@ def sample_bdmc(
     real_data : bool, default True
         Whether to anneal forward on the real data too.
     posterior : DataTree, Dataset or InferenceData, optional
-        With a group ``posterior``, if not a Dataset: draws of any sampler (PyMC, nutpie, Stan) from the posterior on
-        the real data. Reverse runs on the real data start from them, a different one for each run,
-        so that at least ``chains`` are needed. With a group ``observed_data``, a fit to other data
-        is refused.
+        Draws of any sampler (PyMC, nutpie, Stan) from the posterior on the real data, in the group
+        ``posterior`` unless they are a Dataset. Reverse runs on the real data start from them, a
+        different one for each run, so that at least ``chains`` are needed. With a group
+        ``observed_data``, a fit to other data is refused.
         Their bounds are heuristic. All draws are held against the run's own at the end: the group
         ``agreement`` has what `agreement` finds, and `verdict` says it. ``"hyperparameters"`` takes
         its values from the same draws.

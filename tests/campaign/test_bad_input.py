@@ -266,7 +266,6 @@ BAD = [
     ),
     (normal_model, {"simulate": Fitted([])}, ValueError, "names: give at least one variable"),
     (normal_model, {"simulate": Fitted(idata=fit(2, 0))}, ValueError, "its x has no draws"),
-    (normal_model, {"simulate": Fitted(idata=fit(2))}, ValueError, "its x has no draws"),
     (
         normal_model,
         {"simulate": Fitted(idata=fit(1, 5, 3))},
@@ -416,6 +415,7 @@ BAD_SIMULATIONS = [
     (Fitted, {"burn_in": -1}, ValueError, "burn_in: must be"),
     (Fitted, {"at": "mode"}, ValueError, "at: 'mode' is none of 'draw', 'mean'"),
     (Fitted, {"idata": xr.Dataset()}, ValueError, "with a group 'posterior'"),
+    (Fitted, {"idata": fit(2)}, ValueError, "where 'draw' and, for several chains, 'chain'"),
     (bdmc.Matched, {"draws": 0}, ValueError, "draws: must be"),
     (bdmc.Matched, {"datasets": 0}, ValueError, "datasets: must be"),
     (bdmc.Matched, {"distance": 2.0}, TypeError, "distance: must be a function of two mappings"),

@@ -157,7 +157,6 @@ def first_fit(
         A reference that is taken in place of a fit, if it is good enough.
     rng : numpy.random.Generator
     """
-
     known = ""
 
     def failed(reason: str) -> Fit:
