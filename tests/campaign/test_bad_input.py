@@ -282,7 +282,12 @@ BAD = [
     ),
     (normal_model, {"posterior": fit(1, 5, name="z")}, ValueError, r"posterior: .* lacks .*'x'"),
     (normal_model, {"posterior": fit(1, 5, 3)}, ValueError, r"posterior: its x has the shape \(3,"),
-    (normal_model, {"posterior": fit(1, 5) * np.nan}, ValueError, "its x is not finite in some"),
+    (
+        normal_model,
+        {"posterior": fit(1, 5) * np.nan},
+        ValueError,
+        "values of its x are NaN or infinite",
+    ),
     (count_model, {"posterior": fit(1, 5, name="p")}, ValueError, "posterior: p = 0.0 lies outsi"),
     (
         normal_model,
