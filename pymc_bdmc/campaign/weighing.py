@@ -23,9 +23,9 @@ data sets can still certify a total variation of 0.25."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
 MOST_VARIANCE, OUTLYING = 5.0, 5.0
-"""Relative variance of the weights on one data set, and its ratio to the median over data sets, from
-which both together are a sign that the fit misses part of the posterior there."""
-DRAWN = 2048
+"""Relative variance of the weights on one data set, and its ratio to the median over data sets,
+from which both together are a sign that the fit misses part of the posterior there."""
+DRAWN = 1536
 """Particles of all runs on the real data, at least; their states after further moves are worth as
 many draws from the posterior."""
 
@@ -136,7 +136,7 @@ class Weighing(Preparation):
         )
 
     def fewest_chains(self, particles: int) -> int:
-        """Return so many runs on the real data that they have two thousand particles."""
+        """Return so many runs on the real data that they have `DRAWN` particles."""
         return max(CHAINS, -(-DRAWN // particles))
 
     def variance(self, tunings: Tunings, path: Path, n_temperatures: int, particles: int) -> float:

@@ -223,8 +223,8 @@ def further_fit(
 ) -> Fit:
     """Fit a reference to data like those of a known tuning.
 
-    Climbs start at the known tops, and at some prior draws. The fit fails if they came to no top, or
-    may have missed one. It is judged less than a first one: the runs on these data show what it
+    Climbs start at the known tops, and at some prior draws. The fit fails if they came to no top,
+    or may have missed one. It is judged less than a first one: the runs on these data show what it
     misses.
 
     Parameters
