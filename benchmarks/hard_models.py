@@ -132,9 +132,11 @@ class EccentricAnomaly(BinaryScalarOp):
     """`solve_kepler` as one operation, since PyTensor compiles its steps for minutes."""
 
     def impl(self, mean, eccentricity):
+        """Solve without compilation."""
         return solve_kepler(mean, eccentricity)
 
     def pullback(self, inputs, outputs, gradients):
+        """Differentiate Kepler's equation."""
         mean, eccentricity = inputs
         anomaly = self(mean, eccentricity)
         by_mean = gradients[0] / (1 - eccentricity * pytensor.scalar.cos(anomaly))
