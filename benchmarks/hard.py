@@ -3,8 +3,8 @@
 Run as ``OMP_NUM_THREADS=1 python benchmarks/hard.py [--models …] [--calls …] [--seeds 1]``, with
 the data in ../shared/data; then with ``--docs``. Every call has a process of its own and at most
 ``--limit`` CPU seconds, with compilation; what it said is kept in output/hard.jsonl, a line a call,
-and the command goes on where it was stopped. Delete lines there to measure them again. dynesty and nautilus come with the
-extra ``peers``; without them their calls are skipped.
+and the command goes on where it was stopped. Delete lines there to measure them again. dynesty and
+nautilus come with the extra ``peers``; without them their calls are skipped.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 import hard_models as models
 import numpy as np
 import pymc as pm
+import xarray as xr
 from common import publish, table
 from evidence_methods import dynesty, nautilus
 
@@ -77,10 +78,13 @@ REGRESSION: dict[str, Call] = {
 PLANETS: dict[str, Call] = {
     "default": ("published", {}),
     "512 particles": ("smooth", SMC),
+    "from NUTS draws": ("smooth", dict(simulate=None, temperatures=30, chains=16)),
     "dynesty": ("smooth", {}),
     "nautilus": ("smooth", {}),
 }
-CIRCULAR = {name: (None, options) for name, (_, options) in PLANETS.items()}
+CIRCULAR = {
+    name: (None, options) for name, (_, options) in PLANETS.items() if "NUTS" not in name
+}
 
 
 def calls(name: str) -> dict[str, Call]:
@@ -125,6 +129,15 @@ def ours(model: pm.Model, seed: int, options: dict) -> dict:
     }  # fmt: skip
 
 
+def nuts(model: pm.Model, name: str, seed: int) -> xr.DataTree:
+    """Draws to fit a path to; with a planet, chains start at the peak of the periodogram."""
+    options = dict(random_seed=seed, cores=1, progressbar=False)
+    if "EPRV3" in name:
+        options |= dict(draws=400, tune=400, chains=2, init="adapt_diag")
+        options |= dict(initvals=models.periodogram_start(int(name.split()[2][:-1])))
+    return pm.sample(model=model, compute_convergence_checks=False, **options)
+
+
 def measure(name: str, call: str, seed: int, limit: int) -> dict:
     """Make the call in this process, which ends at so many CPU seconds."""
     form, options = calls(name)[call]
@@ -136,9 +149,8 @@ def measure(name: str, call: str, seed: int, limit: int) -> dict:
             value, error = PEERS[call](model)(seed)
             found = {"value": float(value), "error": float(error)}
         else:
-            if call == "from NUTS draws":
-                idata = pm.sample(model=model, random_seed=seed, cores=1, progressbar=False)
-                options = options | {"path": bdmc.FittedPath(idata)}
+            if "NUTS" in call:
+                options = options | {"path": bdmc.FittedPath(nuts(model, name, seed))}
             found = ours(model, seed, options)
     except (ValueError, FloatingPointError) as error:
         found = {"refused": str(error)}
