@@ -82,9 +82,7 @@ PLANETS: dict[str, Call] = {
     "dynesty": ("smooth", {}),
     "nautilus": ("smooth", {}),
 }
-CIRCULAR = {
-    name: (None, options) for name, (_, options) in PLANETS.items() if "NUTS" not in name
-}
+CIRCULAR = {name: (None, options) for name, (_, options) in PLANETS.items() if "NUTS" not in name}
 
 
 def calls(name: str) -> dict[str, Call]:
