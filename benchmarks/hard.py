@@ -187,7 +187,9 @@ def line(row: dict) -> list[str]:
     """A row of the table."""
     shift, value = SHIFT.get(row["model"], 0.0), ""
     if row.get("value") is not None:
-        value = f"{number(row['value'], shift)} ± {row['error'] or np.nan:.2g}"
+        error = row["error"] or np.nan
+        value = f"{number(row['value'], shift)} "
+        value += f"± {error:.2g}" if np.isfinite(error) else "error unknown"
     sides = [number(row.get(side), shift) for side in ("forward", "reverse")]
     if row.get("of") == "real":
         sides = [f"{each} (real data)" if each else "" for each in sides]
