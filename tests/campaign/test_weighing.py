@@ -142,7 +142,7 @@ def test_draws_that_are_no_fit_are_left_out_of_the_path(regression, default):
 
 def test_a_funnel_is_annealed_as_without_draws(caplog):
     """No t distribution is near it; reverse runs from the draws would cost as much again."""
-    options = dict(simulate=None, chains=8, **QUICK)
+    options = dict(simulate=None, chains=16, **QUICK)
     default = pm.sample_bdmc(eight_schools(centred=True), **options)
     path = FittedPath(default["posterior"].dataset)
     dt = pm.sample_bdmc(eight_schools(centred=True), path=path, **options)
