@@ -6,9 +6,11 @@ It is the largest of the compiled functions, and the last that a call needs.
 import functools
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
+from filelock import FileLock
 
 from pymc_bdmc.base.arguments import available_cores
 from pymc_bdmc.base.compiling import is_missing, load_numba
@@ -54,8 +56,11 @@ def begin() -> subprocess.Popen | None:
 
 
 def make() -> None:
-    """Compile the loop, and keep it on disk."""
-    anneal_run.compile(argument_types())
+    """Compile the loop, and keep it on disk; or take it from there if another process did first."""
+    place = Path(anneal_run.stats.cache_path)
+    place.mkdir(parents=True, exist_ok=True)
+    with FileLock(place / "anneal_run.lock"):
+        anneal_run.compile(argument_types())
 
 
 def wait() -> None:
