@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.campaign import annealing, prepared
+from pymc_bdmc.campaign import annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks
@@ -134,7 +134,7 @@ def test_moves_at_the_end_leave_the_posterior_as_it_is(regression, draws, monkey
     assert score(standard, 0.0) < SIGMAS
     assert score(standard**2, 1.0) < SIGMAS
     assert score(standard + 1, 0.0) > SIGMAS
-    monkeypatch.setattr(prepared, "DRAWS", 1)
+    monkeypatch.setattr(annealing, "DRAWS", 1)
     without = pm.sample_bdmc(model, chains=32, path="fitted", **QUICK)
     assert without["particles"].attrs["sweeps"] == 1
     xr.testing.assert_identical(without["real"]["log_weight"], dt["real"]["log_weight"])
