@@ -16,7 +16,7 @@ from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.campaign import annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled import peaks
+from pymc_bdmc.engines.compiled import peaks, pilot
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -167,11 +167,18 @@ def test_a_regression_takes_the_fitted_path(regression):
     assert dt["real"]["thermodynamic_length"] < prior["real"]["thermodynamic_length"] / 3
 
 
+def of_one_ancestor(weights, n, position):
+    """Resample so that one state has all the children."""
+    return np.full(n, np.searchsorted(np.cumsum(weights), position * weights.sum()))
+
+
 def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
-    """Whatever pilots find: four seeds, α = 2.4e-4. The twin asks neither scouts nor R̂."""
+    """Four seeds, α = 2.4e-4; pilots of two see one mode. The twin asks neither scouts nor R̂."""
     model, log_ml = two_modes
     seeds = [QUICK | {"random_seed": seed} for seed in (3, 4, 5, 6)]
     for options in seeds:
+        if options["random_seed"] == 5:
+            monkeypatch.setattr(pilot, "systematic", of_one_ancestor)
         dt = pm.sample_bdmc(model, **options)
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
@@ -181,7 +188,7 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
     assert all(dt.attrs["path"] == "fitted" for dt in twins)
     off = [abs(bdmc.evidence(dt).iloc[0]["value"] - log_ml) for dt in twins]
-    assert max(off) > 0.5  # a mode is half of the posterior
+    assert min(off) > 0.5  # a mode is half of the posterior
 
 
 def test_a_narrow_peak_is_climbed(monkeypatch):
