@@ -11,7 +11,7 @@ from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import check_observed, posterior_draws
 from pymc_bdmc.results.groups import check_annealed, data_sets
 
-__all__ = ["check_model_of_runs", "particle_values", "particle_weights"]
+__all__ = ["as_drawn", "check_model_of_runs", "particle_values", "particle_weights"]
 
 
 def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> None:
@@ -53,6 +53,24 @@ def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> None:
                 "dt: it is a result of another model: the distribution, a parent, the transform or "
                 f"the data of {other} differ. Pass the model of the run."
             )
+
+
+def as_drawn(dt: xr.DataTree) -> xr.DataTree:
+    """Return a result whose particles are those that were weighed, before they moved on at β = 1.
+
+    With T = 1 they are draws from a wide fit. So they reach further into the tails, which another
+    model may need, than states that have moved do.
+    """
+    particles = dt["particles"]
+    sweeps = particles.attrs.get("sweeps", 1)
+    if sweeps == 1 or dt["real"].sizes["beta"] > 2:
+        return dt
+    first = particles.dataset.isel(particle=slice(particles.sizes["particle"] // sweeps))
+    weighed = first.assign(bdmc_weight=first["bdmc_weight"] * sweeps)
+    return xr.DataTree.from_dict(
+        {name: child.dataset for name, child in dt.children.items() if name != "particles"}
+        | {"particles": weighed, "/": dt.dataset}
+    )
 
 
 def particle_values(dt: xr.DataTree, model: pm.Model) -> dict[str, np.ndarray]:

@@ -25,7 +25,12 @@ from pymc_bdmc.model.support import different_variables, support_beyond
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.evidence import evidence
 from pymc_bdmc.results.groups import data_sets
-from pymc_bdmc.results.particles import check_model_of_runs, particle_values, particle_weights
+from pymc_bdmc.results.particles import (
+    as_drawn,
+    check_model_of_runs,
+    particle_values,
+    particle_weights,
+)
 
 __all__ = [
     "ReweighedModel",
@@ -129,6 +134,7 @@ class Reweighing:
         check_model(model)
         loan = Loan(model)
         check_model_of_runs(dt, loan, reader)
+        dt = as_drawn(dt)
         self.values = particle_values(dt, loan.density.model)
         self._density = loan.density
         self.shares, runs = particle_weights(dt)
