@@ -265,7 +265,7 @@ class Annealing(Preparation):
         seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
         return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
 
-    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
+    def further(self, n_temperatures: int) -> tuple[int, int]:
         """Return `DRAWS`, and a part of the moves that led to β = 1."""
         return DRAWS, int(FURTHER * n_temperatures)
 

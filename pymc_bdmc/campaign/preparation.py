@@ -87,7 +87,7 @@ class Preparation(ABC):
         """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
 
     @abstractmethod
-    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
+    def further(self, n_temperatures: int) -> tuple[int, int]:
         """Return the states at β = 1 to have of runs on the real data, and the most moves there."""
 
     def fewest_chains(self, particles: int) -> int:

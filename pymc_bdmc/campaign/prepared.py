@@ -208,7 +208,7 @@ def _prepare(
         particles, campaign.entropy, request.limits, request.resources.progressbar,
         preparation=seconds,
         further_moves=_further_moves(
-            campaign, particles, *preparation.further(tunings, schedules[0].n_temperatures)
+            campaign, particles, *preparation.further(schedules[0].n_temperatures)
         ),
     )  # fmt: skip
     _log.info(f"Path: {path.name}, {reason}")

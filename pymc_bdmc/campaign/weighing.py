@@ -26,8 +26,7 @@ MOST_VARIANCE, OUTLYING = 5.0, 5.0
 """Relative variance of the weights on one data set, and its ratio to the median over data sets,
 from which both together are a sign that the fit misses part of the posterior there."""
 DRAWN = 1536
-"""Particles of all runs on the real data, at least; their states after further moves are worth as
-many draws from the posterior."""
+"""Particles of all runs on the real data, at least."""
 
 
 class NotNear(Exception):
@@ -143,10 +142,9 @@ class Weighing(Preparation):
         """Return the variance of log Ẑ to expect of a run on the first data set, nats²."""
         return self._fits[next(iter(tunings))].variance / particles
 
-    def further(self, tunings: Tunings, n_temperatures: int) -> tuple[int, int]:
-        """Return enough states to be worth `DRAWN` draws, however many moves that takes."""
-        states = int(DRAWN * (1 + self._fits[next(iter(tunings))].variance))
-        return states, states
+    def further(self, n_temperatures: int) -> tuple[int, int]:
+        """Return twice as many states as are weighed, by one move."""
+        return 2 * DRAWN, 1
 
     def _no_pilot(self) -> Tuning:
         raise NotNear("draws that were given are no fit to these data")
