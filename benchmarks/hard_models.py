@@ -21,7 +21,8 @@ from pytensor.tensor.elemwise import Elemwise
 FOLDER = Path(__file__).parents[2] / "shared" / "data"
 INSTRUMENTS = ("FEROS", "HARPS", "CORALIE14", "CORALIE07")
 E_SD, LOG_K, LOG_JITTER = 0.2, np.log(1000), np.log(100)
-"""Of the priors in EPRV3: the Rayleigh scale of eccentricities, logarithms of 1 + largest m/s."""
+"""Priors of EPRV3: the Rayleigh scale of eccentricities, and the largest logarithms of 1 m/s plus
+an amplitude or a jitter."""
 LOG_PERIODS = np.log([1.25, 1e4])
 FLAT = 1000.0
 """Standard deviation of the prior that stands for a flat one."""

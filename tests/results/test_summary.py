@@ -195,7 +195,7 @@ def test_divergences_and_dead_chains_are_told():
 
 @pytest.mark.parametrize("gap", [0.0, 1.5])
 def test_chains_that_hardly_moved_are_told_where_they_may_widen_the_gap(gap):
-    """Where the gap is narrow, they did no harm."""
+    """Chains that do not move are no fault if forward and reverse runs agree all the same."""
     acceptance = (("dataset", "chain"), np.full((20, 3), 0.001))
     sides = dict(forward=np.full((20, 3), -gap), reverse=np.zeros((20, 3)))
     assert ("hardly moved" in doubts(**sides, lowest_acceptance=acceptance)) == (gap > 1)
