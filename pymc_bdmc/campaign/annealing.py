@@ -171,13 +171,6 @@ class Annealing(Preparation):
         out, the fitted path is taken where it is shorter by far and its pilots and scouts saw all
         that those from the prior saw.
 
-        Parameters
-        ----------
-        data : mapping of int to mapping of str to ndarray
-            One data set, by its number.
-        path : Path or None
-            The path that is asked for, if any.
-
         Raises
         ------
         KeyboardInterrupt
