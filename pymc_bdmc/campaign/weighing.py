@@ -10,7 +10,7 @@ from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
-from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.engines.tasks import MOST_VARIANCE, AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.paths import FittedPath, Path
 
 __all__ = ["NoFit", "NotNear", "Weighing"]
@@ -22,9 +22,9 @@ GAP, LARGEST_GAP = 0.02, 0.05
 data sets can still certify a total variation of 0.25."""
 FEWEST, MOST = 64, 256
 """Limits of N."""
-MOST_VARIANCE, OUTLYING = 5.0, 5.0
-"""Relative variance of the weights on one data set, and its ratio to the median over data sets,
-from which both together are a sign that the fit misses part of the posterior there."""
+OUTLYING = 5.0
+"""Ratio of the variance of the weights on one data set to the median over data sets, from which it
+is a sign that the fit misses part of the posterior there, if it is above `MOST_VARIANCE` too."""
 DRAWN = 1536
 """Particles of all runs on the real data, at least."""
 
@@ -40,7 +40,7 @@ class NoFit(NotNear):
 class Weighing(Preparation):
     """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
-    kernel: str = "none (draws from a fit are weighed, not moved)"
+    kernel: str = "none (draws from a fit are weighed)"
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         super().__init__(pool, engine, entropy)

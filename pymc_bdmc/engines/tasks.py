@@ -136,13 +136,17 @@ class PilotTask:
         return engine.pilot(self)
 
 
+MOST_VARIANCE = 5.0
+"""Largest relative variance of the weights of draws from a good `Fit`."""
+
+
 class Fit(NamedTuple):
     """A reference so near the posterior that draws from it need no annealing, or none.
 
     Attributes
     ----------
     tuning : Tuning or None
-        Tuning of runs with T = 1 whose particles do not move; None if there is no such reference.
+        Tuning of runs with T = 1, whose particles are weighed; None if there is no such reference.
     reason : str
         How it was found, or why there is none.
     variance : float

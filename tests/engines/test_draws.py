@@ -250,6 +250,46 @@ def test_a_density_that_is_no_number_has_no_fit():
     assert "no number at some prior draws" in found.reason
 
 
+class Mixture(draws.Counted):
+    """A mixture of normals with the interface of a model's density; all of it is the likelihood."""
+
+    def __init__(self, log_density):
+        super().__init__(None, np.zeros(1))
+        self.log_density = log_density
+
+    def __call__(self, theta):
+        self._count(1)
+        return self.log_density(theta)
+
+    def terms(self, thetas):
+        self._count(len(thetas))
+        return np.array([(0.0, self.log_density(theta)[0]) for theta in thetas])
+
+
+def plane(theta):
+    """A density that is the same everywhere, with its gradient."""
+    return 0.0, np.zeros(1)
+
+
+@pytest.mark.parametrize(
+    ("places", "shares", "reason"),
+    [
+        ([[1.0]], [1.0], ""),
+        ([[-9.0], [1.0], [9.0]], [0.5, 0.3, 0.2], ""),
+        ([[-9.0], [1.0], [40.0]], [0.4, 0.3, 0.3], "may miss others"),
+        (None, None, "no mode was found"),
+    ],
+)
+def test_a_fit_to_further_data_that_may_miss_modes_is_refused(places, shares, reason):
+    """The mode at 40 is reached from one prior draw alone; a plane has no mode."""
+    density = Mixture(normal_mixture(places, 1, shares) if places else plane)
+    prior = np.array([[40.0], [-9.0], [9.0]] + 61 * [[-9.0], [9.0], [1.0]])
+    known = draws.DrawTuning(make_reference(np.zeros(1), unit(1)), np.zeros(2), np.zeros(1), 0)
+    fit = draws.further_fit(density, prior, known, np.random.default_rng(1))
+    assert (fit.tuning is None) == bool(reason)
+    assert reason in fit.reason
+
+
 def test_a_fit_that_is_stopped(skewed):
     skewed.engine._stop[0] = 1
     try:

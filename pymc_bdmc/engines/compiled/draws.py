@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 from pymc_bdmc.base.types import Point, Population, Run
 from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
-from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.metric import Metric, deviations, metric_of
 from pymc_bdmc.kernels.reference import (
@@ -48,8 +48,6 @@ PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
 """Prior draws among which a fit looks for what it misses; those at hand on further data."""
 CHECKED = 128
 """Draws by which a fit is judged."""
-MOST_VARIANCE = 5.0
-"""Largest relative variance of the weights of draws."""
 HEAVY = 1.0
 """Largest Pareto k of these weights, above which they would have no mean."""
 UNEVEN, IMPROVEMENTS, IMPROVING = 0.3, 4, (512, 2048)
