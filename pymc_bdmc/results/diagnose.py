@@ -37,8 +37,9 @@ MIN_ACCEPTANCE = 0.01
 
 WIDE_GAP = 2.0
 """Gap that counts as wide, in nats, after subtracting two standard errors."""
-NARROW_GAP = 0.5
-"""Gap plus two standard errors, in nats, up to which runs whose kernel hardly moved do no harm."""
+NARROW_GAP = 0.25
+"""Gap plus two standard errors, in nats, up to which runs whose kernel hardly moved do no harm: the
+total variation is then at most 0.25, as in a good verdict, by Pinsker's inequality in both ways."""
 MAX_SLOWNESS = 20
 """Ratio of the gap to the ideal gap above which a better kernel helps more than temperatures."""
 
