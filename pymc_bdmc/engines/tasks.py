@@ -16,6 +16,7 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
+    "MOST_VARIANCE",
     "AnnealTask",
     "Engine",
     "Fit",
