@@ -281,7 +281,7 @@ def _total_variation(
         )
     sentence += f".{_monte_carlo(dt)}"
     unfinished = _unfinished(dt)
-    missed = int(np.sum(found.terms > MISSED)) - unfinished
+    missed = _missed(dt, found)
     if missed > 0 and not dt.attrs.get("independent_starts"):  # a single pair is mostly noise
         sentence += (
             f" On {missed} of the {found.datasets} data sets the forward runs miss most of the "
@@ -300,6 +300,11 @@ def _unfinished(dt: xr.DataTree) -> int:
     """Return the number of simulated data sets with runs that were not finished."""
     sides = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
     return int(np.sum(np.any([np.isnan(each).any(axis=1) for each in sides], axis=0)))
+
+
+def _missed(dt: xr.DataTree, found: TotalVariation) -> int:
+    """Return the number of data sets whose forward runs miss most of the posterior."""
+    return int(np.sum(found.terms > MISSED)) - _unfinished(dt)
 
 
 def _outwards(bound: float) -> str:
@@ -345,6 +350,8 @@ def _to_settle(
         return "take more chains." if datasets < FEWEST_SETS else _longer(dt, doubts)
     if str(dt.attrs.get("simulate")) == "given":
         return 'one pair certifies almost nothing: simulate data sets, simulate="prior".'
+    if dt.attrs.get("path") == "fitted" and _missed(dt, found) > 0:
+        return 'try path="prior", since a fit to data like these can miss part of the posterior.'
     following = (look or 1) + 1
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
     # Terms fall as 1/√(number of pooled runs).

@@ -122,6 +122,9 @@ def test_a_part_that_forward_runs_miss_is_told():
     assert "On 8 of the 20 data sets the forward runs miss" in found.text
     row = found.table.loc["total variation"]
     assert 0.4 < row["value"] < row["upper"]
+    for path, is_named in {"fitted": True, "prior": False}.items():
+        dt.attrs["path"] = path
+        assert ('path="prior"' in bdmc.verdict(dt).text) == is_named
 
 
 def test_runs_that_failed_count_against_the_posterior():
