@@ -36,8 +36,10 @@ STEPS_A_ROW = 10
 regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
 steps a row they are 1.6 nats short."""
 
-WORTHWHILE = 0.5
-"""Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken."""
+WORTHWHILE = 0.25
+"""Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken. It has 30
+temperatures in place of 100, so with a larger ratio it would save by less accuracy; and a fit can
+miss the neck of a funnel."""
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
@@ -196,7 +198,7 @@ class Annealing(Preparation):
         )
         rhat, peaks = from_prior.rhat, from_fit.peaks
         if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
-            return prior, f"{lengths}: {'hardly' if after < before else 'not'} shorter"
+            return prior, f"{lengths}: not {'far ' if after < before else ''}shorter"
         try:
             self.scouts(data, fitted)
         except FloatingPointError:

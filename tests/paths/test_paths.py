@@ -504,7 +504,7 @@ CHOICES = {
     "the fit is higher": (dict(prior=LOW, fitted=HIGH, rhat=8.0), "fitted", "miss part"),
     "the prior is higher": (dict(prior=HIGH, fitted=LOW), "prior", "miss part"),
     "several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0), "prior", "R̂ is 8"),
-    "hardly shorter": (dict(prior=LOW, fitted=LOW, lengths=(100.0, 90.0)), "prior", "hardly"),
+    "little shorter": (dict(prior=LOW, fitted=LOW, lengths=(100.0, 90.0)), "prior", "not far"),
     "longer": (dict(prior=LOW, fitted=LOW, lengths=(90.0, 100.0)), "prior", "not shorter"),
     "a place that the fit misses": (dict(prior=LOW, fitted=LOW, surplus=9.0), "prior", "misses"),
     "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
@@ -529,7 +529,7 @@ def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     taken, why = prepare.choose({0: {}}, None)
     assert taken.name == path
     assert reason in why
-    assert bool(prepare.asked) == (case not in ("hardly shorter", "longer"))
+    assert bool(prepare.asked) == (case not in ("little shorter", "longer"))
 
 
 def test_a_way_that_is_refuted_is_not_taken(monkeypatch):

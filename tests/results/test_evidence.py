@@ -146,8 +146,8 @@ def missing_a_mode(rng, probability, sd=0.5, share=0.6, n_sets=20):
 
 @pytest.mark.parametrize("probability", [0.3, 0.0])
 def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(probability):
-    """Mean z² is 0.52 with a mode that is sometimes hidden, where the plain standard error has 15,
-    and 0.30 without (300 calls): noise of the two runs a direction widens errors.
+    """Mean z² is 0.98 with a mode that is sometimes hidden, where the plain standard error has 15,
+    and 0.37 without (300 calls): noise of the two runs a direction widens errors.
 
     Of 100 calls it has a standard error of 0.15 (α < 1e-3), the plain one at least of 2.
     """
@@ -163,7 +163,7 @@ def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(
     assert (np.mean(plain) > 5) == (probability > 0)
 
 
-@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.24), (1.0, 0.55)])
+@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.22), (1.0, 0.54)])
 def test_noise_widens_the_error_by_what_is_stated(sd, expected):
     """Median over 60 calls in which nothing is missed, within a quarter: twice would not do."""
     rng = np.random.default_rng(5)
