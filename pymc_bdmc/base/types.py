@@ -112,6 +112,10 @@ class Tuning(Protocol):
         """Return the largest R̂ of the pilot's members at β = 1; NaN if there is none."""
 
     @property
+    def moves_a_draw(self) -> float:
+        """Return the moves at β = 1 from one independent state to the next; NaN if not known."""
+
+    @property
     def seconds_a_move(self) -> float:
         """Return the CPU seconds of one application of the kernel at β = 1 to one state."""
 
@@ -142,7 +146,7 @@ class Untuned:
     mean_log_likelihood = np.full(2, np.nan)
     prior_log_likelihood = np.empty(0)
     accepted_draws = 1
-    rhat = seconds_a_move = gradients_a_move = np.nan
+    rhat = moves_a_draw = seconds_a_move = gradients_a_move = np.nan
     fit = None
     peaks = gradient_evaluations = 0
 

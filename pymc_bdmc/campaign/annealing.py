@@ -13,11 +13,11 @@ from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
-from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
-from pymc_bdmc.campaign.request import DRAWS
+from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
-from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, refutes
+from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, pareto_shape, refutes
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
@@ -46,6 +46,9 @@ MAX_SPREAD = 2.0
 """Largest difference, in nats, between scouts that agree."""
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
+MOST_SHAPE = 0.7
+"""Largest Pareto k of the weights of draws from a fit, or less where few states show it: Vehtari,
+Simpson, Gelman, Yao and Gabry (2024), Eq. 13."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
@@ -228,6 +231,12 @@ class Annealing(Preparation):
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
                 "fit may miss some"
             )
+        shape = _shape_of_weights(from_fit.last_log_likelihood)
+        if shape > _largest_shape(from_fit.last_log_likelihood.size) and not is_higher:
+            return prior, (
+                f"a fit has far too little mass in some part of the posterior (Pareto k of weights "
+                f"{shape:.2g})"
+            )
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
         return fitted, higher(fitted, prior) if is_higher else f"{lengths}: far shorter"
@@ -259,6 +268,17 @@ class Annealing(Preparation):
         scouts = self._scouts.get((path.name, dataset), [])
         seen = np.var([run.log_weight for run in scouts], ddof=1) if scouts else 0.0
         return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
+
+    def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
+        """Return so many runs that their states at β = 1 are worth `DRAWN`, by the pilot.
+
+        Where particles do not move on, or are few to be cheap, they are not made for draws.
+        """
+        if not further_moves or particles < self._engine.default_particles:
+            return CHAINS
+        moves = next(iter(tunings.values())).moves_a_draw
+        worth = particles * max((1 + further_moves) / moves, 1.0)
+        return max(CHAINS, int(np.ceil(DRAWN / worth)))
 
     def further(self, n_temperatures: int) -> tuple[int, int]:
         """Return `DRAWS`, and a part of the moves that led to β = 1."""
@@ -306,6 +326,21 @@ class Annealing(Preparation):
         }
         seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
+
+
+def _shape_of_weights(g: np.ndarray) -> float:
+    """Return Pareto k of the weights w = exp(g) of draws from r, by states of the posterior.
+
+    If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under the posterior, where w is
+    the ratio of densities: with the shape k/(1 − k). So far more of its states are in the tail.
+    """
+    shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
+    return shape / (1 + shape)
+
+
+def _largest_shape(n: int) -> float:
+    """Return the largest Pareto k by n states with which runs from a fit see all that matters."""
+    return min(1 - 1 / np.log10(n), MOST_SHAPE)
 
 
 def squared_length(tunings: Tunings) -> float:

@@ -9,12 +9,11 @@ import numpy as np
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.types import Run, Tuning
-from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine
 from pymc_bdmc.paths import Path
 
-__all__ = ["SCOUTS", "DataSets", "Preparation", "Tunings"]
+__all__ = ["DRAWN", "SCOUTS", "DataSets", "Preparation", "Tunings"]
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """Data sets by number; 0 is the real data."""
@@ -22,6 +21,10 @@ Tunings = Mapping[int, Tuning]
 
 SCOUTS = 4
 """Number of forward runs that a preparation makes on one path."""
+
+
+DRAWN = 1536
+"""Independent draws of all runs on the real data, at least, as far as few enough runs give them."""
 
 
 class Preparation(ABC):
@@ -90,9 +93,9 @@ class Preparation(ABC):
     def further(self, n_temperatures: int) -> tuple[int, int]:
         """Return the states at β = 1 to have of runs on the real data, and the most moves there."""
 
-    def fewest_chains(self, particles: int) -> int:
-        """Return the least number of runs on the real data by default."""
-        return CHAINS
+    @abstractmethod
+    def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
+        """Return the least number of runs on the real data, the first data set, by default."""
 
     def _all(self, tasks: Sequence) -> list:
         """Return the results of all tasks.

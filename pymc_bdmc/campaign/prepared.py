@@ -200,16 +200,16 @@ def _prepare(
     seconds = time.perf_counter() - chosen
     schedules, particles = _size(campaign, preparation, tunings, path)
     variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
-    fewest = preparation.fewest_chains(particles)
+    further = _further_moves(
+        campaign, particles, *preparation.further(schedules[0].n_temperatures)
+    )
+    fewest = preparation.fewest_chains(tunings, particles, further)
     chains = len(campaign.starts) or request.size.enough(variance, fewest)
     check_memory(partial(request.states, campaign.density.size), chains=chains, particles=particles)
     sides = sets.sides(tunings, simulated, first=1, chains=chains)
     plan = Plan(
         particles, campaign.entropy, request.limits, request.resources.progressbar,
-        preparation=seconds,
-        further_moves=_further_moves(
-            campaign, particles, *preparation.further(schedules[0].n_temperatures)
-        ),
+        preparation=seconds, further_moves=further,
     )  # fmt: skip
     _log.info(f"Path: {path.name}, {reason}")
     _log.info(f"Kernel: {preparation.kernel}")

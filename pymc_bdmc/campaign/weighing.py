@@ -7,7 +7,7 @@ import numpy as np
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Direction, Run, Tuning
-from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, AnnealTask, Fit, FitTask, ModelEngine
@@ -25,8 +25,6 @@ FEWEST, MOST = 64, 256
 OUTLYING = 5.0
 """Ratio of the variance of the weights on one data set to the median over data sets, from which it
 is a sign that the fit misses part of the posterior there, if it is above `MOST_VARIANCE` too."""
-DRAWN = 1536
-"""Particles of all runs on the real data, at least."""
 
 
 class NotNear(Exception):
@@ -134,7 +132,7 @@ class Weighing(Preparation):
             f"weights of draws from fits have relative variances up to {variances.max():.2g}"
         )
 
-    def fewest_chains(self, particles: int) -> int:
+    def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
         """Return so many runs on the real data that they have `DRAWN` particles."""
         return max(CHAINS, -(-DRAWN // particles))
 

@@ -86,6 +86,16 @@ class PathTuning:
     gradients_a_move: float = np.nan
 
     @property
+    def moves_a_draw(self) -> float:
+        """Return n − (n − 1)/R̂² after n moves at β = 1; NaN if not known.
+
+        It is the ratio of n to the number of independent states of a member that has the variance
+        of members' means, for the element that mixes worst.
+        """
+        n = len(self.last_log_likelihood) / MEMBERS
+        return n - (n - 1) / self.rhat**2
+
+    @property
     def peaks(self) -> int:
         """Return the number of narrow peaks added to the fit in the reference."""
         return 0 if self.reference is None else len(self.reference.locations) - 1
