@@ -101,6 +101,10 @@ class Tuning(Protocol):
         """Return ℓ > −∞ of draws from the start of the path, nats, shape (N,)."""
 
     @property
+    def last_log_likelihood(self) -> np.ndarray:
+        """Return ℓ of the pilot's members after each move at β = 1, nats, shape (S, M)."""
+
+    @property
     def accepted_draws(self) -> int:
         """Return the number of prior draws with ℓ > −∞ for which a forward run waits.
 
@@ -110,10 +114,6 @@ class Tuning(Protocol):
     @property
     def rhat(self) -> float:
         """Return the largest R̂ of the pilot's members at β = 1; NaN if there is none."""
-
-    @property
-    def moves_a_draw(self) -> float:
-        """Return the moves at β = 1 from one independent state to the next; NaN if not known."""
 
     @property
     def seconds_a_move(self) -> float:
@@ -145,8 +145,9 @@ class Untuned:
     path_betas = np.array([0.0, 1.0])
     mean_log_likelihood = np.full(2, np.nan)
     prior_log_likelihood = np.empty(0)
+    last_log_likelihood = np.empty((0, 0))
     accepted_draws = 1
-    rhat = moves_a_draw = seconds_a_move = gradients_a_move = np.nan
+    rhat = seconds_a_move = gradients_a_move = np.nan
     fit = None
     peaks = gradient_evaluations = 0
 

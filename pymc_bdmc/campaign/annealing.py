@@ -47,8 +47,8 @@ MAX_SPREAD = 2.0
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
 MOST_SHAPE = 0.7
-"""Largest Pareto k of the weights of draws from a fit, or less where few states show it: Vehtari,
-Simpson, Gelman, Yao and Gabry (2024), Eq. 13."""
+"""Largest Pareto k of the weights of draws from a fit, or 1 − 1/log10(S) if S states show it:
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
@@ -231,10 +231,10 @@ class Annealing(Preparation):
                 f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
                 "fit may miss some"
             )
-        shape = _shape_of_weights(from_fit.last_log_likelihood)
-        if shape > _largest_shape(from_fit.last_log_likelihood.size) and not is_higher:
+        shape, limit = _shape_of_weights(from_fit.last_log_likelihood.ravel())
+        if shape > limit and not is_higher:
             return prior, (
-                f"a fit has far too little mass in some part of the posterior (Pareto k of weights "
+                "a fit has far too little mass in part of the posterior (Pareto k of weights is "
                 f"{shape:.2g})"
             )
         if peaks:
@@ -276,8 +276,7 @@ class Annealing(Preparation):
         """
         if not further_moves or particles < self._engine.default_particles:
             return CHAINS
-        moves = next(iter(tunings.values())).moves_a_draw
-        worth = particles * max((1 + further_moves) / moves, 1.0)
+        worth = particles * _independent(next(iter(tunings.values())), 1 + further_moves)
         return max(CHAINS, int(np.ceil(DRAWN / worth)))
 
     def further(self, n_temperatures: int) -> tuple[int, int]:
@@ -328,19 +327,24 @@ class Annealing(Preparation):
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
 
-def _shape_of_weights(g: np.ndarray) -> float:
-    """Return Pareto k of the weights w = exp(g) of draws from r, by states of the posterior.
+def _independent(tuning: Tuning, n: int) -> float:
+    """Return the number of independent states among n of a particle at β = 1, by a pilot's R̂.
+
+    Means over S moves of a member have the variance of means over S/τ independent states, where
+    τ = S − (S − 1)/R̂². No more than S count, since a pilot does not see what moves more slowly.
+    """
+    seen = len(tuning.last_log_likelihood)
+    return max(min(n, seen) / (seen - (seen - 1) / tuning.rhat**2), 1.0)
+
+
+def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:
+    """Return Pareto k of weights w = exp(g) of draws from r, and its limit, by posterior states.
 
     If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under the posterior, where w is
     the ratio of densities: with the shape k/(1 − k). So far more of its states are in the tail.
     """
     shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
-    return shape / (1 + shape)
-
-
-def _largest_shape(n: int) -> float:
-    """Return the largest Pareto k by n states with which runs from a fit see all that matters."""
-    return min(1 - 1 / np.log10(n), MOST_SHAPE)
+    return shape / (1 + shape), min(1 - 1 / np.log10(g.size), MOST_SHAPE)
 
 
 def squared_length(tunings: Tunings) -> float:

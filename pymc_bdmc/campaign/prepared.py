@@ -200,9 +200,7 @@ def _prepare(
     seconds = time.perf_counter() - chosen
     schedules, particles = _size(campaign, preparation, tunings, path)
     variance = preparation.variance(tunings, path, schedules[0].n_temperatures, particles)
-    further = _further_moves(
-        campaign, particles, *preparation.further(schedules[0].n_temperatures)
-    )
+    further = _further_moves(campaign, particles, *preparation.further(schedules[0].n_temperatures))
     fewest = preparation.fewest_chains(tunings, particles, further)
     chains = len(campaign.starts) or request.size.enough(variance, fewest)
     check_memory(partial(request.states, campaign.density.size), chains=chains, particles=particles)

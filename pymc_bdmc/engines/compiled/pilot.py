@@ -59,8 +59,8 @@ class PathTuning:
         Mean and covariance of the pilot's samples of the posterior, if all elements are continuous.
     rhat : float
         Largest R̂ of the members in the last stage; NaN if the pilot did not wait for mixing.
-    last_log_likelihood : ndarray of shape (S,)
-        ℓ of the pilot's samples of the posterior, nats.
+    last_log_likelihood : ndarray of shape (S, M)
+        ℓ of the M members after each of the last S moves, at β = 1, nats.
     accepted_draws : int
         Prior draws with ℓ > −∞ for which a forward run waits, at least one per particle; the first
         are the starts.
@@ -84,16 +84,6 @@ class PathTuning:
     accepted_draws: int = 1
     seconds_a_move: float = field(default=np.nan, compare=False)
     gradients_a_move: float = np.nan
-
-    @property
-    def moves_a_draw(self) -> float:
-        """Return n − (n − 1)/R̂² after n moves at β = 1; NaN if not known.
-
-        It is the ratio of n to the number of independent states of a member that has the variance
-        of members' means, for the element that mixes worst.
-        """
-        n = len(self.last_log_likelihood) / MEMBERS
-        return n - (n - 1) / self.rhat**2
 
     @property
     def peaks(self) -> int:
@@ -247,7 +237,7 @@ def pilot(
         reference,
         _fit(samples, gradients) if is_real else None,
         _rhat(trace) if longest else np.nan,
-        samples_ells,
+        trace.ells,
         seconds_a_move=seconds / trace.ells.size,
         gradients_a_move=cost / trace.ells.size,
     )
