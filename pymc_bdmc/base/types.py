@@ -102,7 +102,7 @@ class Tuning(Protocol):
 
     @property
     def last_log_likelihood(self) -> np.ndarray:
-        """Return ℓ of the pilot's members after each move at β = 1, nats, shape (S, M)."""
+        """Return ℓ, or g, of the pilot's samples of the posterior, nats, shape (S,)."""
 
     @property
     def accepted_draws(self) -> int:
@@ -145,7 +145,7 @@ class Untuned:
     path_betas = np.array([0.0, 1.0])
     mean_log_likelihood = np.full(2, np.nan)
     prior_log_likelihood = np.empty(0)
-    last_log_likelihood = np.empty((0, 0))
+    last_log_likelihood = np.empty(0)
     accepted_draws = 1
     rhat = seconds_a_move = gradients_a_move = np.nan
     fit = None

@@ -49,7 +49,7 @@ class StepTuning:
     seconds_a_move: float = field(default=np.nan, compare=False)
     gradients_a_move: float = np.nan
     gradient_evaluations: int = 0
-    last_log_likelihood: ClassVar[np.ndarray] = np.empty((0, 0))
+    last_log_likelihood: ClassVar[np.ndarray] = np.empty(0)
     fit: ClassVar[None] = None
     peaks: ClassVar[int] = 0
 

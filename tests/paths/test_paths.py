@@ -17,6 +17,7 @@ from pymc_bdmc.campaign import annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks, pilot
+from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -471,13 +472,16 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
 class Found(annealing.Annealing):
     """Pilots and scouts of which all is known beforehand."""
 
-    def __init__(self, prior, fitted, rhat=1.0, lengths=(100.0, 1.0), surplus=0.0, peaks=0):
+    def __init__(
+        self, prior, fitted, rhat=1.0, lengths=(100.0, 1.0), surplus=0.0, peaks=0, weights=0.4
+    ):
+        weighed = weights * np.random.default_rng(1).exponential(size=256)
         self.reached = {"prior": np.array(prior), "fitted": np.array(fitted)}
         self.pilots = {
             name: SimpleNamespace(
                 rhat=rhat, accepted_draws=1, path_betas=np.array([0.0, 1.0]),
                 mean_log_likelihood=np.array([0.0, length]),
-                peaks=peaks,
+                peaks=peaks, last_log_likelihood=weighed,
             )
             for name, length in zip(self.reached, lengths, strict=True)
         }  # fmt: skip
@@ -509,6 +513,12 @@ CHOICES = {
     "a place that the fit misses": (dict(prior=LOW, fitted=LOW, surplus=9.0), "prior", "misses"),
     "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
     "peaks of several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "prior", "R̂ is 8"),
+    "tails that the fit has not": (
+        dict(prior=LOW, fitted=LOW, weights=4.0),
+        "prior",
+        "far too little mass",
+    ),
+    "tails of a higher fit": (dict(prior=LOW, fitted=HIGH, weights=4.0), "fitted", "miss part"),
     "a place beside a higher fit": (
         dict(prior=[-9.0, 0.0, -5.0, -2.0], fitted=HIGH, surplus=9.0),
         "prior",
@@ -538,6 +548,69 @@ def test_a_way_that_is_refuted_is_not_taken(monkeypatch):
     assert prepare.choose({0: {}}, None)[0].name == "fitted"
     monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
     assert prepare.choose({0: {}}, None)[0].name == "prior"
+
+
+@pytest.mark.parametrize("shape", [0.3, 0.5, 0.8])
+def test_the_tail_of_weights_is_seen_by_states_of_the_posterior(shape):
+    """Under r log weights are exponential with mean k; states of the posterior have them by weight.
+
+    Within `SIGMAS` errors of the tail of 768 states (α = 6e-5). The twin takes these states for
+    draws from r.
+    """
+    n, rng = 65_536, np.random.default_rng(1)
+    g = shape / (1 - shape) * rng.exponential(size=n)
+    found, limit = annealing._shape_of_weights(g)
+    error = (1 - shape) / np.sqrt(3 * np.sqrt(n))
+    assert abs(found - shape) < SIGMAS * error
+    assert abs(pareto_shape(np.exp(g - g.max())) - shape) > SIGMAS * error
+    assert limit == 0.7
+    assert annealing._shape_of_weights(g[:100])[1] == 0.5
+
+
+def neck(monkeypatch, is_blind=False):
+    """Path and reason of a call on a level that drifts with a slope that drifts."""
+    y = np.array([0.6, 1.9, 1.3, 2.4, 4.6, 4.4, 6.2, 5.7, 8.1, 9.9])
+    with pm.Model() as model:
+        sds = pm.HalfNormal("sds", 1, shape=3)
+        slope = pm.Normal("slope", 0, sds[0], shape=9)
+        walk = pm.Normal("walk", 0, sds[1], shape=9)
+        level = pm.math.concatenate([[0.0], (walk + slope.cumsum()).cumsum()])
+        pm.Normal("y", level, sds[2], observed=y)
+    if is_blind:
+        monkeypatch.setattr(annealing, "_shape_of_weights", lambda g: (0.0, 0.7))
+    dt = pm.sample_bdmc(model, chains=2, **QUICK)
+    return dt.attrs["path"], dt.attrs["path_reason"]
+
+
+def test_a_path_from_a_fit_whose_weights_have_a_heavy_tail_is_not_taken(monkeypatch):
+    """Scales that are all unknown make necks; the twin does not look at the weights."""
+    path, reason = neck(monkeypatch)
+    assert path == "prior"
+    assert "far too little mass in part of the posterior" in reason
+    assert neck(monkeypatch, is_blind=True)[0] == "fitted"
+
+
+def test_runs_follow_how_well_moves_mix(monkeypatch):
+    """In the neck of centred schools more runs are made; without them the draws are worth less."""
+    found = []
+    for drawn in (annealing.DRAWN, 1):
+        monkeypatch.setattr(annealing, "DRAWN", drawn)
+        dt = pm.sample_bdmc(models.eight_schools(centred=True), **QUICK)
+        found.append((dt["real"].sizes["chain"], dt["posterior"]["draw"].size))
+    assert found[0][0] == 48
+    assert found[1][0] == 16
+    assert found[0][1] > 1.5 * found[1][1]
+
+
+def test_few_particles_are_not_made_for_draws():
+    """Nor those that do not move on."""
+    prepared = Found(LOW, LOW)
+    prepared._engine.default_particles = 32
+    for rhat, particles, moves, chains in (
+        (9.0, 32, 15, 48), (9.0, 64, 15, 24), (1.1, 32, 15, 16), (9.0, 32, 0, 16), (9.0, 1, 15, 16)
+    ):  # fmt: skip
+        tunings = {0: SimpleNamespace(rhat=rhat)}
+        assert prepared.fewest_chains(tunings, particles, moves) == chains
 
 
 def frequency():

@@ -84,7 +84,7 @@ class DrawTuning:
     accepted_draws: ClassVar[int] = 1
     gradients_a_move: ClassVar[float] = 1.0
     rhat: ClassVar[float] = np.nan
-    last_log_likelihood: ClassVar[np.ndarray] = np.empty((0, 0))
+    last_log_likelihood: ClassVar[np.ndarray] = np.empty(0)
     fit: ClassVar[None] = None
     peaks: ClassVar[int] = 0
     weighs_draws: ClassVar[bool] = True

@@ -59,8 +59,8 @@ class PathTuning:
         Mean and covariance of the pilot's samples of the posterior, if all elements are continuous.
     rhat : float
         Largest R̂ of the members in the last stage; NaN if the pilot did not wait for mixing.
-    last_log_likelihood : ndarray of shape (S, M)
-        ℓ of the M members after each of the last S moves, at β = 1, nats.
+    last_log_likelihood : ndarray of shape (S,)
+        ℓ of the pilot's samples of the posterior, nats.
     accepted_draws : int
         Prior draws with ℓ > −∞ for which a forward run waits, at least one per particle; the first
         are the starts.
@@ -237,7 +237,7 @@ def pilot(
         reference,
         _fit(samples, gradients) if is_real else None,
         _rhat(trace) if longest else np.nan,
-        trace.ells,
+        samples_ells,
         seconds_a_move=seconds / trace.ells.size,
         gradients_a_move=cost / trace.ells.size,
     )
