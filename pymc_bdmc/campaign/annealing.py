@@ -47,9 +47,9 @@ MAX_SPREAD = 2.0
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
 MOST_RHAT = 1.25
-"""Largest R̂ of the pilot at which further moves are worth several draws a particle. Where it is
-above, they are worth hardly more than one: on centred eight schools 16 states are worth 1.1, and
-below 11 states are worth three to four on those that are not centred."""
+"""Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
+schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
+where it is above, 16 states are worth 1.1."""
 MOST_SHAPE = 0.7
 """Largest Pareto k of the weights of draws from a fit, or 1 − 1/log10(S) if S states show it:
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
@@ -274,7 +274,7 @@ class Annealing(Preparation):
         return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
 
     def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
-        """Return `CHAINS`, or so many that they have `DRAWN` particles where moves at β = 1 mix slowly.
+        """Return `CHAINS`; with `DRAWN` particles where moves at β = 1 mix slowly.
 
         Few particles, and those that do not move on, are not made for draws.
         """
