@@ -29,8 +29,8 @@ class FittedPath(Path):
     A pilot on the path from the prior fits r to the data, a multivariate t distribution on the
     unconstrained scale, before any weighted run and without θ*. So all identities hold. With up to
     20 elements of θ, the density is maximised from some draws from r, and a narrow peak that this
-    comes upon gets a component of its own. The path is shorter by far where the posterior has one mode; a mode that
-    neither the pilot nor an optimisation came upon stays missed.
+    comes upon gets a component of its own. The path is shorter by far where the posterior has one
+    mode; a mode that neither the pilot nor an optimisation came upon stays missed.
 
     With ``idata``, draws of the posterior by NUTS say, the r of the real data is fitted to the
     first half of every chain, and reverse runs on the real data start from states of the second
