@@ -172,13 +172,11 @@ class Annealing(Preparation):
         return found
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
-        """Choose a path on one data set; return it, and why it was taken.
+        """Choose a path on the first data set; return it, and why it was taken.
 
-        A path that is asked for is taken. Else scouts go along the paths from the prior and from a
-        fit. Averages of either are unbiased for the same Z, so where one is certain to lie above
-        the other, the lower one misses part of the posterior and is out (`refutes`). If neither is
-        out, the fitted path is taken where it is shorter by far and its pilots and scouts saw all
-        that those from the prior saw.
+        A path that is asked for is taken. A fitted path is not taken where the path from the prior
+        is chosen on one of the further data sets, unless runs from the prior have failed on the
+        first one.
 
         Raises
         ------
@@ -187,6 +185,30 @@ class Annealing(Preparation):
         """
         if path is not None:
             return path, "as asked for"
+        first, *others = ({d: observed} for d, observed in data.items())
+        path, reason = self._chosen(first)
+        if path.is_fitted and not self._fails_from_prior(first):
+            for other in others:
+                instead, why = self._chosen(other)
+                if not instead.is_fitted:
+                    return instead, f"on simulated data {why}"
+        return path, reason
+
+    def _fails_from_prior(self, data: DataSets) -> bool:
+        """Return whether runs from the prior are known to miss part of the posterior."""
+        prior, fitted = PriorPath(), FittedPath()
+        ((dataset, tuning),) = self.tunings(data, fitted).items()
+        reached = self.scouted(dataset)
+        return bool(tuning.peaks) or refutes(reached[fitted.name], reached[prior.name])
+
+    def _chosen(self, data: DataSets) -> tuple[Path, str]:
+        """Return the path to take on one data set, and why.
+
+        Scouts go along the paths from the prior and from a fit. Averages of either are unbiased for
+        the same Z, so where one is certain to lie above the other, the lower one misses part of the
+        posterior and is out (`refutes`). If neither is out, the fitted path is taken where it is
+        shorter by far and its pilots and scouts saw all that those from the prior saw.
+        """
         prior, fitted = PriorPath(), FittedPath()
         if self._engine.no_reference:
             return prior, self._engine.no_reference

@@ -54,12 +54,12 @@ class Preparation(ABC):
 
     @abstractmethod
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
-        """Return the path that all data sets take, by one of them, and why it is taken.
+        """Return the path that all data sets take, by the first few, and why it is taken.
 
         Parameters
         ----------
         data : mapping of int to mapping of str to ndarray
-            One data set, by its number.
+            The data set that decides, by its number; then those that may object to a fit.
         path : Path or None
             The path that is asked for, if any.
         """

@@ -162,7 +162,7 @@ def prepare(campaign: Campaign) -> Prepared:
     request = campaign.request
     common = campaign.pool, campaign.engine, campaign.entropy
     simulated: dict[int, list[Simulated]] = {}
-    annealing = Annealing(*common, request.resources.progressbar)
+    annealing, refused = Annealing(*common, request.resources.progressbar), 0
     if request.may_weigh and not campaign.engine.no_reference:
         weighing = Weighing(*common)
         try:
@@ -170,10 +170,11 @@ def prepare(campaign: Campaign) -> Prepared:
         except NotNear as reason:
             _log.info(f"Annealing is needed: {reason}")
             annealing.gradients += weighing.gradients
+            refused = reason.dataset
             if isinstance(reason, NoFit):
                 _log.warning(f"path: {reason}. The path is chosen without these draws.")
                 campaign = _without_path(campaign)
-    return _prepare(campaign, annealing, simulated)
+    return _prepare(campaign, annealing, simulated, refused)
 
 
 def _without_path(campaign: Campaign) -> Campaign:
@@ -185,13 +186,19 @@ def _without_path(campaign: Campaign) -> Campaign:
 
 
 def _prepare(
-    campaign: Campaign, preparation: Preparation, known: dict[int, list[Simulated]]
+    campaign: Campaign,
+    preparation: Preparation,
+    known: dict[int, list[Simulated]],
+    refused: int = 0,
 ) -> Prepared:
+    """Prepare runs on one path; on data set ``refused`` draws from a fit could not be weighed."""
     request, sets = campaign.request, _Sets(campaign, preparation, known)
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
         simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
         decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
+        if refused:
+            decides[refused] = known[0][refused - 1].data
         path, reason = preparation.choose(decides, request.path)
         chosen = time.perf_counter()
         if request.real_data:

@@ -28,7 +28,17 @@ is a sign that the fit misses part of the posterior there, if it is above `MOST_
 
 
 class NotNear(Exception):
-    """No fit is so near the posterior that draws from it need no annealing; the text says why."""
+    """No fit is so near the posterior that draws from it need no annealing; the text says why.
+
+    Attributes
+    ----------
+    dataset : int
+        A data set on which it is so; 0 is the real one.
+    """
+
+    def __init__(self, reason: str, dataset: int = 0):
+        super().__init__(reason)
+        self.dataset = dataset
 
 
 class NoFit(NotNear):
@@ -63,7 +73,7 @@ class Weighing(Preparation):
         self.gradients["fit"] += fit.gradient_evaluations
         self._fits[dataset] = fit
         if fit.tuning is None:
-            raise (NoFit if fit.refuses_draws else NotNear)(fit.reason)
+            raise (NoFit if fit.refuses_draws else NotNear)(fit.reason, dataset)
         return path or FittedPath(), fit.reason
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
@@ -84,10 +94,12 @@ class Weighing(Preparation):
         tasks = [FitTask(new[d], seed, known) for d, seed in seeds.items()]
         found = dict(zip(new, self._all(tasks), strict=True))
         self.gradients["fit"] += sum(fit.gradient_evaluations for fit in found.values())
-        lacking = sum(fit.tuning is None for fit in found.values())
+        lacking = [d for d, fit in found.items() if fit.tuning is None]
         if lacking:
-            reason = next(fit.reason for fit in found.values() if fit.tuning is None)
-            raise NotNear(f"on {lacking} of {len(new)} simulated data sets {reason}")
+            raise NotNear(
+                f"on {len(lacking)} of {len(new)} simulated data sets {found[lacking[0]].reason}",
+                lacking[0],
+            )
         self._fits |= found
         return {d: tuning for d in data if (tuning := self._fits[d].tuning)}
 
@@ -129,7 +141,8 @@ class Weighing(Preparation):
         if np.minimum(variances / n, 1).mean() <= LARGEST_GAP and variances.max() <= largest:
             return 1, n
         raise NotNear(
-            f"weights of draws from fits have relative variances up to {variances.max():.2g}"
+            f"weights of draws from fits have relative variances up to {variances.max():.2g}",
+            list(tunings)[int(np.argmax(variances))],
         )
 
     def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:

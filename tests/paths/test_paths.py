@@ -542,6 +542,25 @@ def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     assert bool(prepare.asked) == (case not in ("little shorter", "longer"))
 
 
+@pytest.mark.parametrize("real", ["alike", "the fit is higher", "a peak"])
+@pytest.mark.parametrize("simulated", ["alike", "the prior is higher"])
+def test_simulated_data_can_object_to_a_fit_that_real_data_do_not_need(real, simulated):
+    found = {0: Found(**CHOICES[real][0]), 3: Found(**CHOICES[simulated][0])}
+
+    class OnTwo(Found):
+        def tunings(self, data, path):
+            ((d, _),) = data.items()
+            return found[d].tunings(data, path)
+
+        def scouted(self, dataset):
+            return found[dataset].reached
+
+    taken, why = OnTwo(LOW, LOW).choose({0: {}, 3: {}}, None)
+    objects = real == "alike" and simulated == "the prior is higher"
+    assert taken.name == ("prior" if objects else "fitted")
+    assert ("on simulated data" in why) == objects
+
+
 def test_a_way_that_is_refuted_is_not_taken(monkeypatch):
     """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower way."""
     prepare = Found(prior=LOW, fitted=HIGH, rhat=8.0)
