@@ -20,7 +20,7 @@ from pymc_bdmc.engines.blocks import BlockEngine
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbed.factor_models import Problem
 from pymc_bdmc.testbed.kernels import MOVES
-from pymc_bdmc.testbed.loops import PATHS, ascend, descend, observation_weights
+from pymc_bdmc.testbed.loops import PATHS, Record, ascend, descend, observation_weights
 
 __all__ = ["anneal", "run", "sequential_harmonic_mean"]
 
@@ -131,15 +131,13 @@ def run(
     model, y = problem.model.factors, problem.y
     way = observation_weights(path, betas, len(y))
     states, rises = problem.model.draw_rows(rng, particles), np.zeros(len(betas))
-    kept = states[:0]
+    record = Record(rises, states[:0])
     if direction is Direction.REVERSE:
-        kept = np.empty((len(betas), *problem.rows.shape))
-        back = way._replace(backwards=True)
-        log_weight = descend(
-            MOVES, model, y, back, problem.rows[None].copy(), kept, rises, rng, stop
-        )
+        record = Record(rises, np.empty((len(betas), *problem.rows.shape)))
+        back, samples = way._replace(backwards=True), problem.rows[None].copy()
+        log_weight = descend(MOVES, model, y, back, samples, rng, stop, record)
     if direction is Direction.FORWARD or (particles > 1 and not stop[0]):
-        log_weight = ascend(MOVES, model, y, way, states, kept, rises, rng, stop)
+        log_weight = ascend(MOVES, model, y, way, states, rng, stop, record)
     return log_weight, rises
 
 
@@ -148,10 +146,11 @@ def sequential_harmonic_mean(
 ) -> float:
     """Log Ẑ, nats, from particles that start at the exact sample and lose the observations."""
     y = problem.y
-    states, rises = np.repeat(problem.rows[None], particles, axis=0), np.zeros(len(betas))
+    states = np.repeat(problem.rows[None], particles, axis=0)
     way = observation_weights("data", betas, len(y))._replace(backwards=True)
     model = problem.model.factors
-    return descend(MOVES, model, y, way, states, states[:0], rises, rng, _RUNNING)
+    record = Record(np.zeros(len(betas)), states[:0])
+    return descend(MOVES, model, y, way, states, rng, _RUNNING, record)
 
 
 class _ProblemEngine(BlockEngine):

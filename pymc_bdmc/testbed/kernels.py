@@ -250,11 +250,23 @@ def normal_row(model, loadings, y, row, aim, rng):
     return 0.5 * (log_det - row.size * np.log(2.0 * np.pi) - squares), -0.5 * marginal
 
 
-@njit(**FAST)
-def binary_row(model, features, y, weight, row, backwards, aim, floor, rng):
-    """Draw the elements of a binary row one after the other; return the log probability.
+class Aim(NamedTuple):
+    """Result of a binary row that is not drawn at random, element by element."""
 
-    Elements of an ``aim`` are taken if the log density of y then exceeds ``floor``.
+    row: np.ndarray
+    """The elements, shape (1, K); (0, K) if they are drawn at random."""
+    floor: float
+    """Nats that the log density of y must exceed for an element to be taken."""
+
+
+@njit(**FAST)
+def binary_row(model, features, y, weight, row, backwards, aim, rng):
+    """Draw the elements of a binary row one after the other, or by an `Aim`, in place.
+
+    Returns
+    -------
+    float
+        Log probability of the result.
     """
     residual, reach = np.empty(y.size), np.empty(row.size)
     distance, spread = fit(features, row, y, residual, reach)
@@ -267,8 +279,8 @@ def binary_row(model, features, y, weight, row, backwards, aim, floor, rng):
         wider = spread + 2.0 * sign * reach[k] + features.covariance[k, k]
         then = predictive(model, other, wider, weight, y.size)
         rise = sign * model.log_odds + then - now  # log odds of the other value
-        if len(aim):
-            flips = aim[0, k] != row[k] and then > floor
+        if len(aim.row):
+            flips = aim.row[0, k] != row[k] and then > aim.floor
         else:
             flips = rng.random() * (1.0 + np.exp(-rise)) < 1.0
         log_p -= np.logaddexp(0.0, -rise if flips else rise)
@@ -339,9 +351,8 @@ def sweep(model, rows, y, weights, backwards, aim, rng):
             continue
         absorb(model, features, rows[n], y[n], -weight)
         if model.kind == BINARY:
-            log_p += binary_row(
-                model, features, y[n], weight, rows[n], backwards, aim[n : n + 1], -np.inf, rng
-            )
+            whole = Aim(aim[n : n + 1], -np.inf)
+            log_p += binary_row(model, features, y[n], weight, rows[n], backwards, whole, rng)
         else:
             log_p += value_row(model, features, y[n], weight, rows[n], aim[n : n + 1], rng)[0]
         absorb(model, features, rows[n], y[n], weight)
@@ -441,8 +452,8 @@ def constrained_sweep(model, rows, y, candidates, floor, rng):
             candidate = np.cos(angle) * rows[n] + np.sin(angle) * candidate
         without = log_likelihood + absorb(model, features, rows[n], y[n], -1.0)
         if model.kind == BINARY:
-            aim = candidates[n : n + 1]
-            binary_row(model, features, y[n], 1.0, rows[n], False, aim, floor - without, rng)
+            aim = Aim(candidates[n : n + 1], floor - without)
+            binary_row(model, features, y[n], 1.0, rows[n], False, aim, rng)
             log_likelihood = without + absorb(model, features, rows[n], y[n], 1.0)
             continue
         moved = without + absorb(model, features, candidate, y[n], 1.0)

@@ -1,14 +1,25 @@
 """Anneal populations of rows along a path of observation weights, in both directions."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
 from pymc_bdmc.testbed.kernels import ObservationWeights
 
-__all__ = ["PATHS", "ascend", "descend", "observation_weights"]
+__all__ = ["PATHS", "Record", "ascend", "descend", "observation_weights"]
 
 PATHS = ("prior", "data")
+
+
+class Record(NamedTuple):
+    """Records of a run at every temperature."""
+
+    rises: np.ndarray
+    """Weighted mean log weight of the step to every temperature, shape (T + 1,), nats."""
+    kept: np.ndarray
+    """Path of the first sample of a reverse run, shape (T + 1, N, K); (0, N, K) if not kept."""
 
 
 def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeights:
@@ -41,24 +52,25 @@ def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeig
 
 
 @njit(nogil=True, cache=True, title="annealing of the testbed")
-def ascend(moves, model, y, path, states, kept, rises, rng, stop):
+def ascend(moves, model, y, path, states, rng, stop, record):
     """Anneal a population from the prior to all data, in place, with resampling.
+
+    If `descend` has kept a path in the ``record``, the first particle follows it, with the log
+    weights there, and the others are drawn conditionally.
 
     Parameters
     ----------
     moves : Moves
     states : ndarray of shape (n, N, K)
-    kept : ndarray of shape (T + 1, N, K) or (0, N, K)
-        Path of the first particle, from `descend`; the others are then drawn conditionally.
-    rises : ndarray of shape (T + 1,)
-        Receives the weighted mean log weight of every step; with ``kept``, that of the first
-        particle.
+    record : Record
+        Its ``rises`` are overwritten.
 
     Returns
     -------
     float
         log Ẑ, nats; NaN where it was stopped.
     """
+    rises, kept = record
     n, first, none = len(states), min(len(kept), 1), states[0, :0]
     weights, steps, log_z = np.full(n, 1.0 / n), np.empty(n), 0.0
     for t in range(1, len(path.weights)):
@@ -80,7 +92,7 @@ def ascend(moves, model, y, path, states, kept, rises, rng, stop):
 
 
 @njit(nogil=True, cache=True)
-def descend(moves, model, y, path, states, kept, rises, rng, stop):
+def descend(moves, model, y, path, states, rng, stop, record):
     """Anneal exact posterior samples to the prior, in place, with inverse weights.
 
     The path must go ``backwards``.
@@ -92,16 +104,15 @@ def descend(moves, model, y, path, states, kept, rises, rng, stop):
     ----------
     moves : Moves
     states : ndarray of shape (n, N, K)
-    kept : ndarray of shape (T + 1, N, K) or (0, N, K)
-        Receives the path of the first sample.
-    rises : ndarray of shape (T + 1,)
-        Receives the weighted mean log weight of every step.
+    record : Record
+        Is filled.
 
     Returns
     -------
     float
         log Ẑ, nats; NaN where it was stopped.
     """
+    rises, kept = record
     n, none = len(states), states[0, :0]
     weights, steps, log_z = np.full(n, 1.0 / n), np.empty(n), 0.0
     for t in range(len(path.weights) - 1, 0, -1):
