@@ -81,54 +81,54 @@ def join(target, beta, metric, step_size, energy, work):
         Energy of the proposal afterwards.
     gradient_evaluations : int
     """
-    near, (far, third) = work.proposal, work.edges
-    momentum, (far_momentum, third_momentum) = work.momentum, work.edge_momenta
+    near = work.proposal, work.momentum
+    far, third = (work.edges[0], work.edge_momenta[0]), (work.edges[1], work.edge_momenta[1])
     gradients = 0
     for halvings in range(MAX_HALVINGS + 1):
-        far_energy, cost = step_twice(
-            target, beta, metric, step_size / (1 << halvings), near, momentum, far, far_momentum,
-            work.velocity,
-        )  # fmt: skip
+        size = step_size / (1 << halvings)
+        far_energy, cost = step_twice(target, beta, metric, size, near, far, work.velocity)
         gradients += cost
         if abs(far_energy - energy) <= MAX_ERROR:
             for fewer in range(halvings):
+                size = -step_size / (1 << fewer)
                 third_energy, cost = step_twice(
-                    target, beta, metric, -step_size / (1 << fewer), far, far_momentum, third,
-                    third_momentum, work.velocity,
-                )  # fmt: skip
+                    target, beta, metric, size, far, third, work.velocity
+                )
                 gradients += cost
                 if abs(third_energy - far_energy) <= MAX_ERROR:
                     return False, False, energy, gradients
-            copy(far, near)
-            copy_vector(far_momentum, momentum)
+            copy(far[0], near[0])
+            copy_vector(far[1], near[1])
             return True, False, far_energy, gradients
     return False, True, energy, gradients
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def step_twice(target, beta, metric, step_size, start, start_momentum, end, momentum, velocity):
-    """Write the state after two steps to ``end`` and ``momentum``; return energy and gradients."""
-    copy(start, end)
-    copy_vector(start_momentum, momentum)
-    kick(momentum, end, beta, metric, OUTER * step_size)
-    drift(end, momentum, velocity, metric, step_size)
-    evaluate(target, end)
-    if tempered(end, beta) == -np.inf:
+def step_twice(target, beta, metric, step_size, start, end, velocity):
+    """Write where two steps from ``start`` lead to ``end``; return its energy and the gradients.
+
+    Both are pairs of a state and its momentum.
+    """
+    state, momentum = end
+    copy(start[0], state)
+    copy_vector(start[1], momentum)
+    kick(momentum, state, beta, metric, OUTER * step_size)
+    drift(state, momentum, velocity, metric, step_size)
+    evaluate(target, state)
+    if tempered(state, beta) == -np.inf:
         return np.inf, 1
-    kick(momentum, end, beta, metric, INNER * step_size)
-    drift(end, momentum, velocity, metric, step_size)
-    evaluate(target, end)
-    kick(momentum, end, beta, metric, OUTER * step_size)
+    kick(momentum, state, beta, metric, INNER * step_size)
+    drift(state, momentum, velocity, metric, step_size)
+    evaluate(target, state)
+    kick(momentum, state, beta, metric, OUTER * step_size)
     velocity_of(metric, momentum, velocity)
-    return 0.5 * dot(momentum, velocity) - tempered(end, beta), 2
+    return 0.5 * dot(momentum, velocity) - tempered(state, beta), 2
 
 
 @njit(nogil=True, cache=True, allocates=False, title="AutoStep HMC")
-def autostep_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+def autostep_transitions(target, setting, states, first, work, rng):
     """Apply `transitions` with `autostep`."""
-    return transitions(
-        autostep, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
+    return transitions(autostep, True, target, setting, states, first, work, rng)
 
 
 AUTOSTEP = NamedKernel("AutoStep HMC", autostep_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)

@@ -62,9 +62,9 @@ def hmc(target, beta, parameters, state, work, rng):
 
 
 @njit(nogil=True, cache=True, allocates=False, title="HMC")
-def hmc_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+def hmc_transitions(target, setting, states, first, work, rng):
     """Apply `transitions` with `hmc`."""
-    return transitions(hmc, True, target, parameters, beta, draw, states, first, work, reverse, rng)
+    return transitions(hmc, True, target, setting, states, first, work, rng)
 
 
 HMC = NamedKernel("HMC", hmc_transitions, HamiltonianMC, True, 0.9, TRAJECTORY)

@@ -28,11 +28,9 @@ def metropolis(target, beta, parameters, state, work, rng):
 
 
 @njit(nogil=True, cache=True, allocates=False, title="Metropolis")
-def metropolis_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+def metropolis_transitions(target, setting, states, first, work, rng):
     """Apply `transitions` with `metropolis`."""
-    return transitions(
-        metropolis, False, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
+    return transitions(metropolis, False, target, setting, states, first, work, rng)
 
 
 METROPOLIS = NamedKernel("Metropolis", metropolis_transitions, Metropolis, False, 0.3)

@@ -109,11 +109,9 @@ def _ones(n):
 
 
 @njit(nogil=True, cache=True, allocates=False, title="NUTS")
-def nuts_transitions(target, parameters, beta, draw, states, first, work, reverse, rng):
+def nuts_transitions(target, setting, states, first, work, rng):
     """Apply `transitions` with `nuts`."""
-    return transitions(
-        nuts, True, target, parameters, beta, draw, states, first, work, reverse, rng
-    )
+    return transitions(nuts, True, target, setting, states, first, work, rng)
 
 
 NUTS = NamedKernel("NUTS", nuts_transitions, PyMCNUTS, True, 0.8)

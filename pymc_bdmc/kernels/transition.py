@@ -31,11 +31,23 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 
-__all__ = ["SIGNATURE", "CompiledKernel", "NamedKernel", "transitions"]
+__all__ = ["SIGNATURE", "CompiledKernel", "NamedKernel", "Setting", "transitions"]
+
+
+class Setting(NamedTuple):
+    """Everything that makes K_t, or its reversal, of a kernel at one temperature of a run."""
+
+    beta: float
+    """β_t."""
+    parameters: Parameters
+    draw: Draw
+    """The prior draw that K_t proposes, if any."""
+    reverse: bool
+    """Whether it is the reversal."""
 
 
 @njit(nogil=True, inline="always")
-def transition(move, gradient, target, parameters, beta, draw, state, work, reverse, rng):
+def transition(move, gradient, target, setting, state, work, rng):
     """Apply K_t, or its reversal, to ``state`` in place; ``move`` the continuous elements.
 
     Returns
@@ -43,6 +55,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
     Move
         Acceptances of the discrete and of the continuous elements; NaN if there are none.
     """
+    beta, parameters, draw, reverse = setting
     discrete = continuous = np.nan
     diverging, gradients = False, 0
     has_discrete = target.categories.size > 0
@@ -71,7 +84,7 @@ def transition(move, gradient, target, parameters, beta, draw, state, work, reve
 
 
 @njit(nogil=True, inline="always")
-def transitions(move, gradient, target, parameters, beta, draw, states, first, work, reverse, rng):
+def transitions(move, gradient, target, setting, states, first, work, rng):
     """Apply `transition` to the ``states``, starting at row ``first``.
 
     All states are moved in one call, since passing the arguments takes as long as evaluating a
@@ -85,10 +98,7 @@ def transitions(move, gradient, target, parameters, beta, draw, states, first, w
     discrete = continuous = 0.0
     divergences = gradients = 0
     for i in range(first, len(states.theta)):
-        state = state_at(states, i)
-        found = transition(
-            move, gradient, target, parameters, beta, draw, state, work, reverse, rng
-        )
+        found = transition(move, gradient, target, setting, state_at(states, i), work, rng)
         discrete += found.acceptance[0]
         continuous += found.acceptance[1]
         divergences += found.diverging
@@ -112,17 +122,15 @@ def _signature():
     )  # fmt: skip
     metric = tuple_of(Metric, vector, matrix, vector)
     parameters = tuple_of(Parameters, metric, types.float64, vector)
+    draw = tuple_of(Draw, types.boolean, vector)
     reference = tuple_of(Reference, matrix, matrix, cube, matrix, types.float64, vector)
     move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
         tuple_of(Target, density, density, vector, types.int64[::1], reference),
-        parameters,
-        types.float64,
-        tuple_of(Draw, types.boolean, vector),
+        tuple_of(Setting, types.float64, parameters, draw, types.boolean),
         states,
         types.int64,
         work,
-        types.boolean,
         numba.typeof(np.random.default_rng(0)),
     )
 
@@ -134,7 +142,7 @@ class CompiledKernel(NamedTuple):
     """The part of a kernel that the compiled loops see."""
 
     transitions: CalledByAddress
-    """``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``."""
+    """``(target, setting, states, first, work, rng) -> Move``."""
     needs_gradient: bool
     target_acceptance: float
     largest_step_size: float
@@ -153,7 +161,7 @@ class NamedKernel:
     title : str
         The kernel's name in results.
     transitions : function of `njit`
-        ``(target, parameters, beta, draw, states, first, work, reverse, rng) -> Move``: calls
+        ``(target, setting, states, first, work, rng) -> Move``: calls
         `transitions` with its move, and is compiled once for all models.
     step_method : step method class
         PyMC's step method, used if chains cannot be compiled.

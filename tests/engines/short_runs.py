@@ -11,8 +11,9 @@ from pymc_bdmc.engines.compiled.loops import FINISHED, RunPlan, RunRecord, annea
 
 
 @njit(cache=True)
-def run(target, kernel, tuning, betas, starts, reverse, reversal, draws, in_turn, rng):
-    """A log weight for each row of ``starts`` and of prior ``draws``."""
+def run(target, kernel, plan, starts, draws, rng):
+    """A log weight for each row of ``starts`` and of prior ``draws``, which replace the plan's."""
+    betas, tuning, _, reverse, burn_in, reversal, places, _, stride, in_turn = plan
     n = len(betas)
     record = RunRecord(
         np.empty(n),
@@ -23,11 +24,12 @@ def run(target, kernel, tuning, betas, starts, reverse, reversal, draws, in_turn
         np.empty(n),
         np.zeros(n, dtype=np.bool_),
     )
-    places = np.arange(n) > 0
     weights, stop = np.empty(len(starts)), np.zeros(1, np.uint8)
     for j in range(len(starts)):
-        plan = RunPlan(betas, starts[j], reverse, 0, reversal, places, draws[j], 1, in_turn)
-        status = anneal_run(target, kernel, tuning, plan, rng, stop, record)[4]
+        one = RunPlan(
+            betas, tuning, starts[j], reverse, burn_in, reversal, places, draws[j], stride, in_turn
+        )
+        status = anneal_run(target, kernel, one, rng, stop, record)[4]
         weights[j] = np.sum(np.diff(betas) * record.highest[:-1]) + record.rests.sum()
         if status != FINISHED:
             weights[j] = np.nan

@@ -22,7 +22,7 @@ from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
 from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
+from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, Trace
 from pymc_bdmc.engines.mean_curve import next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
@@ -100,10 +100,11 @@ def log_weights(kernel, direction, backwards, n_fresh=0, n=1):
     fresh = np.stack([exact_starts(FORWARD, n, rng) for _ in range(2)], axis=1)[:, :n_fresh]
     starts = exact_starts(direction, n, rng)[:, None]
     tuning = PathParameters(TABLES[n], np.array([0, 0, 0]), np.array([0.0, 0.0, 1.0]))
-    return short_runs.run(
-        engine.target(engine.density.data), kernel.compiled, tuning, BETAS,
-        starts, direction is REVERSE, backwards, fresh, False, rng,
-    )  # fmt: skip
+    plan = RunPlan(
+        BETAS, tuning, starts[0], direction is REVERSE, 0, backwards, BETAS > 0, fresh[0], 1, False
+    )
+    target = engine.target(engine.density.data)
+    return short_runs.run(target, kernel.compiled, plan, starts, fresh, rng)
 
 
 @cache

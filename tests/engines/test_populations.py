@@ -16,7 +16,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine
-from pymc_bdmc.engines.compiled.loops import PathParameters, Table, anneal_run
+from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, anneal_run
 from pymc_bdmc.estimators import bar, certified_bounds, histogram, total_variation
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.resampling import MAX_PLACES, effective_size, places, resample, reweigh
@@ -130,11 +130,13 @@ def short_runs(system, direction, starts, reference, rng, loop=anneal_run, rever
                   np.ones((2, m)))  # fmt: skip
     tuning = PathParameters(table, np.zeros(len(BETAS), dtype=int), np.zeros(len(BETAS)))
     compiled = engine(system)
-    return driver(loop)(
-        compiled.target(compiled.density.data, reference), KERNELS[system.kernel].compiled,
-        tuning, BETAS, starts, direction is REVERSE, direction is REVERSE and reversal,
-        np.empty((len(starts), 0, starts.shape[2])), in_turn(system), rng,
+    draws, reverse = np.empty((len(starts), 0, starts.shape[2])), direction is REVERSE
+    plan = RunPlan(
+        BETAS, tuning, starts[0], reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
+        in_turn(system),
     )  # fmt: skip
+    target = compiled.target(compiled.density.data, reference)
+    return driver(loop)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
 
 
 @pytest.mark.parametrize(

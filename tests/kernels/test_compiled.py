@@ -29,6 +29,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
+from pymc_bdmc.kernels.transition import Setting
 from tests.mutants import broken_kernels, compile_kernels
 
 ALPHA = 1e-3
@@ -81,13 +82,14 @@ def move_all(transitions, target, beta, thetas, parameters, reverse, rng):
     """
     n, size = thetas.shape
     states = make_states(n, size, parameters.metric.scale.size)
-    work, nothing = make_workspace(size, parameters.metric.scale.size), no_draw()
+    work = make_workspace(size, parameters.metric.scale.size)
+    setting = Setting(beta, parameters, no_draw(), reverse)
     for i in range(n):
         copy_vector(thetas[i], states.theta[i])
         evaluate(target, state_at(states, i))
     discrete, continuous, divergent, gradients = 0.0, 0.0, 0, 0
     for _ in range(3):
-        move = transitions(target, parameters, beta, nothing, states, 0, work, reverse, rng)
+        move = transitions(target, setting, states, 0, work, rng)
         discrete += move.acceptance[0]
         continuous += move.acceptance[1]
         divergent += move.diverging

@@ -35,10 +35,10 @@ def argument_types() -> tuple:
     table = Table(vector, matrix, cube, matrix, matrix)
     betas = np.ones(1)
     betas.flags.writeable = False  # as those of a `Schedule`
-    plan = RunPlan(betas, matrix, False, 0, False, flags, matrix, 1, False)
-    record = RunRecord(vector, vector, vector, matrix, counts, vector, flags)
     tuning = PathParameters(table, counts, vector)
-    known = [numba.typeof(value) for value in (HMC.compiled, tuning, plan)]
+    plan = RunPlan(betas, tuning, matrix, False, 0, False, flags, matrix, 1, False)
+    record = RunRecord(vector, vector, vector, matrix, counts, vector, flags)
+    known = [numba.typeof(value) for value in (HMC.compiled, plan)]
     rest = [numba.typeof(value) for value in (np.ones(1, np.uint8), record)]
     return SIGNATURE.args[0], *known, SIGNATURE.args[-1], *rest
 

@@ -49,6 +49,7 @@ from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
+from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.reference import (
     Reference,
     draw_reference,
@@ -58,7 +59,7 @@ from pymc_bdmc.kernels.reference import (
 from pymc_bdmc.kernels.registry import compiled_kernel
 from pymc_bdmc.kernels.resampling import places
 from pymc_bdmc.kernels.state import Parameters, Target
-from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel
+from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel, Setting
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
 from pymc_bdmc.model.jitted import JittedDensity
@@ -237,8 +238,9 @@ class CompiledEngine:
             kernel = self.moves
             if self.in_turn:
                 target.data[-2] = beta % 1  # the slope up to β = 1; at β = 1, the slope from β = 0
+            setting = Setting(beta, parameters, no_draw(), False)
             stage = move_population(
-                target, kernel, parameters, beta, population, True, rng, self._stop, trace
+                target, kernel, setting, population, True, rng, self._stop, trace
             )
             if not kernel.needs_gradient:
                 trace.gradients[:] = 0.0  # not known
@@ -386,9 +388,9 @@ class CompiledEngine:
             np.empty((n, rows, size)),
             np.empty((2, n, rows, self.jitted.n_continuous)),
         )
-        last, kernel = tuning.last_parameters, self.moves
+        last = Setting(1.0, tuning.last_parameters, no_draw(), False)
         *_, gradients = move_population(
-            target, kernel, last, 1.0, thetas.copy(), adapts, rng, self._stop, trace
+            target, self.moves, last, thetas.copy(), adapts, rng, self._stop, trace
         )
         return trace, gradients
 
@@ -489,14 +491,13 @@ class CompiledEngine:
             return None
         starts, draws, prior_draws = started
         plan = RunPlan(
-            betas, starts, reverse, task.burn_in, reverse, places(len(betas) - 1), draws, stride,
-            self.in_turn,
+            betas, task.tuning.along(betas), starts, reverse, task.burn_in, reverse,
+            places(len(betas) - 1), draws, stride, self.in_turn,
         )  # fmt: skip
         record = empty_record(len(betas), len(starts))
-        tuning = task.tuning.along(betas)
         ahead.wait()
         ends, weights, ancestors, gradients, status, arrival = anneal_run(
-            target, self.moves, tuning, plan, rng, self._stop, record
+            target, self.moves, plan, rng, self._stop, record
         )
         if status == STOPPED:
             return None

@@ -17,6 +17,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
+from pymc_bdmc.kernels.transition import Setting
 
 if TYPE_CHECKING:
     from pymc_bdmc.engines.compiled.engine import CompiledEngine
@@ -90,10 +91,8 @@ class TunedKernel:
         parameters = Parameters(metric, table.step_sizes[t], table.widths[t])
         if self._engine.in_turn:
             self._target.data[-2:] = self._betas[t - 1 : t + 1]
-        move = move_once(
-            self._target, self._engine.moves, parameters, self._betas[t], self._draw(t), theta,
-            self._reverse, self._rng, terms,
-        )  # fmt: skip
+        setting = Setting(self._betas[t], parameters, self._draw(t), self._reverse)
+        move = move_once(self._target, self._engine.moves, setting, theta, self._rng, terms)
         if not terms.sum() < np.inf:
             self._engine.raise_at(self._betas[t], theta)
         return self._engine.jitted.unravel(theta), move
@@ -112,13 +111,14 @@ class TunedKernel:
 
 
 @njit(nogil=True, cache=True, title="a single transition")
-def move_once(target, kernel, parameters, beta, draw, theta, reverse, rng, terms):
+def move_once(target, kernel, setting, theta, rng, terms):
     """Move θ, in place, from a newly evaluated state; write its terms."""
-    states = make_states(1, theta.size, parameters.metric.scale.size)
-    state, work = state_at(states, 0), make_workspace(theta.size, parameters.metric.scale.size)
+    n_continuous = setting.parameters.metric.scale.size
+    states = make_states(1, theta.size, n_continuous)
+    state, work = state_at(states, 0), make_workspace(theta.size, n_continuous)
     copy_vector(theta, state.theta)
     evaluate(target, state)
-    move = kernel.transitions(target, parameters, beta, draw, states, 0, work, reverse, rng)
+    move = kernel.transitions(target, setting, states, 0, work, rng)
     copy_vector(state.theta, theta)
     copy_vector(state.terms, terms)
     return move

@@ -22,6 +22,7 @@ from pymc_bdmc.kernels.state import (
     part_of,
     state_at,
 )
+from pymc_bdmc.kernels.transition import Setting
 
 __all__ = [
     "FINISHED",
@@ -71,9 +72,11 @@ class PathParameters(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """Schedule, starts and direction of a run."""
+    """Schedule, tuning, starts and direction of a run."""
 
     betas: np.ndarray
+    """The schedule, shape (T + 1,)."""
+    tuning: PathParameters
     starts: np.ndarray
     """Starts, shape (N, d); in a reverse run the first is θ*."""
     reverse: bool
@@ -151,7 +154,11 @@ class Memory(NamedTuple):
 
     work: Workspace
     scale: np.ndarray
+    """Standard deviations of the present metric, shape (n,)."""
     widths: np.ndarray
+    """Present standard deviations of the discrete elements, shape (m,)."""
+    kept: np.ndarray
+    """θ of the first particle of a reverse run wherever it may be resampled, shape (places, d)."""
 
 
 @njit(nogil=True, cache=True)
@@ -164,7 +171,7 @@ def draw_at(t, plan, nothing):
 
 
 @njit(nogil=True, cache=True, title="the annealing loop")
-def anneal_run(target, kernel, tuning, plan, rng, stop, record):
+def anneal_run(target, kernel, plan, rng, stop, record):
     """Anneal one run, as `driver.anneal` does; fills the ``record``.
 
     Returns
@@ -182,22 +189,20 @@ def anneal_run(target, kernel, tuning, plan, rng, stop, record):
         Index of the last temperature that was reached.
     """
     n, size = plan.starts.shape
-    n_continuous = tuning.table.scales.shape[1]
+    n_continuous = plan.tuning.table.scales.shape[1]
     memory = Memory(
         make_workspace(size, n_continuous),
         np.empty(n_continuous),
-        np.empty(tuning.table.widths.shape[1]),
+        np.empty(plan.tuning.table.widths.shape[1]),
+        np.empty((np.sum(plan.places) if plan.reverse and n > 1 else 0, size)),
     )
-    kept = np.empty((np.sum(plan.places) if plan.reverse and n > 1 else 0, size))
     ends, weights, ancestors, gradients = plan.starts.copy(), np.full(n, 1.0 / n), 1, 0
     status, arrival = FINISHED, 0
     if plan.reverse:
-        gradients, status, arrival = lead(
-            target, kernel, tuning, plan, ends[0], kept, memory, rng, stop, record
-        )
+        gradients, status, arrival = lead(target, kernel, plan, ends[0], memory, rng, stop, record)
     if status == FINISHED and (n > 1 or not plan.reverse):
-        ancestors, more, status, arrival = follow(
-            target, kernel, tuning, plan, ends, weights, kept, memory, rng, stop, record
+        weights, ancestors, more, status, arrival = follow(
+            target, kernel, plan, ends, memory, rng, stop, record
         )
         gradients += more
     return ends, weights, ancestors, gradients, status, arrival
@@ -216,7 +221,7 @@ def face(target, plan, t):
 
 
 @njit(nogil=True, inline="always")
-def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
+def lead(target, kernel, plan, theta, memory, rng, stop, record):
     """Anneal θ* to the prior, in place; store θ wherever particles may be resampled.
 
     Returns
@@ -224,7 +229,9 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
     gradient_evaluations, status, arrival : int
     """
     last, gradients = plan.betas.size - 1, 0
-    states, nothing, row = make_states(1, theta.size, memory.scale.size), no_draw(), len(kept)
+    tuning = plan.tuning  # once, since numba counts references to its arrays
+    states, nothing = make_states(1, theta.size, memory.scale.size), no_draw()
+    row = len(memory.kept)
     state = state_at(states, 0)
     copy_vector(theta, state.theta)
     face(target, plan, last)
@@ -236,20 +243,19 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
             arrival = min(total - k, last)
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
+            setting = Setting(plan.betas[t], parameters, draw, plan.reversal)
             if plan.in_turn:
                 face(target, plan, t - 1)
                 evaluate(target, state)
                 gradients += 1
-            move = kernel.transitions(
-                target, parameters, plan.betas[t], draw, states, 0, memory.work, plan.reversal, rng,
-            )  # fmt: skip
+            move = kernel.transitions(target, setting, states, 0, memory.work, rng)
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
             gradients += move.gradient_evaluations
         record.path[arrival] = record.highest[arrival] = state.terms[1]
         if row > 0 and k >= plan.burn_in and arrival < last and plan.places[arrival + 1]:
             row -= 1
-            copy_vector(state.theta, kept[row])
+            copy_vector(state.theta, memory.kept[row])
         if not is_legal(state):
             status = NOT_A_NUMBER
         elif stop[0]:
@@ -261,21 +267,25 @@ def lead(target, kernel, tuning, plan, theta, kept, memory, rng, stop, record):
 
 
 @njit(nogil=True, inline="always")
-def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, stop, record):
+def follow(target, kernel, plan, thetas, memory, rng, stop, record):
     """Anneal all particles from the prior to β = 1, in place, with resampling.
 
     In a reverse run the first particle starts at θ_0 and follows its stored path (ℓ in the
-    ``record``, θ in ``kept``); other particles may be resampled onto it.
+    ``record``, θ in ``memory.kept``); other particles may be resampled onto it.
 
     Returns
     -------
+    weights : ndarray of shape (N,)
+        Normalised weights.
     ancestors, gradient_evaluations, status, arrival : int
     """
     n, size = thetas.shape
     first = 1 if plan.reverse else 0
+    tuning = plan.tuning  # once, since numba counts references to its arrays
     members = make_states(n, size, memory.scale.size)
     spare = make_states(n if n > 1 else 0, size, memory.scale.size)
-    ells, roots, nothing, gradients, row = np.empty(n), np.arange(n), no_draw(), 0, 0
+    weights, ells, roots = np.full(n, 1.0 / n), np.empty(n), np.arange(n)
+    nothing, gradients, row = no_draw(), 0, 0
     face(target, plan, 0)
     for i in range(n):
         member = state_at(members, i)
@@ -284,7 +294,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
     illegal = note(members, 0, ells)
     if illegal >= 0:
         copy_vector(thetas[illegal], thetas[0])
-        return n, gradients, NOT_A_NUMBER, 0
+        return weights, n, gradients, NOT_A_NUMBER, 0
     record.path[0] = mean_of(weights, ells)
     for t in range(1, plan.betas.size):
         rise = plan.betas[t] - plan.betas[t - 1]
@@ -295,7 +305,7 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             ancestors = resample(weights, plan.reverse, rng)
             if plan.reverse and np.sum(ancestors == 0) > 1:
                 member = state_at(members, 0)
-                copy_vector(kept[row], member.theta)
+                copy_vector(memory.kept[row], member.theta)
                 evaluate(target, member)
                 gradients += 1
             for i in range(first, n):
@@ -305,10 +315,8 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
             weights[:] = 1.0 / n
         row += plan.places[t]
         parameters = parameters_at(t, tuning, memory.scale, memory.widths)
-        draw = draw_at(t, plan, nothing)
-        move = kernel.transitions(
-            target, parameters, plan.betas[t], draw, members, first, memory.work, False, rng,
-        )  # fmt: skip
+        setting = Setting(plan.betas[t], parameters, draw_at(t, plan, nothing), False)
+        move = kernel.transitions(target, setting, members, first, memory.work, rng)
         gradients += move.gradient_evaluations
         record.divergences[t] += move.diverging
         for part in range(2):
@@ -324,13 +332,13 @@ def follow(target, kernel, tuning, plan, thetas, weights, kept, memory, rng, sto
         illegal = note(members, first, ells)
         if illegal >= 0:
             copy_vector(members.theta[illegal], thetas[0])
-            return n, gradients, NOT_A_NUMBER, t
+            return weights, n, gradients, NOT_A_NUMBER, t
         if stop[0]:
-            return n, gradients, STOPPED, t
+            return weights, n, gradients, STOPPED, t
         record.path[t] = mean_of(weights, ells)
     for i in range(first, n):
         copy_vector(members.theta[i], thetas[i])
-    return count(roots, weights), gradients, FINISHED, plan.betas.size - 1
+    return weights, count(roots, weights), gradients, FINISHED, plan.betas.size - 1
 
 
 @njit(nogil=True, cache=True)
@@ -355,7 +363,7 @@ def count(roots, weights):
 
 
 @njit(nogil=True, cache=True, title="the pilot")
-def move_population(target, kernel, parameters, beta, population, adapts, rng, stop, trace):
+def move_population(target, kernel, setting, population, adapts, rng, stop, trace):
     """Move a population at one β; return the step size that meets the target acceptance.
 
     Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
@@ -369,22 +377,23 @@ def move_population(target, kernel, parameters, beta, population, adapts, rng, s
     gradient_evaluations : int
     """
     n_iterations, n_members = trace.ells.shape
-    metric, widths = parameters.metric, parameters.widths
+    beta, (metric, step_size, widths), draw, reverse = setting
     part = 1 if metric.scale.size else 0  # the step size belongs to the continuous elements
     members = make_states(n_members, population.shape[1], metric.scale.size)
     for j in range(n_members):
         copy_vector(population[j], members.theta[j])
         evaluate(target, state_at(members, j))
     work = make_workspace(population.shape[1], metric.scale.size)
-    nothing, log_step, gradients = no_draw(), np.log(parameters.step_size), 0
+    log_step, gradients = np.log(step_size), 0
     largest = np.log(kernel.largest_step_size)
     average, late_acceptance, n_late = 0.0, 0.0, 0
     accepted, totals = np.empty(n_members), np.zeros(n_members)
     for k in range(n_iterations):
-        present = Parameters(metric, np.exp(log_step), widths)
+        parameters = Parameters(metric, np.exp(log_step), widths)
+        present = Setting(beta, parameters, draw, reverse)
         for j in range(n_members):
             alone = part_of(members, j, j + 1)
-            move = kernel.transitions(target, present, beta, nothing, alone, 0, work, False, rng)
+            move = kernel.transitions(target, present, alone, 0, work, rng)
             gradients += move.gradient_evaluations
             accepted[j] = move.acceptance[part]
             totals[j] += accepted[j]
@@ -432,7 +441,8 @@ def move_chains(target, kernel, table, betas, thetas, rng, terms):
         if betas[j] > 0.0:
             metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
             parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
-            kernel.transitions(target, parameters, betas[j], nothing, states, 0, work, False, rng)
+            setting = Setting(betas[j], parameters, nothing, False)
+            kernel.transitions(target, setting, states, 0, work, rng)
         copy_vector(state.theta, thetas[j])
         copy_vector(state.terms, terms[j])
 
