@@ -86,6 +86,33 @@ def test_estimators_and_schedules_need_numpy_and_scipy_only():
                 assert all(a.name.split(".")[0] in allowed for a in node.names), path
 
 
+FRONTS = {"sample_bdmc", "anneal", "train", "temper"}
+
+
+def _shape(function: ast.FunctionDef, lines: list[str]) -> tuple[int, int]:
+    """Numbers of parameters, without ``self``, and of lines of code, without docstring."""
+    arguments = function.args
+    names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    names += [arg.arg for arg in (arguments.vararg, arguments.kwarg) if arg]
+    body = function.body[ast.get_docstring(function) is not None :] or function.body
+    code = [line.strip() for line in lines[body[0].lineno - 1 : function.end_lineno]]
+    n_lines = sum(bool(line) and not line.startswith("#") for line in code)
+    return len(set(names) - {"self", "cls"}), n_lines
+
+
+def test_functions_are_short_and_few_have_many_parameters():
+    """At most 60 lines of code, and 8 parameters but for the public fronts."""
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                found[path.stem, node.name] = _shape(node, text.splitlines())
+    assert max(n_lines for _, n_lines in found.values()) <= 60
+    many = {name for (_, name), (n_parameters, _) in found.items() if n_parameters > 8}
+    assert {name for name in many if not name.startswith("plot_")} == FRONTS
+
+
 HEAVY = ["arviz_plots", "arviz_stats", "matplotlib", "numba", "scipy.optimize", "scipy.stats"]
 
 
