@@ -12,7 +12,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.identity import structure
-from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -89,8 +89,8 @@ def support_beyond(old: TemperedDensity, new: TemperedDensity, rng: np.random.Ge
         return f"none of {DRAWS} prior draws lies in its support, which cannot be tested then"
     free = new.constrain(points)
     values = {name: free[name] for name in names}
-    possible = np.isfinite(log_joint(new.model, values))
-    impossible = ~np.isfinite(log_joint(old.model, values)) | ~_is_inside(old, values)
+    possible = np.isfinite(log_joint_of(new, values))
+    impossible = ~np.isfinite(log_joint_of(old, values)) | ~_is_inside(old, values)
     beyond = np.flatnonzero(possible & impossible)
     if not beyond.size:
         return ""

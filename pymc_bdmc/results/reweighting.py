@@ -19,7 +19,7 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.model.checks import check_model
 from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.support import different_variables, support_beyond
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -141,7 +141,7 @@ class Reweighing:
         (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
         with np.errstate(invalid="ignore"):  # every weight is zero
             self.log_weights = runs + logsumexp(forward)
-        self._old = self._log_joint(model)
+        self._old = self._log_joint(self._density)
         average = evidence(dt, "forward average").loc[("real", 0, "forward average")]
         own = jarzynski_forward(forward)
         self.average = Estimate(
@@ -167,11 +167,12 @@ class Reweighing:
             return _unusable(reason)
         loan = Loan(model)
         reason = self._differs_from(loan.density, both_ways)
+        new = self._old if reason else self._log_joint(loan.density)
         loan.give_back()
         if reason:
             return _unusable(reason)
         with np.errstate(invalid="ignore"):
-            log_ratios = self._log_joint(model) - self._old
+            log_ratios = new - self._old
         seen = self.shares > 0
         if not (log_ratios[seen] < np.inf).all():
             return _unusable("a log density is NaN or +∞ at some particles")
@@ -195,9 +196,9 @@ class Reweighing:
             reason = support_beyond(density, self._density, rng)
         return reason
 
-    def _log_joint(self, model: pm.Model) -> np.ndarray:
+    def _log_joint(self, density: TemperedDensity) -> np.ndarray:
         """Return log p(θ, y) of the particles, shape (K, N)."""
-        return log_joint(model, self.values).reshape(self.shares.shape)
+        return log_joint_of(density, self.values).reshape(self.shares.shape)
 
     def _estimates(self, log_ratios: np.ndarray) -> ReweighedModel:
         runs = reweighted_evidence(log_ratios, self.shares, self.log_weights)
