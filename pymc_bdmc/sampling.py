@@ -64,8 +64,9 @@ def sample_bdmc(
         of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
-        as ``target_error`` asks for, at least 16; on each of D simulated data sets 40/D, but 2 to
-        16, so 2 on each of 20.
+        as ``target_error`` asks for, at least 16, or 48 where moves at β = 1 mix slowly, so that
+        the draws are worth more; on each of D simulated data sets 40/D, but 2 to 16, so 2 on each
+        of 20.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap falls about as their number, and a far prior draw is left
