@@ -36,10 +36,10 @@ STEPS_A_ROW = 10
 regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
 steps a row they are 1.6 nats short."""
 
-WORTHWHILE = 0.25
-"""Ratio of Λ² from the fit to Λ² from the prior, up to which the fitted path is taken. It has 30
-temperatures in place of 100, so with a larger ratio it would save by less accuracy; and a fit can
-miss the neck of a funnel."""
+WORTHWHILE, SCOUTED = 0.25, 0.5
+"""Ratios of Λ² from the fit to Λ² from the prior: up to the first the fitted path is taken where
+scouts do not decide, and up to the second there are scouts. It has 30 temperatures in place of 100,
+so with a ratio above 0.3 it saves only by less accuracy; and a fit can miss the neck of a funnel."""
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
@@ -226,8 +226,9 @@ class Annealing(Preparation):
             f"{after:.3g} from a fit"
         )
         rhat, peaks = from_prior.rhat, from_fit.peaks
-        if after > WORTHWHILE * before and rhat <= MAX_RHAT and not peaks:
-            return prior, f"{lengths}: not {'far ' if after < before else ''}shorter"
+        not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
+        if after > SCOUTED * before and rhat <= MAX_RHAT and not peaks:
+            return prior, not_far
         try:
             self.scouts(data, fitted)
         except FloatingPointError:
@@ -265,7 +266,11 @@ class Annealing(Preparation):
             )
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
-        return fitted, higher(fitted, prior) if is_higher else f"{lengths}: far shorter"
+        if is_higher:
+            return fitted, higher(fitted, prior)
+        if after > WORTHWHILE * before:
+            return prior, not_far
+        return fitted, f"{lengths}: far shorter"
 
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None

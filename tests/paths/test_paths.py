@@ -509,6 +509,12 @@ CHOICES = {
     "the prior is higher": (dict(prior=HIGH, fitted=LOW), "prior", "miss part"),
     "several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0), "prior", "R̂ is 8"),
     "little shorter": (dict(prior=LOW, fitted=LOW, lengths=(100.0, 90.0)), "prior", "not far"),
+    "a third as long": (dict(prior=LOW, fitted=LOW, lengths=(90.0, 30.0)), "prior", "not far"),
+    "a third as long, and higher": (
+        dict(prior=LOW, fitted=HIGH, lengths=(90.0, 30.0)),
+        "fitted",
+        "miss part",
+    ),
     "longer": (dict(prior=LOW, fitted=LOW, lengths=(90.0, 100.0)), "prior", "not shorter"),
     "a place that the fit misses": (dict(prior=LOW, fitted=LOW, surplus=9.0), "prior", "misses"),
     "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
