@@ -39,7 +39,7 @@ steps a row they are 1.6 nats short."""
 WORTHWHILE, SCOUTED = 0.25, 0.5
 """Ratios of Λ² from the fit to Λ² from the prior: up to the first the fitted path is taken where
 scouts do not decide, and up to the second there are scouts. It has 30 temperatures in place of 100,
-so with a ratio above 0.3 it saves only by less accuracy; and a fit can miss the neck of a funnel."""
+so a ratio above 0.3 saves at the price of accuracy; and a fit can miss the neck of a funnel."""
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
