@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import softmax, stdtr
 
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
@@ -29,6 +29,8 @@ ITERATIONS = 8
 """Number of moves of every member in a stage; the first stage has three times as many."""
 MOST_ITERATIONS = 64
 """Most moves of the last stage, which is repeated with twice the length until members mix."""
+DRIFTS = 0.1
+"""p-value of `_stillness` below which members move on, since a false alarm costs a few moves only."""
 FIRST_STEP_SIZE = 0.5
 
 MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
@@ -265,9 +267,9 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
     -------
     PathTuning or None
         The known tuning with a new ``fit`` and ``rhat``, which is above `MAX_RHAT` if the members
-        did not mix. None if it was stopped.
+        did not mix, or still moved away together. None if it was stopped.
     """
-    parameters, n_gradients, rhat = known.last_parameters, 0, np.inf
+    parameters, n_gradients = known.last_parameters, 0
     first, n_iterations = True, 3 * ITERATIONS
     while n_iterations <= MOST_ITERATIONS:
         moved = _stage(move, 1.0, parameters, population, n_iterations)
@@ -276,7 +278,8 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
         trace, step_size, _, cost, _ = moved
         n_gradients += cost
         fit = _fit(trace.thetas.reshape(-1, n), trace.gradients)
-        if not first and (rhat := _rhat(trace)) <= MAX_RHAT:
+        rhat = _rhat(trace) if not first and _stillness(trace) >= DRIFTS else np.inf
+        if rhat <= MAX_RHAT:
             break
         half = n_iterations // 2  # the second half is nearer to the posterior
         samples = trace.thetas[half:].reshape(-1, n)
@@ -325,6 +328,22 @@ def _rhat(trace: Trace) -> float:
     n = len(values)
     with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
         return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
+
+
+def _stillness(trace: Trace) -> float:
+    """Return a p-value of the hypothesis that members do not move away together.
+
+    R̂ over members does not see that. If they are at the posterior, the mean over the second half
+    of the moves less that over the first half is zero on average, for each element of θ and ℓ. A t
+    test over the independent members shows whether it is, Bonferroni corrected for the elements.
+    """
+    values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
+    half = len(values) // 2
+    moved = values[half:].mean(axis=0) - values[:half].mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
+        standard = moved.mean(axis=0) / (moved.std(axis=0, ddof=1) / np.sqrt(len(moved)))
+    largest = np.nanmax(np.abs(standard), initial=0.0)
+    return float(min(2 * stdtr(len(moved) - 1, -largest) * values.shape[2], 1.0))
 
 
 def _table(parameters: Sequence[Parameters]) -> Table:
