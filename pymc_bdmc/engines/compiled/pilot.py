@@ -30,7 +30,7 @@ ITERATIONS = 8
 MOST_ITERATIONS = 64
 """Most moves of the last stage, which is repeated with twice the length until members mix."""
 DRIFTS = 0.1
-"""p-value of `_stillness` below which members move on, since a false alarm costs a few moves only."""
+"""p-value of `_stillness` below which members move on: a false alarm costs only a few moves."""
 FIRST_STEP_SIZE = 0.5
 
 MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
