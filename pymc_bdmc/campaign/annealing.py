@@ -40,6 +40,7 @@ WORTHWHILE, SCOUTED = 0.25, 0.5
 """Ratios of Λ² from the fit to Λ² from the prior: up to the first the fitted path is taken where
 scouts do not decide, and up to the second there are scouts. It has 30 temperatures in place of 100,
 so a ratio above 0.3 saves at the price of accuracy; and a fit can miss the neck of a funnel."""
+NOT_A_NUMBER = "the log density is NaN at some states between a fit and the posterior"
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
@@ -174,9 +175,8 @@ class Annealing(Preparation):
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Choose a path on the first data set; return it, and why it was taken.
 
-        A path that is asked for is taken. A fitted path is not taken where the path from the prior
-        is chosen on one of the further data sets, unless runs from the prior have failed on the
-        first one.
+        A path that is asked for is taken. A fitted path is not taken where a fit misses part of the
+        posterior of one of the further data sets, unless runs from the prior fail on the first one.
 
         Raises
         ------
@@ -189,17 +189,19 @@ class Annealing(Preparation):
         path, reason = self._chosen(first)
         if path.is_fitted and not self._fails_from_prior(first):
             for other in others:
-                instead, why = self._chosen(other)
-                if not instead.is_fitted:
-                    return instead, f"on simulated data {why}"
+                if missed := self._missed_by_fit(other):
+                    return PriorPath(), f"on simulated data {missed}"
         return path, reason
 
     def _fails_from_prior(self, data: DataSets) -> bool:
         """Return whether runs from the prior are known to miss part of the posterior."""
-        prior, fitted = PriorPath(), FittedPath()
-        ((dataset, tuning),) = self.tunings(data, fitted).items()
+        ((dataset, tuning),) = self.tunings(data, FittedPath()).items()
+        return bool(tuning.peaks) or self._is_higher(dataset, FittedPath(), PriorPath())
+
+    def _is_higher(self, dataset: int, way: Path, other: Path) -> bool:
+        """Return whether scouts on one path show that those on the other miss something."""
         reached = self.scouted(dataset)
-        return bool(tuning.peaks) or refutes(reached[fitted.name], reached[prior.name])
+        return refutes(reached[way.name], reached[other.name])
 
     def _chosen(self, data: DataSets) -> tuple[Path, str]:
         """Return the path to take on one data set, and why.
@@ -213,11 +215,10 @@ class Annealing(Preparation):
         if self._engine.no_reference:
             return prior, self._engine.no_reference
         (from_prior,) = self.tunings(data, prior).values()
-        not_a_number = "the log density is NaN at some states between a fit and the posterior"
         try:
             (from_fit,) = self.tunings(data, fitted).values()
         except FloatingPointError:
-            return prior, not_a_number
+            return prior, NOT_A_NUMBER
         if from_fit.accepted_draws > 1:
             return prior, "part of the region that a fit covers is ruled out by the model"
         before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
@@ -225,39 +226,13 @@ class Annealing(Preparation):
             f"the squared thermodynamic length is {before:.3g} nats from the prior and "
             f"{after:.3g} from a fit"
         )
-        rhat, peaks = from_prior.rhat, from_fit.peaks
+        peaks, is_mixed = from_fit.peaks, from_prior.rhat <= MAX_RHAT
         not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
-        if after > SCOUTED * before and rhat <= MAX_RHAT and not peaks:
+        if after > SCOUTED * before and is_mixed and not peaks:
             return prior, not_far
-        try:
-            self.scouts(data, fitted)
-        except FloatingPointError:
-            return prior, not_a_number
-        scouts = self.scouts(data, prior)
-        reached = self.scouted(next(iter(data)))
-        means = {name: log_mean_exp(found) for name, found in reached.items()}
-
-        def higher(way: Path, other: Path) -> str:
-            return (
-                f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
-                f"path {other.name!r} to {means[other.name]:.4g}: they miss part of the posterior"
-            )
-
-        if refutes(reached[prior.name], reached[fitted.name]):
-            return prior, higher(prior, fitted)
-        is_higher = refutes(reached[fitted.name], reached[prior.name])
-        surplus = self._surplus(data, from_fit, scouts)
-        # Scouts that agree tell how little lies where they came to; of others each may lie far off.
-        if surplus > MAX_SURPLUS and not (is_higher and np.ptp(reached[prior.name]) <= MAX_SPREAD):
-            return prior, (
-                f"a fit misses a region that runs from the prior reach (its density there is "
-                f"{surplus:.2g} nats too low)"
-            )
-        if rhat > MAX_RHAT and not is_higher:
-            return prior, (
-                f"the pilot's R̂ is {rhat:.2g}: the posterior may have several modes, of which a "
-                "fit may miss some"
-            )
+        if missed := self._missed_by_fit(data):
+            return prior, missed
+        is_higher = self._is_higher(next(iter(data)), fitted, prior)
         shape, limit = _shape_of_weights(from_fit.last_log_likelihood)
         if shape > limit and not is_higher:
             return prior, (
@@ -267,10 +242,46 @@ class Annealing(Preparation):
         if peaks:
             return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
         if is_higher:
-            return fitted, higher(fitted, prior)
+            return fitted, self._higher(next(iter(data)), fitted, prior)
         if after > WORTHWHILE * before:
             return prior, not_far
         return fitted, f"{lengths}: far shorter"
+
+    def _missed_by_fit(self, data: DataSets) -> str:
+        """Say what shows, by scouts, that a fit misses part of the posterior; empty if nothing."""
+        prior, fitted, dataset = PriorPath(), FittedPath(), next(iter(data))
+        (from_prior,) = self.tunings(data, prior).values()
+        try:
+            (from_fit,) = self.tunings(data, fitted).values()
+            self.scouts(data, fitted)
+        except FloatingPointError:
+            return NOT_A_NUMBER
+        scouts = self.scouts(data, prior)
+        if self._is_higher(dataset, prior, fitted):
+            return self._higher(dataset, prior, fitted)
+        is_higher = self._is_higher(dataset, fitted, prior)
+        agree = np.ptp(self.scouted(dataset)[prior.name]) <= MAX_SPREAD
+        surplus = self._surplus(data, from_fit, scouts)
+        # Scouts that agree tell how little lies where they came to; of others each may lie far off.
+        if surplus > MAX_SURPLUS and not (is_higher and agree):
+            return (
+                f"a fit misses a region that runs from the prior reach (its density there is "
+                f"{surplus:.2g} nats too low)"
+            )
+        if from_prior.rhat > MAX_RHAT and not is_higher:
+            return (
+                f"the pilot's R̂ is {from_prior.rhat:.2g}: the posterior may have several modes, of "
+                "which a fit may miss some"
+            )
+        return ""
+
+    def _higher(self, dataset: int, way: Path, other: Path) -> str:
+        """Say that scouts on one path came higher than those on the other."""
+        means = {name: log_mean_exp(found) for name, found in self.scouted(dataset).items()}
+        return (
+            f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
+            f"path {other.name!r} to {means[other.name]:.4g}: they miss part of the posterior"
+        )
 
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
