@@ -197,7 +197,7 @@ def shown(found: dict) -> str:
 
 
 def seeds_row(name: str, calls: list[dict]) -> list[str]:
-    """Of the table of other seeds."""
+    """Return a row of the table of other seeds."""
     told = [call["status"] for call in calls]
     from_prior = sum(call["path"] == "prior" for call in calls)
     z = [(call["log_ml"] - models.LOG_ML.get(name, np.nan)) / call["error"] for call in calls]

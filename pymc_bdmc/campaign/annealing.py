@@ -47,7 +47,7 @@ MAX_SPREAD = 2.0
 """Largest difference, in nats, between scouts that agree."""
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
-MOST_RHAT = 1.25
+QUICK_RHAT = 1.25
 """Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
 schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
 where it is above, 16 states are worth 1.1."""
@@ -312,11 +312,11 @@ class Annealing(Preparation):
         return float(max(ideal, seen)) if np.isfinite(seen) else float(ideal)
 
     def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
-        """Return `CHAINS`; with `DRAWN` particles where moves at β = 1 mix slowly.
+        """Return `CHAINS`, or more where moves at β = 1 mix slowly: those with `DRAWN` particles.
 
         Few particles, and those that do not move on, are not made for draws.
         """
-        mixes = next(iter(tunings.values())).rhat <= MOST_RHAT
+        mixes = next(iter(tunings.values())).rhat <= QUICK_RHAT
         if mixes or not further_moves or particles < self._engine.default_particles:
             return CHAINS
         return max(CHAINS, -(-DRAWN // particles))

@@ -59,7 +59,7 @@ def log_joint(model: pm.Model, values: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def log_joint_of(density: TemperedDensity, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return `log_joint` of a density's model on its present data; it is compiled once.
+    """Return `log_joint` of the model of a density, compiled once for each density.
 
     Parameters
     ----------

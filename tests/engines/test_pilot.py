@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.engines.compiled.pilot import DRIFTS, ITERATIONS, MEMBERS, Trace, _rhat, _stillness
+from pymc_bdmc.engines.compiled.pilot import (
+    ITERATIONS,
+    LEAST_STILLNESS,
+    MEMBERS,
+    Trace,
+    _rhat,
+    _stillness,
+)
 
 
 def traced(thetas):
@@ -26,9 +33,9 @@ def test_members_that_move_away_together_are_seen(correlation):
         thetas = rng.normal(size=(ITERATIONS, MEMBERS, 5))
         for before, now in itertools.pairwise(thetas):
             now[:] = correlation * before + np.sqrt(1 - correlation**2) * now
-        still.append(_stillness(traced(thetas)) >= DRIFTS)
+        still.append(_stillness(traced(thetas)) >= LEAST_STILLNESS)
         away = traced(thetas + np.linspace(0, 2, ITERATIONS)[:, None, None])
-        assert _stillness(away) < DRIFTS
+        assert _stillness(away) < LEAST_STILLNESS
         blind.append(_rhat(away) <= MAX_RHAT)
     assert np.mean(still) > 0.85
     assert np.mean(blind) > 0.97 or correlation == 0.9

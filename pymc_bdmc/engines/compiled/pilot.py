@@ -29,7 +29,7 @@ ITERATIONS = 8
 """Number of moves of every member in a stage; the first stage has three times as many."""
 MOST_ITERATIONS = 64
 """Most moves of the last stage, which is repeated with twice the length until members mix."""
-DRIFTS = 0.1
+LEAST_STILLNESS = 0.1
 """p-value of `_stillness` below which members move on: a false alarm costs only a few moves."""
 FIRST_STEP_SIZE = 0.5
 
@@ -278,7 +278,7 @@ def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) ->
         trace, step_size, _, cost, _ = moved
         n_gradients += cost
         fit = _fit(trace.thetas.reshape(-1, n), trace.gradients)
-        rhat = _rhat(trace) if not first and _stillness(trace) >= DRIFTS else np.inf
+        rhat = _rhat(trace) if not first and _stillness(trace) >= LEAST_STILLNESS else np.inf
         if rhat <= MAX_RHAT:
             break
         half = n_iterations // 2  # the second half is nearer to the posterior
