@@ -1,9 +1,10 @@
 """What the default call says of models made to break its claims, beside what is true of them.
 
-Run as ``python benchmarks/honesty.py [--models …] [--seeds 20] [--docs]``; ``--references`` prints
-the known answers instead. What has been measured is kept in a file, a line a call, so the command
-goes on where it was stopped, and can be given in parts that run side by side; delete the file
-where the package or a model has changed. ``--docs`` puts all there is in docs/honesty.md. The
+Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [--docs]``;
+``--references`` prints the known answers instead. What has been measured is kept in a file, a line
+a call, so the command goes on where it was stopped, and can be given in parts that run side by
+side; delete the file where the package or a model has changed. ``--docs`` puts all there is in
+docs/honesty.md, seeds above 20 in a section of their own, since no rule was made on these. The
 models, and how their answers are known, are in benchmarks/adversaries.py.
 """
 
@@ -153,15 +154,13 @@ def number(summary: Callable, values: np.ndarray, form: str = ".2f") -> str:
     return "" if np.isnan(value) else format(value, form)
 
 
-def report(kept: dict[str, dict[int, dict]]) -> None:
-    """Print the table and the totals, or put them on the page."""
+def report(kept: dict[str, dict[int, dict]], title: str, made: str) -> None:
+    """Print a table and its totals, or put them on the page."""
     scores = {
         name: Score(make(), list(kept[name].values()))
         for name, make in ADVERSARIES.items()
         if kept.get(name)
     }
-    if not scores:
-        raise SystemExit("No call is kept: does --models name part of a model's name?")
     calls, wrong = (sum(getattr(each, of) for each in scores.values()) for of in ("n", "wrong"))
     statuses = sum((each.statuses for each in scores.values()), Counter())
     claims, z = (
@@ -172,8 +171,8 @@ def report(kept: dict[str, dict[int, dict]]) -> None:
     unsaid = int(np.isnan(claims).sum())
     without = f" ({unsaid} of them without a claim)" if unsaid else ""
     publish(
-        "What was measured",
-        "Made by `python benchmarks/honesty.py --docs`: no option but the seed.\n"
+        title,
+        f"Made by `python benchmarks/honesty.py{made}`, then `--docs`: no option but the seed.\n"
         f"{calls} calls on {len(scores)} models.",
         f"- Verdicts: {statuses['good']} good{without}, {statuses['open']} open, "
         f"{statuses['bad']} bad.\n"
@@ -207,6 +206,7 @@ def references() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", help="those whose names contain one of these")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--results", type=Path, default=ROOT / "output" / "honesty.jsonl")
     parser.add_argument("--references", action="store_true", help="print the known answers")
@@ -221,10 +221,24 @@ def main() -> None:
     parts = arguments.models or [""]
     for name in ADVERSARIES:
         done = read(arguments.results)[name]
-        seeds = [seed for seed in range(1, arguments.seeds + 1) if seed not in done]
+        asked = range(arguments.first, arguments.first + arguments.seeds)
+        seeds = [seed for seed in asked if seed not in done]
         if seeds and any(part in name for part in parts):
             measure(name, seeds, arguments.results)
-    report(read(arguments.results))
+    kept = read(arguments.results)
+    seen, unseen = (
+        {
+            name: {seed: call for seed, call in calls.items() if (seed > SEEDS) == is_unseen}
+            for name, calls in kept.items()
+        }
+        for is_unseen in (False, True)
+    )
+    if not any(kept.values()):
+        raise SystemExit("No call is kept: does --models name part of a model's name?")
+    if any(seen.values()):
+        report(seen, "What was measured", "")
+    if any(unseen.values()):
+        report(unseen, "Other seeds", f" --first {SEEDS + 1}")
 
 
 if __name__ == "__main__":
