@@ -154,7 +154,9 @@ def number(summary: Callable, values: np.ndarray, form: str = ".2f") -> str:
     return "" if np.isnan(value) else format(value, form)
 
 
-def report(kept: dict[str, dict[int, dict]], title: str, made: str) -> None:
+def report(
+    kept: dict[str, dict[int, dict]], title: str = "What was measured", made: str = ""
+) -> None:
     """Print a table and its totals, or put them on the page."""
     scores = {
         name: Score(make(), list(kept[name].values()))
@@ -236,7 +238,7 @@ def main() -> None:
     if not any(kept.values()):
         raise SystemExit("No call is kept: does --models name part of a model's name?")
     if any(seen.values()):
-        report(seen, "What was measured", "")
+        report(seen)
     if any(unseen.values()):
         report(unseen, "Other seeds", f" --first {SEEDS + 1}")
 
