@@ -4,6 +4,8 @@ Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5 a co
 and their twins must exceed them.
 """
 
+import itertools
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -12,7 +14,7 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
-from pymc_bdmc.engines.compiled import draws
+from pymc_bdmc.engines.compiled import draws, tops
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
@@ -172,6 +174,22 @@ def test_a_top_that_one_climb_came_to_is_a_sign_of_others():
     assert "may miss others" in found.reason
     again = fit_to_tops(density, [*starts, [9.5]], unit(1), 10.0, climbs=4)
     assert again.is_all
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_infinite_slope_has_no_curvature_and_no_warning():
+    """As where a scale goes to zero; a newcomer would read a warning of NumPy as a fault."""
+    slope = np.full(2, np.inf)
+    assert tops._curvature(lambda theta: (0.0, slope), np.zeros(2), slope, np.ones(2)) is None
+
+
+def test_the_price_of_an_evaluation_is_not_that_of_compiling(skewed, monkeypatch):
+    density, theta = skewed.density(), np.zeros(1)
+    clock = itertools.accumulate([0.0, 20.0] + 10 * [0.0, 1e-3])
+    monkeypatch.setattr(draws.time, "thread_time", lambda: next(clock))
+    for _ in range(5):
+        density(theta)
+    assert density.seconds == pytest.approx(1e-3, abs=1e-9)
 
 
 def test_curvature_where_scales_differ_by_ten_orders():

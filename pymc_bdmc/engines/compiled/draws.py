@@ -99,7 +99,7 @@ class Stopped(Exception):
 
 
 class Counted:
-    """log p + ℓ on given data, with the number and the CPU seconds of its evaluations.
+    """log p + ℓ on given data, with the number of its evaluations and the CPU seconds of one.
 
     Parameters
     ----------
@@ -111,14 +111,19 @@ class Counted:
     def __init__(self, target: Target, stop: np.ndarray):
         self._target, self._stop = target, stop
         self.evaluations = 0
-        self.seconds = 0.0
+        self._seconds: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """Return the median over calls, of which the first may compile; NaN before it."""
+        return float(np.median(self._seconds)) if self._seconds else np.nan
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p + ℓ and its gradient."""
         self._count(1)
         gradient, started = np.empty(len(theta)), time.thread_time()
         value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
-        self.seconds += time.thread_time() - started
+        self._seconds.append(time.thread_time() - started)
         return value, gradient
 
     def _count(self, n: int) -> None:
@@ -131,7 +136,7 @@ class Counted:
         self._count(len(thetas))
         terms, started = np.empty((len(thetas), 2)), time.thread_time()
         terms_of(self._target, np.ascontiguousarray(thetas), terms)
-        self.seconds += time.thread_time() - started
+        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
         return terms
 
 
@@ -250,10 +255,7 @@ def _fit(density: Counted, drawn: "_Drawn", reason: str) -> Fit:
     """Return the fit that draws show."""
     weights, seen = softmax(drawn.g), drawn.g > -np.inf
     means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
-    tuning = DrawTuning(
-        drawn.reference, means, drawn.g[seen], density.evaluations,
-        density.seconds / density.evaluations,
-    )  # fmt: skip
+    tuning = DrawTuning(drawn.reference, means, drawn.g[seen], density.evaluations, density.seconds)
     return Fit(tuning, reason, drawn.variance, density.evaluations)
 
 

@@ -202,6 +202,7 @@ def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[
     return height, None
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # a slope that is infinite gives None
 def _curvature(
     log_density: LogDensity, theta: np.ndarray, slope: np.ndarray, unit: np.ndarray
 ) -> np.ndarray | None:
