@@ -592,8 +592,12 @@ def test_the_tail_of_weights_is_seen_by_states_of_the_posterior(shape):
     assert annealing._shape_of_weights(g[:100])[1] == 0.5
 
 
-def neck(monkeypatch, is_blind=False):
-    """Path and reason of a call on a level that drifts with a slope that drifts."""
+def test_a_path_from_a_fit_whose_weights_have_a_heavy_tail_is_not_taken(monkeypatch):
+    """A level that drifts with a slope that drifts has necks, since all scales are unknown.
+
+    In three calls of four nothing but the weights shows it, so that five calls without one have a
+    probability of 1e-3. The twin does not look at the weights.
+    """
     y = np.array([0.6, 1.9, 1.3, 2.4, 4.6, 4.4, 6.2, 5.7, 8.1, 9.9])
     with pm.Model() as model:
         sds = pm.HalfNormal("sds", 1, shape=3)
@@ -601,18 +605,18 @@ def neck(monkeypatch, is_blind=False):
         walk = pm.Normal("walk", 0, sds[1], shape=9)
         level = pm.math.concatenate([[0.0], (walk + slope.cumsum()).cumsum()])
         pm.Normal("y", level, sds[2], observed=y)
-    if is_blind:
-        monkeypatch.setattr(annealing, "_shape_of_weights", lambda g: (0.0, 0.7))
-    dt = pm.sample_bdmc(model, chains=2, **QUICK)
-    return dt.attrs["path"], dt.attrs["path_reason"]
 
+    def calls():
+        found = [
+            pm.sample_bdmc(model, chains=2, **QUICK | {"random_seed": seed}) for seed in range(5)
+        ]
+        return [(dt.attrs["path"], dt.attrs["path_reason"]) for dt in found]
 
-def test_a_path_from_a_fit_whose_weights_have_a_heavy_tail_is_not_taken(monkeypatch):
-    """Scales that are all unknown make necks; the twin does not look at the weights."""
-    path, reason = neck(monkeypatch)
-    assert path == "prior"
-    assert "far too little mass in part of the posterior" in reason
-    assert neck(monkeypatch, is_blind=True)[0] == "fitted"
+    paths, reasons = zip(*calls(), strict=True)
+    assert set(paths) == {"prior"}
+    assert any("far too little mass in part of the posterior" in reason for reason in reasons)
+    monkeypatch.setattr(annealing, "_shape_of_weights", lambda g: (0.0, 0.7))
+    assert any(path == "fitted" for path, _ in calls())
 
 
 def test_runs_follow_how_well_moves_mix(monkeypatch):
