@@ -48,7 +48,7 @@ class NoFit(NotNear):
 class Weighing(Preparation):
     """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
-    kernel: str = "none (draws from a fit are weighed)"
+    kernel: str = "none (importance sampling of draws from a fit)"
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         super().__init__(pool, engine, entropy)
@@ -65,16 +65,17 @@ class Weighing(Preparation):
             given: a distribution that is laid over them misses part of the posterior.
         """
         ((dataset, observed),) = data.items()
-        reference = None
-        if path is not None and path.idata is not None:
+        path, reference = path or FittedPath(), None
+        if path.idata is not None:
             reference = path.reference(self._engine, dataset, self._no_pilot)
         seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
-        fit = self._all([FitTask(observed, seed, reference=reference)])[0]
+        task = FitTask(observed, seed, None, reference, path.degrees_of_freedom)
+        fit = self._all([task])[0]
         self.gradients["fit"] += fit.gradient_evaluations
         self._fits[dataset] = fit
         if fit.tuning is None:
             raise (NoFit if fit.refuses_draws else NotNear)(fit.reason, dataset)
-        return path or FittedPath(), fit.reason
+        return path, fit.reason
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return the tunings on every data set.

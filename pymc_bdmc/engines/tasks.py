@@ -178,12 +178,15 @@ class FitTask:
         Tuning on other, similar data, near whose reference climbs start.
     reference : Reference, optional
         A reference that is only judged.
+    degrees_of_freedom : float, optional
+        Degrees of freedom of the t distributions, if they were chosen.
     """
 
     data: Mapping[str, np.ndarray]
     seed: np.random.SeedSequence
     known: Any = None
     reference: Reference | None = None
+    degrees_of_freedom: float | None = None
 
     def run(self, engine: ModelEngine) -> Fit | None:
         """Return the fit; None if it was stopped."""

@@ -14,7 +14,7 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
 
 __all__ = [
-    "DEGREES_OF_FREEDOM",
+    "MOST_DEGREES",
     "Reference",
     "draw_reference",
     "log_reference",
@@ -24,10 +24,17 @@ __all__ = [
     "no_reference",
     "parts_of",
     "refer",
+    "with_degrees",
 ]
 
-DEGREES_OF_FREEDOM = 10.0
-"""Degrees of freedom: near a normal, but with tails heavier than exponential."""
+FEWEST_DEGREES, MOST_DEGREES = 3, 10
+"""Limits of the default degrees of freedom, which are as many as θ has elements.
+
+Heavier tails miss less of a posterior that is wider than r expects, but make the weights of draws
+less even where it is normal. The relative variance of the weights is then 0.09 to 0.22 with 1 to 10
+elements, 0.36 with 20 and 1.4 with 100; with three degrees of freedom throughout it would be 0.63
+with 10 elements and 1.1 with 20.
+"""
 
 
 class Reference(NamedTuple):
@@ -50,25 +57,32 @@ class Reference(NamedTuple):
 
 
 def make_reference(
-    location: np.ndarray, metric: Metric, degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    location: np.ndarray, metric: Metric, degrees_of_freedom: float | None = None
 ) -> Reference:
-    """Make a reference with one component."""
-    n, dof = len(location), degrees_of_freedom
-    log_constant = (
-        gammaln((dof + n) / 2)
-        - gammaln(dof / 2)
-        - n / 2 * np.log(dof * np.pi)
-        - np.log(metric.scale).sum()
-        - np.log1p(metric.excess).sum() / 2
-    )
+    """Make a reference with one component; its tails are heavy where θ has few elements."""
+    n = len(location)
+    dof = degrees_of_freedom or min(max(n, FEWEST_DEGREES), MOST_DEGREES)
+    log_volume = np.log(metric.scale).sum() + np.log1p(metric.excess).sum() / 2
     return Reference(
         location[None].copy(),
         metric.scale[None].copy(),
         metric.directions[None].copy(),
         metric.excess[None].copy(),
         float(dof),
-        np.array([log_constant]),
+        np.array([_log_constant(n, dof) - log_volume]),
     )
+
+
+def with_degrees(reference: Reference, degrees_of_freedom: float) -> Reference:
+    """Return the same mixture of t distributions with other degrees of freedom."""
+    n, dof = reference.locations.shape[1], float(degrees_of_freedom)
+    gain = _log_constant(n, dof) - _log_constant(n, reference.degrees_of_freedom)
+    return reference._replace(degrees_of_freedom=dof, log_constants=reference.log_constants + gain)
+
+
+def _log_constant(n: int, dof: float) -> float:
+    """Return the log density at its location of a t distribution whose scale matrix is I, nats."""
+    return float(gammaln((dof + n) / 2) - gammaln(dof / 2) - n / 2 * np.log(dof * np.pi))
 
 
 def mix_references(references: Sequence[Reference]) -> Reference:

@@ -51,6 +51,8 @@ class Path(ABC):
     is_fitted : bool
         Whether r is fitted to what a pilot sees. Narrow peaks that it misses are then added to it,
         and further data sets take over the tuning of the first, with a quick fit of their own.
+    degrees_of_freedom : float or None
+        Degrees of freedom of the t distributions that are fitted, if they were chosen.
     fewest_temperatures : int
         Least T by default. Kernels mix less than perfectly, the more so the further they go.
     idata : DataTree or None
@@ -83,6 +85,7 @@ class Path(ABC):
     in_turn: ClassVar[bool] = False
     order: tuple[int, ...] | None = None
     is_fitted: ClassVar[bool] = False
+    degrees_of_freedom: float | None = None
     fewest_temperatures: int = 30
     idata: xr.DataTree | None = None
 

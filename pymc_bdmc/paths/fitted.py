@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.kernels.metric import Metric, estimate_metric
-from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
+from pymc_bdmc.kernels.reference import Reference, make_reference
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.posterior import posterior_states
 from pymc_bdmc.paths.contract import Path, PathEngine
@@ -44,8 +44,10 @@ class FittedPath(Path):
     ----------
     idata : DataTree, Dataset or InferenceData, optional
         With draws of the free variables in its group ``posterior``, from the real data.
-    degrees_of_freedom : float, default 10
-        Of the t distribution: the smaller, the heavier its tails.
+    degrees_of_freedom : float, optional
+        Of the t distribution: the smaller, the heavier its tails. As many as θ has elements by
+        default, but at least 3 and at most 10, or more where draws are weighed and their weights
+        become more even.
 
     References
     ----------
@@ -65,7 +67,7 @@ class FittedPath(Path):
     """
 
     idata: xr.DataTree | None = None
-    degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    degrees_of_freedom: float | None = None
     name = "fitted"
     is_fitted = True
 

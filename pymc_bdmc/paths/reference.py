@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.reference import DEGREES_OF_FREEDOM, Reference, make_reference
+from pymc_bdmc.kernels.reference import Reference, make_reference
 from pymc_bdmc.paths.contract import Path, PathEngine
 
 __all__ = ["ReferencePath"]
@@ -24,8 +24,8 @@ class ReferencePath(Path):
     location, scale : mapping of str to array_like
         Of every free variable on the unconstrained scale, by its name: of log σ for a positive
         σ, say. They may come from a fit to the real data, but not from the θ* of simulated ones.
-    degrees_of_freedom : float, default 10
-        Of the t distribution.
+    degrees_of_freedom : float, optional
+        Of the t distribution: as many as θ has elements by default, but at least 3 and at most 10.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class ReferencePath(Path):
 
     location: Mapping[str, ArrayLike]
     scale: Mapping[str, ArrayLike]
-    degrees_of_freedom: float = DEGREES_OF_FREEDOM
+    degrees_of_freedom: float | None = None
     name = "reference"
 
     def __post_init__(self):

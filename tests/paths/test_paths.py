@@ -193,18 +193,19 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
 
 
 def test_a_narrow_peak_is_climbed(monkeypatch):
-    """α = 6e-5. The twin does not climb, sees the slab alone and is sure of it."""
+    """α = 6e-5. The twin does not climb: it sees the slab alone, or meets the spike by chance."""
     model = SpikeAndSlab(dimension=3).model()
     dt = pm.sample_bdmc(model, **QUICK)
     assert dt.attrs["path"] == "fitted"
     assert "has a narrow peak" in dt.attrs["path_reason"]
     assert distance(dt, 0.0) < SIGMAS
-    inside = (np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0")
-    assert 0.8 < float(inside.mean()) < 0.97
+
+    def share_inside(dt):
+        return float((np.abs(dt["posterior"]["x"]) < 0.1).all("x_dim_0").mean())
+
+    assert 0.8 < share_inside(dt) < 0.97
     monkeypatch.setattr(peaks, "CLIMBS", 0)
-    twin = bdmc.evidence(pm.sample_bdmc(model, **QUICK)).iloc[0]
-    assert abs(twin["value"] - np.log(0.1)) < 0.01
-    assert twin["error"] < 0.01
+    assert not 0.8 < share_inside(pm.sample_bdmc(model, **QUICK)) < 0.97
 
 
 def test_only_a_peak_that_a_reference_misses_is_added():
@@ -241,7 +242,7 @@ def test_two_peaks_get_a_component_each(monkeypatch):
         return np.logaddexp.reduce([stats.norm.logpdf(thetas), *parts]).sum(axis=1)
 
     tops = np.array([[1.0], [1.0], [-1.0], [-1.0]])
-    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
+    fit = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)), 10.0)
     for near, expected in ((peaks.NEAR, [0, 1, -1]), (np.inf, [0, 1])):
         monkeypatch.setattr(peaks, "NEAR", near)
         climbed = iter(tops)

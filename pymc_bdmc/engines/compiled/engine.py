@@ -195,7 +195,7 @@ class CompiledEngine:
         try:
             if task.known:
                 return further_fit(density, prior, task.known, rng)
-            return first_fit(density, prior, task.reference, rng)
+            return first_fit(density, prior, task.reference, rng, task.degrees_of_freedom)
         except Stopped:
             return None
 

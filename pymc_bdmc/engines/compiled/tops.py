@@ -75,13 +75,17 @@ def fit_to_tops(
     log_density: LogDensity,
     starts: Iterable[np.ndarray],
     metric: Metric,
-    degrees_of_freedom: float,
     climbs: int,
+    degrees_of_freedom: float | None = None,
+    overlooked: float = 1.0,
 ) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
     If there are several tops, climbs go on until those which only one came to hold little of the
-    posterior, since then those which none came to are likely to hold little (Good 1953).
+    posterior, since then those which none came to are likely to hold little (Good 1953). That is
+    not enough if a few tops are alike, such as those of a mixture with its labels switched. So
+    there are also as many climbs as it takes to find one more top than there are, if climbs came
+    to all with the same probability.
 
     Parameters
     ----------
@@ -91,10 +95,12 @@ def fit_to_tops(
         States where climbs start, such as prior draws.
     metric : Metric
         Rough shape of the density, in whose units climbs go.
-    degrees_of_freedom : float
-        Degrees of freedom of the t distributions.
     climbs : int
         Fewest climbs.
+    degrees_of_freedom : float, optional
+        Degrees of freedom of the t distributions; see `make_reference`.
+    overlooked : float
+        Largest probability that one of these tops is not found; 1 if starts are near known tops.
     """
     tops: list[_Top] = []
     visits: list[int] = []
@@ -121,11 +127,17 @@ def fit_to_tops(
             return Tops(None, False, reason)
         too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
         is_all = bool(kept) and not too_many and _rare_share(tops, visits, kept) <= RARE
+        is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
         if too_many or (is_all and n_climbs >= climbs):
             break
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     return Tops(mix_references(parts), is_all, reason + ("" if is_all else ", and may miss others"))
+
+
+def _chance_to_overlook(n_tops: int, n_climbs: int) -> float:
+    """Bound the probability that climbs miss one of n + 1 tops, if each comes to any of them."""
+    return (n_tops + 1) * (n_tops / (n_tops + 1)) ** n_climbs
 
 
 def _rare_share(tops: Sequence[_Top], visits: Sequence[int], kept: Sequence[int]) -> float:
