@@ -1,7 +1,7 @@
 """The preparation of runs that anneal: pilots and scouts on every data set, and the path."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -94,15 +94,40 @@ class Annealing(Preparation):
             If the pool was stopped.
         """
         for new in self._missing(data, path):
-            known = self._tunings.get((path.name, next(iter(data))))
-            if known and path.is_fitted and not known.peaks:
+            first = next(iter(data))
+            known, until_mixed = self._tunings.get((path.name, first)), fits or first in new
+            if path.starts_at_prior:
+                found = self._pilots(new, {}, until_mixed)
+            elif known and path.is_fitted and not known.peaks:
                 found = self._refits(new, known, path)
             else:
-                references = {} if path.starts_at_prior else self._references(new, path)
-                is_first = next(iter(data)) in new
-                found = self._pilots(new, references, fits or is_first)
+                found = self._from_references(new, path, until_mixed)
             self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
         return {d: self._tunings[path.name, d] for d in data}
+
+    def _from_references(
+        self, data: DataSets, path: Path, until_mixed: bool = True
+    ) -> dict[int, Tuning]:
+        """Tune a path from references.
+
+        A fit to a pilot that did not mix may lie beside the posterior. A second fit is then made to
+        what a pilot along the path from the first one saw, and the shorter of both paths is taken.
+        """
+
+        def from_prior(dataset: int) -> Tuning:
+            return self.tunings(data, PriorPath())[dataset]
+
+        found = self._pilots(data, self._references(data, path, from_prior), until_mixed)
+        if unmixed := self._unmixed(data, path):
+            references = self._references(unmixed, path, found.__getitem__)
+            for d, tuning in self._pilots(unmixed, references, until_mixed).items():
+                found[d] = min(found[d], tuning, key=lambda each: squared_length({d: each}))
+        return found
+
+    def _unmixed(self, data: DataSets, path: Path) -> DataSets:
+        """Return the data sets on which a path is fitted to a pilot that did not mix."""
+        pilots = {d: self._tunings.get((PriorPath.name, d)) for d in data if path.is_fitted}
+        return {d: data[d] for d, pilot in pilots.items() if pilot and not pilot.rhat <= MAX_RHAT}
 
     def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
         """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
@@ -112,8 +137,11 @@ class Annealing(Preparation):
         self.gradients["fit"] += sum(fit.gradient_evaluations for fit in fits.values())
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= self.tunings(failed, PriorPath()) if failed else {}
-        found = {}
+        unmixed = self._unmixed(failed, path)
+        found = self._from_references(unmixed, path) if unmixed else {}
         for d, fit in fits.items():
+            if d in unmixed:
+                continue
             reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
             assert reference is not None, "a path that is fitted has one"
             found[d] = self._engine.adapted(known, reference, fit.rhat)
@@ -127,13 +155,11 @@ class Annealing(Preparation):
             if new:
                 yield new
 
-    def _references(self, data: DataSets, path: Path) -> dict[int, Reference | None]:
-        """Return where the path starts on each data set."""
-
-        def from_prior(dataset: int) -> Tuning:
-            return self.tunings(data, PriorPath())[dataset]
-
-        references = {d: path.reference(self._engine, d, partial(from_prior, d)) for d in data}
+    def _references(
+        self, data: DataSets, path: Path, seen: Callable[[int], Tuning]
+    ) -> dict[int, Reference | None]:
+        """Return where the path starts on each data set, by what a pilot saw there."""
+        references = {d: path.reference(self._engine, d, partial(seen, d)) for d in data}
         for d, reference in references.items():
             if path.is_fitted and reference is not None:
                 seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
@@ -280,7 +306,7 @@ class Annealing(Preparation):
         means = {name: log_mean_exp(found) for name, found in self.scouted(dataset).items()}
         return (
             f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
-            f"path {other.name!r} to {means[other.name]:.4g}: they miss part of the posterior"
+            f"path {other.name!r} to {means[other.name]:.4g}: the latter miss part of the posterior"
         )
 
     def enough(

@@ -1,4 +1,6 @@
-"""Simulated data sets take over the tuning of the first one, and only the fit is made anew."""
+"""How fits are made, and taken over with their tunings from the first data set to the others."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -7,6 +9,7 @@ import pytest
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.campaign import annealing
 from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
+from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import FittedPath, PriorPath
 
@@ -63,10 +66,52 @@ def test_only_the_fit_is_made_anew(engine, made):
 
 def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
     monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
-    _, other = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
-    assert made == ["PilotTask", "PilotTask", "RefitTask", "PilotTask"]
+    _, found = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
+    first, other = ["PilotTask"] * 3, ["RefitTask", *["PilotTask"] * 3]  # prior, fit, fit anew
+    assert made == [*first, *other]
     mean, deviation = exact(OTHER)
-    assert abs(other.reference.locations[0, 0] - mean) < deviation
+    assert abs(found.reference.locations[0, 0] - mean) < deviation
+
+
+class Told(annealing.Annealing):
+    """Pilots from the prior and from fits find what a test says."""
+
+    def __init__(self, pool, engine, found):
+        super().__init__(pool, engine, 1, progressbar=False)
+        self.found, self.starts = iter(found), []
+
+    def _pilots(self, data, references, until_mixed):
+        self.starts += [float(each.locations[0, 0]) for each in references.values()]
+        return {d: next(self.found) for d in data}
+
+
+def seen(mean, length, rhat):
+    """A pilot that saw a normal posterior with this mean, on a path of this Λ."""
+    shape = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
+    return SimpleNamespace(
+        fit=(np.array([mean]), shape),
+        rhat=rhat,
+        path_betas=np.array([0.0, 1.0]),
+        mean_log_likelihood=np.array([0.0, length**2]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rhat", "lengths", "starts", "taken"),
+    [
+        (1.0, [1.0], [0.5], 1.0),
+        (8.0, [3.0, 1.0], [0.5, 2.5], 1.0),  # the second path is shorter
+        (8.0, [1.0, 3.0], [0.5, 2.5], 1.0),  # the first one is
+    ],
+)
+def test_a_fit_to_a_pilot_that_did_not_mix_is_made_anew(engine, rhat, lengths, starts, taken):
+    """The second fit is made to what the pilot on the first path saw."""
+    found = [seen(0.5, 9.0, rhat), *(seen(2.5, length, 1.0) for length in lengths)]
+    with interruptible() as stop, engine.pool(1, stop) as pool:
+        told = Told(pool, engine, found)
+        tuning = told.tunings({0: engine.density.data}, FittedPath())[0]
+    assert told.starts == starts
+    assert tuning.mean_log_likelihood[1] == taken**2
 
 
 def test_from_the_prior_every_data_set_has_a_pilot(engine, made):

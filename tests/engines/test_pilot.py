@@ -44,6 +44,20 @@ def test_members_that_move_away_together_are_seen(correlation):
     assert np.mean(blind) > 0.97 or correlation == 0.9
 
 
+def test_a_member_that_moves_far_does_not_hide_that_others_stand_still(monkeypatch):
+    """All but one stay near a place of their own, a hundred deviations apart.
+
+    In the twin the variance within members is their mean, and they seem to have mixed.
+    """
+    rng = np.random.default_rng(5)
+    thetas = rng.normal(size=(1, MEMBERS, 1)) + 0.01 * rng.normal(size=(ITERATIONS, MEMBERS, 1))
+    thetas[:, 0] = rng.normal(0, 100, size=(ITERATIONS, 1))
+    assert _rhat(traced(thetas[:, 1:])) > 10
+    assert _rhat(traced(thetas)) > 10
+    monkeypatch.setattr(np, "median", np.mean)
+    assert _rhat(traced(thetas)) < MAX_RHAT
+
+
 def test_fits_to_simulated_data_far_from_the_real_ones_come_to_their_posterior(monkeypatch):
     """With wide priors simulated outcomes are nearly separable, and their weights far larger.
 

@@ -321,9 +321,13 @@ def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric
 
 
 def _rhat(trace: Trace) -> float:
-    """Return the largest R̂ of the elements of θ and of ℓ over members."""
+    """Return the largest R̂ of the elements of θ and of ℓ over members.
+
+    The variance within members is the median over them. One member that moves far away would raise
+    a mean so much that members which stand still in different places would seem to mix.
+    """
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
-    within = values.var(axis=0, ddof=1).mean(axis=0)
+    within = np.median(values.var(axis=0, ddof=1), axis=0)
     between = values.mean(axis=0).var(axis=0, ddof=1)
     n = len(values)
     with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
