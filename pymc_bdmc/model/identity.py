@@ -27,7 +27,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.upstream import alone
 
-__all__ = ["digest", "fingerprint", "snapshot", "structure"]
+__all__ = ["digest", "fingerprint", "operations", "snapshot", "structure"]
 
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
@@ -220,7 +220,7 @@ def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
     for rv, transform in zip(model.free_RVs, transforms, strict=True):
         if transform is not None:
             computed.append(transform.forward(rv, *rv.owner.inputs))
-    if not all(map(_is_known, [*_operations(computed), *_nested(transforms)])):
+    if not all(map(_is_known, [*operations(computed), *_nested(transforms)])):
         return None
     shared = [
         variable
@@ -251,15 +251,23 @@ def _is_known(thing: Op | Transform) -> bool:
     return library in ("pymc", "pytensor") and not isinstance(thing, users)
 
 
-def _operations(outputs: Sequence[Variable]) -> Iterator[Op]:
-    """Yield all operations of a graph, including inner ones."""
+def operations(outputs: Sequence[Variable]) -> Iterator[Op]:
+    """Yield all operations of a graph, including inner ones.
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> from pymc_bdmc.model.identity import operations
+    >>> [str(op) for op in operations([pt.sqrt(pt.scalar("x"))])]
+    ['Sqrt', 'sqrt']
+    """
     for node in io_toposort([], outputs):
         yield node.op
         for part in ("core_op", "scalar_op"):
             if hasattr(node.op, part):
                 yield getattr(node.op, part)
         if isinstance(node.op, HasInnerGraph):
-            yield from _operations(node.op.fgraph.outputs)
+            yield from operations(node.op.fgraph.outputs)
 
 
 def _nested(transforms: Sequence[Transform | None]) -> Iterator[Transform]:

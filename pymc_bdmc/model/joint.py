@@ -12,12 +12,17 @@ import pytensor.tensor as pt
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.pytensorf import compile as compile_graph
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import WalkingGraphRewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.scan.op import Scan
 
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.identity import operations
+from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
 
 __all__ = ["log_joint", "log_joint_of"]
@@ -90,7 +95,11 @@ def _by_parts(evaluate: Evaluate, model: pm.Model, values: Mapping[str, np.ndarr
 @alone
 @pytensor.config.change_flags(cxx="")  # or it compiles the inner graphs, a second for each
 def _compiled(model: pm.Model) -> Evaluate:
-    """Return a function of rows of the free variables, which loops if it cannot be vectorised."""
+    """Return a function of rows of the free variables.
+
+    Rows are evaluated together if the graph can be vectorised. A graph with a scan is compiled by
+    numba instead and evaluated row by row: Python would interpret every step for every row.
+    """
     with without_initial_values(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected variables likely created by GP")
         plain = remove_value_transforms(model)
@@ -98,28 +107,42 @@ def _compiled(model: pm.Model) -> Evaluate:
     # A parameter check would fail for all rows together; a switch acts on each row.
     logp = rewrite_graph(plain.logp(), custom_rewrite=_PER_ROW)
     types = [value.dtype for value in ordered]
-
-    @cache
-    def single():
-        return compile_graph(ordered, logp, on_unused_input="ignore", mode=INTERPRETED)
-
-    def one_by_one(*arrays):
-        return np.array([single()(*row) for row in zip(*arrays, strict=True)])
-
-    try:
-        rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in ordered]
-        many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
-        at_once = compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
-    except NotImplementedError:
-        at_once = one_by_one
+    one_by_one = _one_by_one(ordered, logp, INTERPRETED)
+    if any(isinstance(op, Scan) for op in operations([logp])):
+        quick = _one_by_one(ordered, logp, WITH_FAST_LOOPS)
+    else:
+        quick = _at_once(ordered, logp) or one_by_one
 
     def evaluate(arrays):
         values = [a.astype(t) for a, t in zip(arrays, types, strict=True)]
         with np.errstate(all="ignore"):
             try:
-                found = at_once(*values)
-            except Exception:  # an op may accept rows but fail to compute them
+                found = quick(*values)
+            except Exception:  # an op may accept rows, or be compiled, but fail to compute them
                 found = one_by_one(*values)
         return np.broadcast_to(found, (len(arrays[0]),)).astype(float)
 
     return evaluate
+
+
+def _at_once(ordered: list[Variable], logp: Variable) -> Callable | None:
+    """Return a function that evaluates all rows together, or None if there is none."""
+    rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in ordered]
+    try:
+        many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
+        return compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
+    except NotImplementedError:
+        return None
+
+
+def _one_by_one(ordered: list[Variable], logp: Variable, mode: Mode) -> Callable:
+    """Return a function that evaluates row after row, compiled at the first use."""
+
+    @cache
+    @alone
+    def single():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Numba will use object mode")
+            return compile_graph(ordered, logp, on_unused_input="ignore", mode=mode)
+
+    return lambda *arrays: np.array([single()(*row) for row in zip(*arrays, strict=True)])
