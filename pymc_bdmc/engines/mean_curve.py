@@ -15,8 +15,9 @@ MAX_SPENT = 10 * PRIOR_DRAWS
 
 OVERLAP = 0.5
 """Effective sample size at the next β, as a share of the samples of a stage."""
-MAX_RISE = 10.0
-"""Largest ratio of β between successive stages."""
+LEAST_RISE, MAX_RISE = 1 + 1e-4, 10.0
+"""Ratios of β between successive stages: the largest, and the one below which only differences
+between values of ℓ that come from rounding ask for so small a step."""
 
 
 def collect_starts[S](
@@ -72,7 +73,8 @@ class MeanCurve:
         """Return the next β that the latest samples allow, at most ten times the present one."""
         spread = max(np.ptp(self._ells), 1.0)
         highest = MAX_RISE * self._beta if self._beta else 1 / spread
-        return min(next_beta(self._ells, self._beta), highest)
+        allowed = next_beta(self._ells, self._beta)
+        return min(allowed if allowed > LEAST_RISE * self._beta else 1.0, highest)
 
     def add(self, beta: float, ells: np.ndarray) -> None:
         """Record samples of ℓ, shape (N,), at a higher β; only a wrong kernel gives −∞."""

@@ -23,7 +23,7 @@ from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
 from pymc_bdmc.engines.compiled import ahead, loops
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, Trace
-from pymc_bdmc.engines.mean_curve import next_beta
+from pymc_bdmc.engines.mean_curve import MeanCurve, next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import (
@@ -358,6 +358,17 @@ def test_next_temperature_keeps_half_of_the_samples():
     assert next_beta(ells * 1e-6, 0.3) == 1.0
     assert next_beta(np.zeros(5), 0.0) == 1.0
     assert 0 < next_beta(-np.random.default_rng(2).pareto(0.2, size=500), 0.0) < 1
+
+
+def test_the_next_temperature_is_higher_where_values_of_l_differ_by_rounding_only():
+    """The effective sample size alone would ask for a step that β cannot take."""
+    ells = -3e50 * (1 + 1e-14 * np.arange(100))
+    assert next_beta(ells, 1e-18) == 1e-18
+    curve = MeanCurve(ells)
+    curve.add(1e-18, ells)
+    curve.add(curve.next_beta(), ells)
+    assert (np.diff(curve.betas) > 0).all()
+    assert np.isfinite(curve.mean_log_likelihood).all()
 
 
 def test_the_pilot_finds_the_mean_log_likelihood_and_the_scales():
