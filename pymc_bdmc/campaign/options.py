@@ -119,8 +119,8 @@ class Limits:
             for name, value in vars(self).items():
                 if value is not None:
                     raise ValueError(
-                        f"{name}: every rung of the ladder in temperatures is run, whatever the "
-                        "gap; leave it out, or pass the T of the first round alone."
+                        f"{name}: every number in temperatures is run, whatever the gap; leave "
+                        "it out, or pass the number of the first round alone."
                     )
         if self.target_gap is None:
             for name in ("max_temperatures", "max_time"):

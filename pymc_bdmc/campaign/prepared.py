@@ -347,5 +347,5 @@ def _tell(
         f"Ahead: {runs} runs (temperatures: {', '.join(map(str, lengths))}; "
         f"particles: {plan.particles}), "
         f"about {seconds:.2g} s of one core; at least "
-        f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB"
+        f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB of memory"
     )

@@ -179,8 +179,8 @@ class Request:
         posterior, judged = _draws(question, path)
         if size.target_error and posterior is not None:
             raise ValueError(
-                "target_error: with posterior draws as many runs go back as forward; pass chains, "
-                "their number, in its place."
+                "target_error: with posterior draws there are as many reverse as forward runs; "
+                "pass their number, chains, in its place."
             )
         check_storable(model, real=question.real_data, simulated=simulation is not None)
         if path is not None and path.in_turn and ladder.is_adaptive:
@@ -188,7 +188,7 @@ class Request:
         _ = ladder.schedules  # looks at them
         if size.target_error and not question.real_data:
             raise ValueError(
-                "target_error: it is that of log ML on the real data; leave real_data=False out."
+                "target_error: it is the error on the real data; leave real_data=False out."
             )
         if not (question.real_data or simulation):
             raise ValueError("real_data: with simulate=None there is nothing left to run.")

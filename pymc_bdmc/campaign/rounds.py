@@ -209,7 +209,9 @@ def anneal_in_rounds(
             except KeyboardInterrupt:
                 return _cut_short(rounds)
             except (FloatingPointError, ValueError) as error:
-                _log.warning(f"No new data could confirm the last round, which stays ({error})")
+                _log.warning(
+                    f"The last round is the result, but no new data could confirm it ({error})"
+                )
                 return rounds
         found = _anneal(pool, sides, schedule, rounds, plan, confirms, report)
         if found.interrupted:

@@ -100,7 +100,7 @@ class Store:
         marks = any((self._runs / name).exists() for name in (LOCK, ORIGIN))
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
-                f"store: {self.path} is there already and is none of sample_bdmc; choose another."
+                f"store: {self.path} exists, but not as a store of sample_bdmc; choose another."
             )
         with self._writable():
             self._runs.mkdir(parents=True, exist_ok=True)
@@ -125,8 +125,8 @@ class Store:
             origin, begun = read_record(self._runs / ORIGIN)
         except DamagedRecord as error:
             raise ValueError(
-                f"store: {error}. It says of which call the runs beside it are, which are of no "
-                "use without it. Put a copy of it back, or choose another store."
+                f"store: {error}. It names the call that made the runs beside it, which cannot "
+                "be used without it. Restore it from a copy, or choose another store."
             ) from error
         if begun["format"] > FORMAT:
             raise ValueError(
@@ -160,8 +160,8 @@ class Store:
             ) from error
         except OSError as error:
             raise OSError(
-                f"store: {self.path} cannot be written to ({error.strerror or error}). What is in "
-                "it is kept: see to that, and call again."
+                f"store: {self.path} cannot be written to ({error.strerror or error}). Its "
+                "runs are kept. Make it writable, and call again."
             ) from error
 
     def show(self, make: Callable[[], xr.DataTree]) -> None:

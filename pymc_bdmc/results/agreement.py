@@ -258,11 +258,10 @@ def _told(
     elif status == "good":
         count = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield (
-            f"The {n} draws that you gave agree with those of this run: in none of "
-            f"{count} quantities is the mean off by more than {MARGINS[0]:g} posterior "
-            f"standard deviations, the standard deviation by more than a factor of "
-            f"{np.exp(MARGINS[1]):g}, or a probability P(x ≤ c) by more than {MARGINS[2]:g} "
-            "(95 % simultaneous limits)."
+            f"The {n} draws that you gave agree with those of this run. By 95 % simultaneous "
+            f"limits for {count} quantities, no mean is off by more than {MARGINS[0]:g} posterior "
+            f"standard deviations, no standard deviation by more than a factor of "
+            f"{np.exp(MARGINS[1]):g}, and no probability P(x ≤ c) by more than {MARGINS[2]:g}."
         )
         yield f"{_difference(worst)}."
     else:
@@ -294,7 +293,7 @@ def _difference(row: pd.Series) -> str:
         said = f"the standard deviation is {value:.2g} times that of the run"
     else:
         said = f"a probability P(x ≤ c) is off by {value:.2g}"
-    return f"The largest difference is in {row.name}: {said} ({lower:.2g} to {upper:.2g})"
+    return f"The largest difference is in {row.name!r}: {said} ({lower:.2g} to {upper:.2g})"
 
 
 def _to_settle(

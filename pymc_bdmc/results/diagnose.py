@@ -481,7 +481,10 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (_few_runs, _more_runs),
     (_dead, lambda dt: f"their log weights widen the gap: {_easier(dt, _livelier(dt))}."),
     (_divergent, lambda dt: f"{_easier(dt, _local_steps(dt))}."),
-    (_knot, lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; plot_hysteresis."),
+    (
+        _knot,
+        lambda dt: f"put temperatures there, or try {_another_kernel(dt)}; see plot_hysteresis.",
+    ),
     (_far_start, _finer_start),
     (_even_gap, _closing),
 ]
@@ -501,7 +504,7 @@ def _tempering_doubts(dt: xr.DataTree) -> list[str]:
     unevenness = dt.attrs.get("flatness", 0.0)
     if unevenness > MAX_UNEVENNESS:
         doubts.append(
-            f"places are visited unevenly, by up to {unevenness:.0%}; use more temperatures, or a "
-            "larger `initial`."
+            f"temperatures are visited unevenly, by up to {unevenness:.0%}; use more temperatures, "
+            "or a larger `initial`."
         )
     return doubts

@@ -149,7 +149,7 @@ def _methods(dt: xr.DataTree) -> list[str]:
         where = f"on each of {n} simulated data sets ({source})" if source else "of the system"
         told.append(
             f"There are {chains} forward and {dt['reverse'].sizes['chain']} reverse runs {where}; "
-            f"reverse runs have a start that is {attrs.get('upper_bound', 'unknown')}."
+            f"the start of reverse runs is {attrs.get('upper_bound', 'unknown')}."
         )
     if "random_seed" in attrs:
         told.append(f"The random seed is {attrs['random_seed']}.")

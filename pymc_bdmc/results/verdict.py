@@ -54,7 +54,7 @@ _HEADLINES = {
 }
 
 _DATA = {
-    "prior": "data sets that your model expects before it sees data",
+    "prior": "data sets simulated from the prior of your model",
     "matched": "data sets from your model that are most like yours",
     "hyperparameters": "data sets simulated with hyperparameters from your fit",
     "given": "the data that you gave",
@@ -380,7 +380,7 @@ def _longer(dt: xr.DataTree, doubts: list[str]) -> str:
     if doubts:
         return doubts[0]
     if dt["forward"].sizes.get("beta") == 2:  # no kernel moved
-        return 'anneal, instead of weighing draws from a fit: path="prior".'
+        return 'anneal instead of importance sampling: path="prior".'
     return "use more temperatures or particles, or another kernel."
 
 
@@ -485,7 +485,7 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
             f"{row['error']:.2g} nats more. So your data are harder for the sampler, and the bound "
             "does not apply to them."
         )
-        remedy = "use more temperatures or particles until plot_consistency shows like boxes."
+        remedy = "use more temperatures or particles until the boxes of plot_consistency agree."
         yield _Finding("shortfall", "open", sentence, remedy, **numbers)
     else:
         good = row["valid"] and row["upper"] <= MARGIN

@@ -178,7 +178,9 @@ class _Point:
 def _point(found: ReweighedModel, limit: float) -> _Point:
     own = found.log_ml
     if own.valid and own.error > limit:
-        return _Point(found, False, f"its reweighed error is {own.error:.2g}, above {limit:.2g}")
+        return _Point(
+            found, False, f"its error by reweighting is {own.error:.2g}, above {limit:.2g}"
+        )
     return _Point(found, own.valid, "to check it" if own.valid else own.reason)
 
 
@@ -238,7 +240,7 @@ def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:
         how, best, valid = "fresh run", fresh.log_ml, fresh.log_ml.valid
         reason = f"{point.told}; {best.reason}"
         if point.usable or fresh.is_refuted:
-            reason = f"reweighing gives {found.log_ml.value:.2f}, beyond chance; {best.reason}"
+            reason = f"reweighting gives {found.log_ml.value:.2f}, beyond chance; {best.reason}"
             valid = valid and not fresh.is_refuted and best.value > found.log_ml.value
         factor = Estimate(
             best.value - base.value, float(np.hypot(best.error, base.error)), "", valid, ""

@@ -406,7 +406,7 @@ WITHOUT_EFFECT = [
     ({"max_temperatures": 50}, "max_temperatures: it limits the rounds until target_gap"),
     ({"target_gap": 1.0, "simulate": None}, "target_gap: a gap needs simulated data"),
     *(
-        ({name: 5, "temperatures": [10, 20]}, f"{name}: every rung of the ladder in temperatures")
+        ({name: 5, "temperatures": [10, 20]}, f"{name}: every number in temperatures is run")
         for name in ("target_gap", "max_temperatures", "max_time")
     ),
     ({"schedule": "linear", "temperatures": [0, 1]}, "schedule: 'linear' has no effect"),

@@ -107,7 +107,7 @@ def test_the_result_is_not_chosen_for_its_noise():
     """Four chains, target 0.1, α = 6e-5 a number; the twin reports the round that met the target.
 
     Given T, the lower bound of new chains has the mean −4/T and the variance 2/T, their gap 8/T
-    and 4/T.
+    and 4/T. The numbers of the twin are expected 6 and 8 standard errors away (power 98 %).
     """
 
     def scores(found):
@@ -115,10 +115,10 @@ def test_the_result_is_not_chosen_for_its_noise():
         lower = found.runs["forward"][0].log_weight.mean()
         return (lower + 4 / n) / np.sqrt(2 / n), (8 / n - found.gap[0]) / np.sqrt(4 / n)
 
-    last_two = [GaussianWork().rounds(0.1, seed)[-2:] for seed in range(400)]
-    chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(400)
+    last_two = [GaussianWork().rounds(0.1, seed)[-2:] for seed in range(200)]
+    chosen, confirming = np.sum([[*map(scores, two)] for two in last_two], axis=0) / np.sqrt(200)
     assert (np.abs(confirming) < 4).all()
-    assert (chosen > 8).all()
+    assert (chosen > 4).all()
 
 
 def test_the_confirming_round_is_reported_whatever_it_finds():

@@ -222,7 +222,7 @@ def test_other_versions_are_refused_by_name(begun, monkeypatch):
 def test_what_is_no_store_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("42")
     for path in (tmp_path, tmp_path / "thesis.tex"):
-        with pytest.raises(ValueError, match="is there already and is none of sample_bdmc"):
+        with pytest.raises(ValueError, match="exists, but not as a store of sample_bdmc"):
             pm.sample_bdmc(normal(), **SMALL, store=path)
     assert (tmp_path / "thesis.tex").read_text() == "42"
 
@@ -323,7 +323,7 @@ def test_damage_of_the_view_is_an_error_for_readers(tmp_path, monkeypatch):
 def test_a_store_that_cannot_say_whose_it_is_is_refused(begun, damage):
     damage(begun / "runs" / "origin")
     there = committed(begun)
-    with pytest.raises(ValueError, match=r"^store: .*runs/origin .*\. Put a copy of it back"):
+    with pytest.raises(ValueError, match=r"^store: .*runs/origin .*\. Restore it from a copy"):
         pm.sample_bdmc(normal(), **SMALL, store=begun)
     assert committed(begun) == there
 

@@ -253,7 +253,7 @@ def test_thousands_of_elements_are_one_block_after_the_other():
     found = bdmc.agreement(dt, draws_of({"x": ["i"]}, x=draws))
     assert found.status == "bad"
     assert found.table.index[0] == "x[777]"
-    assert "in x[777]: the standard deviation is" in found.text
+    assert "in 'x[777]': the standard deviation is" in found.text
 
 
 def test_draws_come_in_many_forms(result):

@@ -20,7 +20,7 @@ def result():
         pm.Normal("y", x, 1.0, observed=Y, dims="place")
         return pm.sample_bdmc(
             chains=1000, temperatures=[0, 0.1, 0.3, 1], simulate=None, step="metropolis",
-            random_seed=1, cores=2, progressbar=False,
+            path="prior", random_seed=1, cores=2, progressbar=False,
         )  # fmt: skip
 
 

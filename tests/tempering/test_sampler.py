@@ -155,7 +155,7 @@ def test_model_of_the_context():
 def test_uneven_visits_are_said(rbm, caplog):
     bdmc.temper(rbm, temperatures=3, draws=20, initial=2, iterations=1, random_seed=1)
     assert {(r.name, r.levelname) for r in caplog.records} == {("pymc.bdmc", "WARNING")}
-    assert "places are visited unevenly" in caplog.text
+    assert "temperatures are visited unevenly" in caplog.text
     caplog.clear()
     bdmc.temper(rbm, temperatures=10, draws=200, random_seed=1)
     assert not caplog.records
