@@ -14,6 +14,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from dask import config
 from distributed import Client, LocalCluster
 
 import pymc_bdmc as bdmc
@@ -39,7 +40,13 @@ def model():
     scope="module", params=[2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4))]
 )
 def client(request):
+    """Of workers that are forked from a process that has imported the package, where one can be."""
+    method = "spawn"
+    if sys.platform != "win32":
+        method = "forkserver"
+        get_context(method).set_forkserver_preload(["distributed", "pymc_bdmc"])
     with (
+        config.set({"distributed.worker.multiprocessing-method": method}),
         LocalCluster(request.param, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
@@ -194,9 +201,10 @@ class Counting(Executor):
         self.waiting -= 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 def test_the_engine_travels_once_a_worker(tmp_path):
     """200 tasks on two processes, twice; the twin sends it with each of them."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(2, mp_context=get_context("forkserver")) as processes:
         executor = Counting(processes)
         with interruptible() as stop, ExecutorPool(Engine(tmp_path), executor, stop) as pool:
             for _ in range(2):

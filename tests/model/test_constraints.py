@@ -26,9 +26,9 @@ FREE = stats.norm.logpdf(0.7, 0, np.sqrt(2))
 
 def test_log_ml_of_ordered_components_includes_the_probability_of_the_order():
     """Within 4 standard errors of the exact value, α = 6e-5; the twin without −log 3! is not."""
-    options = {"simulate": None, "chains": 64, "cores": 1, "progressbar": False}
+    options = {"path": "prior", "chains": 64, "cores": 1, "progressbar": False}
     free, dt = (
-        pm.sample_bdmc(model, random_seed=1, **options)
+        pm.sample_bdmc(model, simulate=None, random_seed=1, **options)
         for model in (mixture(), mixture(transform=ordered))
     )
     found = bdmc.log_ml(dt)

@@ -1,5 +1,6 @@
 """Every estimator on problems small enough to be solved exactly, and the race between them."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,12 @@ from tests.testbed.test_annealing import exact
 Z = 4.5  # two-sided α = 7e-6 a comparison, 26 comparisons
 
 
+def enumerated(model):
+    """Few observations, with log ML by a sum over all states."""
+    problem = model.simulate(random_seed=3)
+    return problem, exact(problem)
+
+
 def integrated():
     """One loading and one observation, with log ML by quadrature."""
     problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
@@ -22,19 +29,22 @@ def integrated():
     return problem, logsumexp(values) + np.log(grid[1] - grid[0])
 
 
-def problems():
-    for model in (Clustering(2, n=4, size=2), BinaryAttributes(2, n=3, size=2)):
-        problem = model.simulate(random_seed=3)
-        yield problem, exact(problem)
-    yield integrated()
+PROBLEMS = {
+    "clustering": lambda: enumerated(Clustering(2, n=4, size=2)),
+    "binary": lambda: enumerated(BinaryAttributes(2, n=3, size=2)),
+    "low rank": integrated,
+}
 
 
-PROBLEMS = dict(zip(("clustering", "binary", "low rank"), problems(), strict=True))
+@cache
+def solution(kind):
+    """A problem and its log ML."""
+    return PROBLEMS[kind]()
 
 
 @pytest.fixture(params=PROBLEMS)
 def solved(request):
-    return PROBLEMS[request.param]
+    return solution(request.param)
 
 
 def estimates(estimate, problem, budget, trials):
@@ -57,7 +67,7 @@ ESTIMATED = [("low rank", "Chib-Murray-Salakhutdinov")]
     ("kind", "name"), [pair for pair in product(PROBLEMS, UNBIASED) if pair not in ESTIMATED]
 )
 def test_estimators_of_z_or_of_its_reciprocal_are_unbiased(kind, name):
-    problem, log_z = PROBLEMS[kind]
+    problem, log_z = solution(kind)
     sign = UNBIASED[name]
     found = sign * estimates(ESTIMATORS[name].estimate, problem, 8, 1000)
 
