@@ -68,21 +68,56 @@ PUBLISHED = {
         for i in range(6)
     },
 }
-Call = tuple[str | None, dict]
+Call = tuple[models.Form | None, dict]
 """The form of the model, or None where there is one only, and options."""
 REGRESSION: dict[str, Call] = {
     "default": (None, {}),
     "like the data": (None, LIKE_DATA),
     "from NUTS draws": (None, dict(simulate=None, chains=64)),
 }
+FROM_DRAWS = dict(simulate=None, temperatures=30, chains=16)
+THIRD = dict(simulate=None, temperatures=60, chains=16, particles=64)
 PLANETS: dict[str, Call] = {
     "default": ("published", {}),
     "512 particles": ("smooth", SMC),
-    "from NUTS draws": ("smooth", dict(simulate=None, temperatures=30, chains=16)),
+    "from NUTS draws": ("smooth", FROM_DRAWS),
     "dynesty": ("smooth", {}),
     "nautilus": ("smooth", {}),
 }
 CIRCULAR = {name: (None, options) for name, (_, options) in PLANETS.items() if "NUTS" not in name}
+PEAKS_OF_SET_5 = ((1.25, 14.0), (14.0, 29.9), (29.9, 32.3), (32.3, 1e4))
+"""Windows of one period that are all periods together; the periodogram has a peak in each."""
+WINDOWS: dict[int, models.Windows] = {
+    1: ((30, 60), (8, 18)),
+    2: ((13, 19), (50, 400)),
+    3: ((60, 200), (30, 50)),
+    6: ((60, 200), (30, 50)),
+}
+"""Of two planets, by the set, around the two peaks of the periodogram."""
+
+
+def eprv3_calls(dataset: int, planets: int) -> dict[str, Call]:
+    """The calls of a set and a number of planets."""
+    if not planets:
+        return {"default": PLANETS["default"]}
+    if planets == 1:
+        windows = PEAKS_OF_SET_5 if dataset == 5 else ()
+        names = [f"from NUTS draws, {low:g} to {high:g} days" for low, high in windows]
+        return PLANETS | {
+            name: ((each,), FROM_DRAWS) for name, each in zip(names, windows, strict=True)
+        }
+    found = {}
+    if dataset in WINDOWS and planets == 2:
+        found = {"from NUTS draws": (WINDOWS[dataset], FROM_DRAWS)}
+    elif dataset in WINDOWS:
+        found = {"third planet from the prior": ((*WINDOWS[dataset], models.PERIODS), THIRD)}
+    return {name: PLANETS[name] for name in ("default", *PEERS)} | found
+
+
+def set_and_planets(name: str) -> tuple[int, int]:
+    """Numbers in the name of a target of EPRV3."""
+    _, _, dataset, planets, _ = name.replace(",", "").split()
+    return int(dataset), int(planets)
 
 
 def calls(name: str) -> dict[str, Call]:
@@ -96,17 +131,17 @@ def calls(name: str) -> dict[str, Call]:
             ),
         }  # fmt: skip
     if name == "pines":
-        whitened = dict(path="fitted", simulate=None, temperatures=30)
+        both_ways = dict(path="prior", simulate=None, chains=6, particles=8, temperatures=200)
         return {
             "default": ("published", {}),
             "whitened": ("whitened", {}),
-            "whitened, fitted": ("whitened", whitened),
+            "whitened, reverse from NUTS draws": ("whitened", both_ways),
         }
     if name.startswith("TOI"):
         return CIRCULAR
     if "EPRV3" not in name:
         return REGRESSION
-    return CIRCULAR if "0 planets" in name else PLANETS
+    return eprv3_calls(*set_and_planets(name))
 
 
 def ours(model: pm.Model, seed: int, options: dict) -> dict:
@@ -127,13 +162,49 @@ def ours(model: pm.Model, seed: int, options: dict) -> dict:
     }  # fmt: skip
 
 
-def nuts(model: pm.Model, name: str, seed: int) -> xr.DataTree:
-    """Draws to fit a path to; with a planet, chains start at the peak of the periodogram."""
-    options = dict(random_seed=seed, cores=1, progressbar=False)
-    if "EPRV3" in name:
-        options |= dict(draws=400, tune=400, chains=2, init="adapt_diag")
-        options |= dict(initvals=models.periodogram_start(int(name.split()[2][:-1])))
+def nuts(model: pm.Model, seed: int, **options) -> xr.DataTree:
+    """Posterior draws."""
+    options = dict(random_seed=seed, cores=1, progressbar=False) | options
     return pm.sample(model=model, compute_convergence_checks=False, **options)
+
+
+def from_peaks(model: pm.Model, dataset: int, windows: models.Windows, seed: int) -> xr.DataTree:
+    """Posterior draws of planets, by chains that start at peaks of the periodogram."""
+    start = models.periodogram_start(dataset, windows)
+    options = dict(draws=400, tune=400, chains=2, init="adapt_diag", initvals=start)
+    return nuts(model, seed, **options)
+
+
+def two_and_the_prior(dataset: int, windows: models.Windows, seed: int) -> bdmc.ReferencePath:
+    """A path from two planets as NUTS finds them, and a third about as in the prior."""
+    model = models.eprv3(dataset, 2, windows[:2])
+    draws = from_peaks(model, dataset, windows[:2], seed)["posterior"]
+    location, scale = {}, {}
+    for rv in model.free_RVs:
+        values, transform = draws[rv.name].values, model.rvs_to_transforms[rv]
+        if transform is not None:
+            values = transform.forward(values, *rv.owner.inputs).eval()
+        location[rv.name], scale[rv.name] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
+        if rv.ndim:
+            last, wide = np.zeros((*rv.shape.eval()[:-1], 1)), 1.8 if transform else 1.0
+            location[rv.name] = np.concatenate([location[rv.name], last], axis=-1)
+            scale[rv.name] = np.concatenate([scale[rv.name], last + wide], axis=-1)
+    return bdmc.ReferencePath(location, scale)
+
+
+def from_draws(model: pm.Model, name: str, call: str, form: models.Form, seed: int) -> dict:
+    """The options of a call that come from draws: its path, or where reverse runs start."""
+    if "NUTS" not in call and "third" not in call:
+        return {}
+    if name == "pines":
+        return {"posterior": nuts(model, seed, draws=200, tune=300, chains=2)}
+    if "EPRV3" not in name:
+        return {"path": bdmc.FittedPath(nuts(model, seed))}
+    dataset, planets = set_and_planets(name)
+    windows = models.windows_of(planets, form)
+    if planets == 3:
+        return {"path": two_and_the_prior(dataset, windows, seed)}
+    return {"path": bdmc.FittedPath(from_peaks(model, dataset, windows, seed))}
 
 
 def measure(name: str, call: str, seed: int, limit: int) -> dict:
@@ -147,9 +218,7 @@ def measure(name: str, call: str, seed: int, limit: int) -> dict:
             value, error = PEERS[call](model)(seed)
             found = {"value": float(value), "error": float(error)}
         else:
-            if "NUTS" in call:
-                options = options | {"path": bdmc.FittedPath(nuts(model, name, seed))}
-            found = ours(model, seed, options)
+            found = ours(model, seed, options | from_draws(model, name, call, form, seed))
     except (ValueError, FloatingPointError) as error:
         found = {"refused": str(error)}
     return found | {"seconds": time.process_time() - started}
@@ -185,7 +254,10 @@ def number(value: float | None, shift: float = 0.0, digits: int = 2) -> str:
 
 def line(row: dict) -> list[str]:
     """A row of the table."""
+    form, _ = calls(row["model"])[row["call"]]
     shift, value = SHIFT.get(row["model"], 0.0), ""
+    if isinstance(form, tuple):
+        shift += models.from_windows(form)
     if row.get("value") is not None:
         error = row["error"] or np.nan
         value = f"{number(row['value'], shift)} "

@@ -17,13 +17,18 @@ from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.scalar import register_scalar_funcify
 from pytensor.scalar.basic import BinaryScalarOp, upgrade_to_float
 from pytensor.tensor.elemwise import Elemwise
+from scipy.special import gammaln
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data"
 INSTRUMENTS = ("FEROS", "HARPS", "CORALIE14", "CORALIE07")
 E_SD, LOG_K, LOG_JITTER = 0.2, np.log(1000), np.log(100)
 """Priors of EPRV3: the Rayleigh scale of eccentricities, and the largest logarithms of 1 m/s plus
 an amplitude or a jitter."""
-LOG_PERIODS = np.log([1.25, 1e4])
+PERIODS = (1.25, 1e4)
+Windows = tuple[tuple[float, float], ...]
+"""Shortest and longest period of each planet, in days."""
+Form = str | Windows
+"""How the model is written: by name, or, of planets, "smooth" with such windows."""
 FLAT = 1000.0
 """Standard deviation of the prior that stands for a flat one."""
 
@@ -169,14 +174,16 @@ def squared(z):
     return pt.sum(z**2, axis=0) + 1e-12
 
 
-def orbits(planets: int, form: str) -> list:
+def orbits(planets: int, form: Form) -> list:
     """Elements of all orbits, columns: log P, K, e, ω and ω + M.
 
-    "published": one variable for each, the angles uniform. "smooth": a pair of normal variables
-    gives K and ω + M, and another e and ω. The angle of a pair is uniform and independent of its
-    length, which the inverse of a distribution function takes to K or e.
+    "published": one variable for each, the angles uniform. Else a pair of normal variables gives K
+    and ω + M, and another e and ω. The angle of a pair is uniform and independent of its length,
+    which the inverse of a distribution function takes to K or e. The periods of each planet are
+    from a window of its own.
     """
-    log_period = pm.Uniform("log_period", *LOG_PERIODS, shape=planets)
+    shortest, longest = np.log(windows_of(planets, form)).T
+    log_period = pm.Uniform("log_period", shortest, longest, shape=planets)
     if form == "published":
         amplitude = pm.math.exp(pm.Uniform("log1p_amplitude", 0, LOG_K, shape=planets)) - 1
         rayleigh = pm.Weibull.dist(2, E_SD * np.sqrt(2))
@@ -195,16 +202,36 @@ def orbits(planets: int, form: str) -> list:
     return [each[:, None] for each in (log_period, amplitude, eccentricity, omega, longitude)]
 
 
-def eprv3(dataset: int, planets: int, form: str = "published") -> pm.Model:
+def windows_of(planets: int, form: Form) -> Windows:
+    """Shortest and longest period of each planet."""
+    return (PERIODS,) * planets if isinstance(form, str) else form
+
+
+def from_windows(windows: Windows) -> float:
+    """To log ML with a window for each planet, whose prior probability it brings in.
+
+    It is the logarithm of that probability and of the number of ways to number the planets.
+    """
+    shares = [np.log(longest / shortest) for shortest, longest in windows]
+    return np.sum(np.log(shares / np.log(PERIODS[1] / PERIODS[0]))) + gammaln(len(windows) + 1)
+
+
+def velocities_of(dataset: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, velocities and the known covariance of their noise."""
+    times, velocities, errors = np.loadtxt(FOLDER / f"anchors/eprv3/rvs_000{dataset}.txt").T
+    lag = times[:, None] - times
+    noise = 3 * np.exp(-0.5 * ((np.sin(np.pi * lag / 20) / 0.5) ** 2 + (lag / 50) ** 2))
+    return times, velocities, noise + np.diag(errors**2)
+
+
+def eprv3(dataset: int, planets: int, form: Form = "published") -> pm.Model:
     """The EPRV3 evidence challenge (Nelson et al. 2020): 200 velocities, Keplerian orbits.
 
     The noise has a known quasi-periodic covariance and an unknown jitter. The velocities are
     rotated to the eigenvectors of the known covariance, which leaves the density as it is.
     """
-    times, velocities, errors = np.loadtxt(FOLDER / f"anchors/eprv3/rvs_000{dataset}.txt").T
-    lag = times[:, None] - times
-    noise = 3 * np.exp(-0.5 * ((np.sin(np.pi * lag / 20) / 0.5) ** 2 + (lag / 50) ** 2))
-    variances, axes = np.linalg.eigh(noise + np.diag(errors**2))
+    times, velocities, covariance = velocities_of(dataset)
+    variances, axes = np.linalg.eigh(covariance)
     with pm.Model() as model:
         offset = pm.Uniform("offset", -1000.0, 1000.0)
         jitter = pt.expm1(pm.Uniform("log1p_jitter", 0, LOG_JITTER))
@@ -216,24 +243,29 @@ def eprv3(dataset: int, planets: int, form: str = "published") -> pm.Model:
     return model
 
 
-def periodogram_start(dataset: int) -> dict[str, np.ndarray]:
-    """Where NUTS may start with one planet in the form "smooth": the best circular orbit."""
-    times, velocities, errors = np.loadtxt(FOLDER / f"anchors/eprv3/rvs_000{dataset}.txt").T
-    lag = times[:, None] - times
-    noise = 3 * np.exp(-0.5 * ((np.sin(np.pi * lag / 20) / 0.5) ** 2 + (lag / 50) ** 2))
-    white = np.linalg.inv(np.linalg.cholesky(noise + np.diag(errors**2 + 1)))
-    fits = []
-    for log_period in np.linspace(*LOG_PERIODS, 20_000):
+def periodogram_start(dataset: int, windows: Windows) -> dict[str, np.ndarray]:
+    """Where NUTS may start in the form "smooth": the best circular orbit in each window in turn."""
+    times, velocities, covariance = velocities_of(dataset)
+    white = np.linalg.inv(np.linalg.cholesky(covariance + np.eye(len(times))))
+
+    def waves(log_period):
         angle = 2 * np.pi * (times - 300) / np.exp(log_period)
-        waves = white @ np.column_stack([np.cos(angle), -np.sin(angle), np.ones(len(times))])
-        found, left, *_ = np.linalg.lstsq(waves, white @ velocities)
-        fits.append((left[0], log_period, *found))
-    _, log_period, a, b, offset = min(fits)
-    amplitude = np.hypot(a, b)
+        return white @ np.column_stack([np.cos(angle), -np.sin(angle)])
+
+    def misfit(log_period):
+        return np.linalg.lstsq(np.hstack([design, waves(log_period)]), white @ velocities)[1]
+
+    design, log_periods = white.sum(axis=1, keepdims=True), []
+    for window in windows:
+        log_periods.append(min(np.linspace(*np.log(window), 20_000)[1:-1], key=misfit))
+        design = np.hstack([design, waves(log_periods[-1])])
+    offset, *found = np.linalg.lstsq(design, white @ velocities)[0]
+    pairs = np.reshape(found, (len(windows), 2)).T
+    amplitude = np.hypot(*pairs)
     length = np.sqrt(-2 * np.log1p(-np.log1p(amplitude) / LOG_K))
     return {
-        "offset": offset, "log_period": np.array([log_period]),
-        "wave": length * np.array([[a], [b]]) / amplitude, "shape": np.full((2, 1), 0.2),
+        "offset": offset, "log_period": np.array(log_periods),
+        "wave": length * pairs / amplitude, "shape": np.full((2, len(windows)), 0.2),
     }  # fmt: skip
 
 
