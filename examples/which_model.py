@@ -74,8 +74,9 @@ def main(folder: str = "output", **options) -> dict:
     bdmc.plot_compare(results, backend="matplotlib")
     plt.savefig(Path(folder, "which_model.png"))
 
+    options = {"path": "data", "chains": 64} | options
     in_turn = {
-        name: pm.sample_bdmc(models[name], path="data", simulate=None, random_seed=seed, **options)
+        name: pm.sample_bdmc(models[name], simulate=None, random_seed=seed, **options)
         for seed, name in enumerate(NAMES[:2])
     }
     decide = bdmc.pointwise(in_turn["Student t"], in_turn["normal"])

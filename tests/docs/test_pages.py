@@ -3,9 +3,12 @@
 import importlib.util
 import inspect
 import re
+from functools import partial
 from pathlib import Path
 
+import arviz_base as az
 import numpy as np
+import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
@@ -29,13 +32,62 @@ def test_code_of_the_page_runs(page, n_blocks):
     assert all(f"`{row}`" in (ROOT / "docs" / "using.md").read_text() for row in rows)
 
 
+def words(page):
+    """Words of a page without numbers, signs and lines, which differ between processors."""
+    return re.findall(r"[^\W\d_]{2,}", page)
+
+
+def readme():
+    return (ROOT / "README.md").read_text()
+
+
+def test_the_readme_prints_what_it_says(capsys, monkeypatch):
+    """The text below the example is what it prints, but for the numbers, up to the first […]."""
+    (code,), (text,) = (
+        re.findall(rf"```{kind}\n(.*?)```", readme(), re.S) for kind in ("python", "text")
+    )
+    monkeypatch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, progressbar=False))
+    exec(compile(code, "README.md", "exec"), {})
+    printed, told = words(capsys.readouterr().out), words(text.split("[…]")[0])
+    assert len(told) > 50
+    assert printed[: len(told)] == told
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyMC, on a fit cut short
+def test_the_calls_in_the_table_of_the_readme_run(monkeypatch):
+    """In the order of the table, on two models of a coin, with few runs."""
+    table = re.search(r"\| you want \| call \|\n(.*?)\n\n", readme(), re.S)[1]
+    calls = [call for row in table.splitlines()[1:] for call in re.findall(r"`(.*?)`", row)]
+    assert len(calls) == 10
+    few = {"temperatures": 5, "chains": 2, "random_seed": 1, "cores": 1, "progressbar": False}
+    monkeypatch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
+    names = {"pm": pm, "bdmc": bdmc}
+    for name, heads in (("a", 1.0), ("b", 100.0)):
+        with pm.Model() as names[name]:
+            pm.Binomial("heads", 20, pm.Beta("p", heads, heads), observed=14)
+            names[f"dt_{name}"] = pm.sample_bdmc(simulate=None)
+    draws = np.random.default_rng(1).beta(15, 7, size=(2, 500))
+    names["idata"] = az.from_dict({"posterior": {"p": draws}})
+    with names["a"]:
+        names["approximation"] = pm.fit(100, progressbar=False, random_seed=1)
+        for call in calls:
+            found = eval(call, names)
+            if call.startswith("pm."):
+                names["dt"] = found
+
+
+def test_the_readme_names_what_is_there():
+    for name in set(re.findall(r"`bdmc\.(\w+)", readme())):
+        assert hasattr(bdmc, name), name
+
+
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len(readme().splitlines()) <= 120
 
 
 def test_readme_names_the_commands_of_the_makefile():
-    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
-    for target in re.findall(r"^make (\S+)", readme, re.M):
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\S+)", readme(), re.M):
         assert re.search(rf"^{target}:", makefile, re.M)
 
 
@@ -97,11 +149,6 @@ def test_everything_public_is_in_the_reference():
     for name in names:
         home, _, thing = name.rpartition(".")
         assert hasattr(importlib.import_module(home), thing), name
-
-
-def words(page):
-    """Words of a page without numbers, signs and lines, which differ between processors."""
-    return re.findall(r"[^\W\d_]{2,}", page)
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyMC, on few chains
