@@ -240,7 +240,8 @@ def main() -> None:
     if any(seen.values()):
         report(seen)
     if any(unseen.values()):
-        report(unseen, "Other seeds", f" --first {SEEDS + 1}")
+        n = max(map(len, unseen.values()))
+        report(unseen, "Other seeds", f" --first {SEEDS + 1} --seeds {n}")
 
 
 if __name__ == "__main__":

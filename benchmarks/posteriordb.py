@@ -48,10 +48,10 @@ is near the posterior, so the call goes on as without the draws. `gp_pois_regr` 
 since its draws hold f, but not the free variables f is made of.""",
     "What is caught": """\
 1000 of the draws are taken 20 times, and one element of them is changed, each time another;
-draws of the prior, copies and draws of another data set change all. They are held against the
-run of the default call, and what is caught is called *bad*. The rows log p(θ, y) are left out.
-The repeats of a posterior share its run, so they are not independent: an error of the run shows
-in all of them.""",
+draws of the prior, copies and draws of another data set change all. They are compared with the
+run of the default call, and a change is caught if they are called *bad*. The rows log p(θ, y)
+are left out. The repeats of a posterior share its run, so they are not independent: an error of
+the run shows in all of them.""",
 }
 """What is said above each table."""
 CALL = dict(simulate=None, random_seed=1, cores=1, progressbar=False)
