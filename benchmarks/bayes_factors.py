@@ -68,20 +68,23 @@ def main() -> None:
         known = KNOWN[names[0]] - KNOWN[names[1]]
         z = np.max(np.abs((factors - known) / errors))
         rows.append(shown([
-            title, f"{known:.3f}", f"{factors[0]:.3f} ± {errors[0]:.3f}", f"{z:.1f}",
-            f"{np.median(errors):.3f}", f"{np.median(seconds):.1f}",
+            title, f"{known:.3f}", f"{factors[0]:.3f} ± {errors[0]:.3f}",
+            f"{z:.1f}".replace("nan", "—"), f"{np.median(errors):.3f}".replace("nan", "—"),
+            f"{np.median(seconds):.1f}",
         ]))  # fmt: skip
     publish(
         "Where the answer is known",
         "Made by `BDMC_ANCHORS=… python benchmarks/bayes_factors.py --docs`. "
-        "`pm.sample_bdmc(model, simulate=None, chains=64)` on both models with the same seed, and "
-        "`compare`; log Bayes factors in nats. The largest |z| and the medians are over "
-        f"{SEEDS} seeds, the seconds those of the slower call, without compilation.",
+        "Both models are sampled by `pm.sample_bdmc(model, simulate=None, chains=64)` with the "
+        "same seed, and `compare` gives the log Bayes factor in nats. The largest |z| and the "
+        f"medians are over {SEEDS} seeds. Seconds are those of the slower call, without "
+        "compilation.",
         table(
             ["question", "known", "found, first seed", "largest \\|z\\|", "error", "s a call"], rows
         ),
-        "Known are closed forms, quadrature, or importance sampling with an error below 0.006; of "
-        "the exchange rates others' bridge sampling, whose error is not printed.",
+        "The known values are from closed forms, quadrature, or importance sampling with an error "
+        "below 0.006. Those of the exchange rates are from published bridge sampling, whose error "
+        "is not printed. A dash means that not all calls recommend a log ML.",
         page=PAGE,
     )
 

@@ -151,10 +151,10 @@ def main() -> None:
     ]
     publish(
         "How often it flags",
-        "Made by `python benchmarks/consistency.py --docs`. Of "
-        f"{REPLICATES} replicates, with {N} observations, {DATASETS} simulated data sets and "
-        f"{CHAINS} runs of perfect kernels on each. By chance 5 are flagged of a right model, more "
-        "or less 2.",
+        "Made by `python benchmarks/consistency.py --docs`. The table counts in how many "
+        f"of {REPLICATES} replicates the row `model` has a p-value of {ALPHA} or less. Each has "
+        f"{N} observations, {DATASETS} simulated data sets, and {CHAINS} runs of perfect kernels "
+        "on each data set. With the right model 5 ± 2 are expected.",
         table(["model and data", "flagged"], rows),
         page=PAGE,
     )

@@ -131,16 +131,16 @@ def main() -> None:
         rows.append(row(f"{parent.__name__}, sound", parent, mutant, TRIED[broken]))
     publish(
         "Beside other tests at the same α",
-        "Transitions until a fault of the [catalogue](mutants.md) is found (bold), or until a test "
-        "lets the sampler pass; all have α = 10⁻⁵ and 20,000 transitions. Two samples is the idea "
-        "of R's mcunit, a sequence of Kolmogorov-Smirnov tests, and ranks is simulation-based "
-        "calibration; both are written out in `benchmarks/detection.py`, and look at the same "
-        "model, at the elements of θ, their product, log p and ℓ.",
+        "The table has the transitions until a test finds a fault of the [catalogue](mutants.md), "
+        "in bold, or until it passes the sampler, in brackets. All tests have α = 10⁻⁵ and 20,000 "
+        "transitions, and use the same model, the elements of θ, their product, log p and ℓ. *Two "
+        "samples* is a sequence of Kolmogorov-Smirnov tests, as in R's mcunit; *ranks* is "
+        "simulation-based calibration. Both are implemented in `benchmarks/detection.py`.",
         table(["sampler", "bets (`check_invariance`)", "two samples", "ranks"], rows),
-        "In the row of a sound sampler bold is a false alarm: calibration takes the states of a "
-        "chain for independent draws, and those of one that mixes slowly are not. Two samples pass "
-        "early where the first p-values raise no doubt. Bets gain by comparing each draw with what "
-        "becomes of it, not with other draws.",
+        "A bold number in the row of a sound sampler is a false alarm: calibration treats the "
+        "states of a chain as independent draws, which they are not if the chain mixes slowly. The "
+        "test of two samples passes early if the first p-values raise no doubt. Bets have more "
+        "power because they compare each draw with the state to which the sampler moves it.",
         page=PAGE,
     )
 

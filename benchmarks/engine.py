@@ -107,10 +107,9 @@ def main() -> None:
         "The engine",
         "Made by `python benchmarks/engine.py --docs`. A chain is 250 draws from the prior and HMC "
         "along 1000 temperatures. The bare cost is that of the jitted density with its gradients, "
-        "called in a numba loop at points around the chain's last state, at distances of the "
-        "scales of each temperature, since the cost can depend on θ by branches. The draws are "
-        "made all at once by PyTensor's interpreter. On small models they take much of the time of "
-        "a chain.",
+        "called in a numba loop. Since the cost can depend on θ by branches, θ is near the chain's "
+        "last state, at distances of the scales of each temperature. The prior draws are made all "
+        "at once by PyTensor's interpreter. On small models they take much of the time of a chain.",
         table(
             ["model", "bare gradient, µs", "chain, bare costs a gradient", "250 prior draws, µs",
              "two threads, × faster"],

@@ -48,25 +48,26 @@ POSTERIOR_SYSTEMS = [
 ]
 
 CHECKS = """
-**One direction alone.** A check made on the chains that it judges picks out samples that look
-better than they are: those that missed heavy weights, or a long tail. So an average is not believed
-to be less skew than that of log-normal weights with the same effective sample size, and a cumulant
-expansion of one direction is not believed for work wider than 1 nat². No statistic of one sample
-tells forward weights that are bounded by a long lower tail (K = 20, gamma (5, 0.5)), whose average
-covers with an effective sample size of 8 to 12 of 100 chains, from those of the bimodal systems,
-which do not cover. Where only a few pass, those few are the flattering ones. Pareto k of the tail
-below its limit 1 − 1/log₁₀ K was tried as a check and is none: it passes fewer of the good samples,
-71-97 %, and 13-22 % of those of systems whose intervals cover 55-91 %.
+**One direction alone.** A check that uses the same chains as the estimate tends to pass samples
+that look better than they are: those that missed heavy weights, or a long tail. Therefore the
+skewness of an average is taken to be at least that of log-normal weights with the same effective
+sample size, and a cumulant expansion of one direction is not valid if the variance of the work
+exceeds 1 nat². One case cannot be recognised from one sample: forward weights with a long lower
+tail and a bound above (K = 20, gamma (5, 0.5)), whose average covers with an effective sample size
+of 8 to 12 of 100 chains, look like those of the bimodal systems, whose average does not cover. In
+rows where few replicates pass, these few look better than they are. Pareto k of the tail below its
+limit 1 − 1/log₁₀ K is no useful check: it passes 71-97 % of the good samples, and also 13-22 % of
+the samples of systems whose intervals cover only 55-91 %.
 
-**Both directions.** By Crooks' relation the reverse chains show the forward weights that forward
-chains seldom find, and the other way round. So beside a valid BAR the skewness of an average, and
-the bias of an expansion, are found from the chains of both directions, and tell these cases apart.
-The error of a cumulant expansion contains the terms that it neglects: where those are large it
+**Both directions.** By Crooks' relation reverse chains show the forward weights that forward chains
+seldom find, and the other way round. So beside a valid BAR the skewness of an average and the bias
+of an expansion are computed from the chains of both directions, and these cases can be told apart.
+The error of a cumulant expansion includes the terms that it neglects, so where these are large it
 covers more than 95 %.
 
-Weights that are all equal to rounding are never valid for one direction alone: they tell nothing of
-what no chain has found. On the spike and slab the forward weights are such, and the reverse
-chains, which start at the spike, show it.
+Weights that are equal up to rounding are never valid for one direction alone, since they say
+nothing about what no chain has found. The forward weights of the spike and slab are of this kind.
+The reverse chains start at the spike, and show it.
 """
 
 
@@ -160,7 +161,7 @@ def grids():
     runs = {
         name: [grid.sandwich(np.linspace(0, 1, n)) for n in sizes] for name, grid in systems.items()
     }
-    print("\nOne draw of each, that whose B is nearest to the published one:\n")
+    print("\nOne draw of each grid, the one whose B is nearest to the published value:\n")
     print("| T | EASY J | EASY B | HARD J | HARD B | BARRIER J | BARRIER B |")
     print("|---|---|---|---|---|---|---|")
     for i, size in enumerate(sizes):
@@ -181,21 +182,28 @@ def grids():
 if __name__ == "__main__":
     print("# What the estimators do where the answer is known\n")
     print("Made by `python benchmarks/estimator_tables.py > docs/estimator_tables.md`.\n")
-    print(f"## Coverage of nominal 95 % intervals\n\n{REPLICATES} replicates of {CHAINS} forward")
-    print(f"and {CHAINS} reverse chains. A dash: fewer than 50 replicates were called valid.")
-    print("An estimate of one direction is judged by its own chains (said valid) and, in")
-    print("`compare_estimators`, by those of both (valid beside BAR).\n")
+    print("## Coverage of nominal 95 % intervals\n")
+    print(f"There are {REPLICATES} replicates of {CHAINS} forward and {CHAINS} reverse chains. An")
+    print("estimate of one direction is checked with its own chains (*said valid*) and, in")
+    print("`compare_estimators`, with those of both directions (*valid beside BAR*). A dash means")
+    print("that fewer than 50 replicates were valid.\n")
     coverage()
     print(CHECKS)
-    print("\n## Coverage of the histogram posterior\n\nCentral 95 % intervals of")
-    print(f"{POSTERIOR_DRAWS} draws, {REPLICATES} replicates.\n")
+    print("\n## Coverage of the histogram posterior\n")
+    print(
+        f"Intervals contain the central 95 % of {POSTERIOR_DRAWS} draws; {REPLICATES} replicates.\n"
+    )
     posterior()
-    print("\n## Bias and spread on the Gaussian bridge\n\nN(20, 10²) to N(0, 1), linear in the")
-    print("parameters, τ = 0.5: mean error ± standard deviation, nats, over as many replicates.\n")
+    print("\n## Bias and spread on the Gaussian bridge\n")
+    print("The bridge goes from N(20, 10²) to N(0, 1), linear in the parameters, with τ = 0.5. The")
+    print("table has the mean error ± its standard deviation over the replicates, in nats.\n")
     bias()
-    print("\n## Exact Jeffreys divergence J and bound B on 7×7 grids\n\nT counts distributions on")
-    print("a linear schedule; nats; Grosse, Ancha and Roy (2016), App. B. BARRIER agrees with the")
+    print("\n## Exact Jeffreys divergence J and bound B on 7×7 grids\n")
+    print("These are the grids of Grosse, Ancha and Roy (2016), Appendix B. T is the number of")
+    print("distributions on a linear schedule, and all values are in nats. BARRIER agrees with the")
     print("published digits. EASY and HARD were published for one random draw, and J and B vary by")
-    print("an order of magnitude between draws; here over 100 draws at T = 1000, with the part of")
-    print("the draws below the published value.\n")
+    print(
+        "an order of magnitude between draws. The table has quantiles over 100 draws at T = 1000;"
+    )
+    print("*rank* is the share of these draws below the published value.\n")
     grids()

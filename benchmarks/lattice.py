@@ -231,6 +231,8 @@ def draw(ising: xr.DataTree, linear: xr.DataTree, dense: xr.DataTree) -> None:
 INTRODUCTION = """\
 # Ising and Potts models
 
+This page compares estimates of partition functions with exact and published values.
+
 Made by `python benchmarks/lattice.py > docs/lattice.md`. All values are log(Z/Z_0) at β = 1 in
 nats. Errors are one standard error. Times were measured on two cores with warm caches.
 

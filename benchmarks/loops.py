@@ -126,14 +126,15 @@ def main() -> None:
     costs = [shown(compiling(name)) for name in COMPILED]
     publish(
         "Exponentials and logarithms by vectors",
-        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs`. CPU time of the bare\n"
-        "density with its gradient: with the exponentials and logarithms of the C library, one\n"
-        "after the other, and with those of `base/elementary.py`, which are computed several at\n"
-        "once, in the loops of `model/loops.py`; medians of calls that alternate. Loops of fewer\n"
-        "than eight elements stay as they are: ratios from 0.94 to 1.04 compare equal code, on a\n"
-        "machine with vectors of eight numbers (AVX-512) that did other work as well.",
+        "Made by `OPENBLAS_NUM_THREADS=1 python benchmarks/loops.py --docs`. The table has the\n"
+        "CPU time of the bare density with its gradient, the median of calls that alternate.\n"
+        "*Before*, exponentials and logarithms are those of the C library, one after the other.\n"
+        "*Vectors* are those of `base/elementary.py`, several at once, in the loops of\n"
+        "`model/loops.py`. Loops of fewer than eight elements stay as they are: ratios from\n"
+        "0.94 to 1.04 compare equal code. The machine has vectors of eight numbers (AVX-512),\n"
+        "and did other work as well.",
         table(head, rows),
-        "CPU seconds to compile it, where PyTensor's caches are empty and where they are full:",
+        "CPU seconds to compile the density, with PyTensor's caches empty and full:",
         table(["model", "empty, before", "empty, vectors", "full, before", "full, vectors"], costs),
     )
 

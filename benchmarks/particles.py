@@ -72,20 +72,20 @@ def at_fixed_cost() -> None:
     publish(
         "Gap at fixed cost",
         "Made by `python benchmarks/particles.py --docs`, on the path from the prior, with the\n"
-        f"adaptive schedule, on {DATASETS} data sets from the prior. Each gets {BUDGET:,}\n"
-        "transitions a direction. Particles are paid with runs, "
-        f"{RUNS * PARTICLES[-1]}/N of them at T = {TEMPERATURES},\n"
-        f"or with temperatures, {RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N.",
+        f"adaptive schedule, on {DATASETS} data sets from the prior. Each has {BUDGET:,}\n"
+        "transitions per direction. N particles are paid with runs,\n"
+        f"{RUNS * PARTICLES[-1]}/N of them at T = {TEMPERATURES}, or with temperatures, "
+        f"{RUNS} runs at T = {TEMPERATURES * PARTICLES[-1]}/N.",
         "![gap against the number of particles](images/particles.png)",
-        "A point is a data set: the median of the reverse runs less that of the forward runs.\n"
-        "Lines join the medians over data sets. What is negative by noise, or below "
-        f"{FLOOR} nats,\nis drawn there.",
+        "A point is a data set: the median log weight of reverse runs minus that of forward runs.\n"
+        "Lines join the medians over data sets. Gaps below "
+        f"{FLOOR} nats, also those that are\nnegative by noise, are drawn at {FLOOR}.",
         "Gap, nats:",
         table(head, [
             [*key, *(f"{np.median(each):.2g}" for each in values)] for key, values in found.items()
         ]),
-        "Error of log ML by BAR from all runs of a data set, nats; a star where BAR itself does\n"
-        "not call it valid on most data sets:",
+        "Error of log ML by BAR from all runs of a data set, nats. A star marks cells where BAR\n"
+        "is not valid on most data sets:",
         table(head, [[*key, *values] for key, values in errors.items()]),
         page=DOCS / "particles.md",
     )  # fmt: skip

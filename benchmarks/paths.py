@@ -138,9 +138,9 @@ def publish_both(both: list[list]) -> None:
     draw(both)
     publish(
         "Two paths beside one another",
-        "Made by `python benchmarks/paths.py --docs`. On the real data alone, with default\n"
-        f"options but the path, {len(SEEDS)} seeds. Λ², T and CPU seconds without compilation are\n"
-        "medians; the error is the root mean square one of log ML.",
+        "Made by `python benchmarks/paths.py --docs`. Calls have `simulate=None` and the\n"
+        f"path of the column, and there are {len(SEEDS)} seeds. Λ², T and CPU seconds without\n"
+        "compilation are medians. The error is the root mean square error of log ML.",
         "![Λ² of both paths](images/paths.png)",
         table(
             ["model", "prior: Λ²", "T", "error", "CPU s", "fitted: Λ²", "T", "error", "CPU s"],

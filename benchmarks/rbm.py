@@ -252,6 +252,7 @@ def main(path: str | None = None) -> None:
     ).rbm
     large = RBM.load(path) if path else None
     print("# Restricted Boltzmann machines\n")
+    print("This page compares estimates of partition functions with exact and published values.\n")
     print("Made by `python benchmarks/rbm.py mnistvh_CD25.npz > docs/rbm.md`.")
     print("All values are in nats.\n")
     print("## Speed\n")

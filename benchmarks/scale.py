@@ -171,8 +171,9 @@ def main() -> None:
     kilobytes, size_rows = sizes()
     publish(
         "Bytes",
-        f"{MADE} Eight schools, 32 particles; kilobytes. A run on the real data has its last "
-        "states besides. Engine and tasks travel once a worker.",
+        f"{MADE} The model is eight schools with 32 particles; sizes are in kilobytes. A run on "
+        "the real data also has its last states. The engine and the list of tasks are sent to each "
+        "worker once.",
         table(
             ["T", "run in a store", "run in a message", "engine", "all tasks", "a range"], size_rows
         ),
@@ -184,7 +185,7 @@ def main() -> None:
     reduce = reduction(tasks, run)
     publish(
         "A store, and the reduction",
-        f"{MADE} Runs of T = 1000; milliseconds a run, of a processor.",
+        f"{MADE} Runs have T = 1000; times are CPU milliseconds per run.",
         table(["run", "commit", "share of the run", "read again", "reduce"],
               [shown([*store_row, f"{1e3 * reduce:.2f}"])]),
         page=PAGE,
@@ -199,15 +200,15 @@ def main() -> None:
         a_task, rows = messages(client, run)
     publish(
         "Messages to a scheduler",
-        f"{MADE} Dask, {PROCESSES} processes of {THREADS} threads. Tasks sleep for "
-        f"{1e3 * PAUSE:.0f} ms and return a run of T = 100. Milliseconds a task: here, where the "
-        "scheduler is too, and on the worker.",
+        f"{MADE} Dask has {PROCESSES} processes of {THREADS} threads. Tasks sleep for "
+        f"{1e3 * PAUSE:.0f} ms and return a run of T = 100. Times are milliseconds per task: "
+        "*here* in the calling process, which has the scheduler too, and *there* on the workers.",
         table(["tasks", "in a range", "messages", "with engine and tasks", "here", "there"], rows),
         page=PAGE,
     )  # fmt: skip
     publish(
         f"{RUNS:,} runs on {WORKERS:,} workers",
-        f"{MADE} The figures above, multiplied; T = 1000.",
+        f"{MADE} These are the figures above, multiplied; T = 1000.",
         table(["", "a run", "in all"], [
             *([f"messages, {n} in a range", f"{1e3 * a_task[n]:.2f} ms",
                f"{RUNS * a_task[n] / 60:.0f} min"] for n in (1, 100)),

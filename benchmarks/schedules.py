@@ -65,8 +65,8 @@ def main() -> None:
         "Made by `python benchmarks/schedules.py --docs`. The table has the Jeffreys bound in nats "
         f"at T = {TEMPERATURES} with HMC and {CHAINS} chains in each direction on each of "
         f"{DATASETS} data sets. These are drawn from the prior and are the same for all schedules. "
-        "Errors are over data sets. Λ²/T, estimated by the pilots, is the bound for chains that "
-        "mix at once on the adaptive schedule.",
+        "Errors are over data sets. Λ²/T, estimated by the pilots, is the bound under perfect "
+        "mixing on the adaptive schedule.",
         table(
             ["model", *SCHEDULES, "sigmoid / adaptive", "Λ²/T", "adaptive · T/Λ²"],
             rows,

@@ -120,10 +120,14 @@ def main(path: str | None = None) -> None:
     print(
         "Made by `python benchmarks/tempering.py mnistvh_CD25.npz > docs/tempering.md`. The small"
     )
-    print("machine has 64 visible and 20 hidden units and is trained on scikit-learn's digits by")
-    print(f"PCD. Its exact log Z, by enumeration, is {rbm.log_z():.4f}. The experiments follow")
+    print("Boltzmann machine has 64 visible and 20 hidden units, and is trained on")
+    print("scikit-learn's digits by PCD.")
+    print(f"Its exact log Z, by enumeration, is {rbm.log_z():.4f}. The experiments follow")
     print("Carlson, Stinson, Pakman and Paninski (2016). Errors are the mean error ± its standard")
     print(f"deviation over {REPLICATES} runs, in nats.\n")
+    print("RTS is Rao-Blackwellised tempered sampling, TI is thermodynamic integration, TI-RB is")
+    print("TI with Rao-Blackwellised averages, and MBAR is the multistate form of Bennett's")
+    print("acceptance ratio.\n")
     print("## With few temperatures the integration rule matters to TI, but not to RTS\n")
     print("This repeats their Figure 2 with K temperatures, 32 chains and 400 draws.\n")
     discretisation(rbm)

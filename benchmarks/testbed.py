@@ -57,9 +57,9 @@ seconds. *Sooner* is the paper's time divided by ours. The paper's seconds are o
 and of its own data. On binary attributes three estimators need more than the budgets of the race.
 The second table has their errors in nats and their CPU seconds, from five estimates each.""",
     "The race": """\
-The columns are the root mean square error in nats and the CPU seconds of one estimate, for each
-budget; the bias and the combined error for the largest budget; and the seconds until the error is
-10, 2 and 1 nats.""",
+The first columns have the root mean square error in nats and the CPU seconds of one estimate, for
+each budget. Then follow the bias and the combined error for the largest budget, and the seconds
+until the error is 10, 2 and 1 nats.""",
     "Which model?": """\
 The table has the log ML of each model's data under that model, minus their log ML under another
 model, as the mean of three estimates with the largest budget. For a model that did not make the

@@ -151,9 +151,9 @@ def main() -> None:
         "Time until the sandwich closes",
         "Made by `python benchmarks/time_to_gap.py --docs`. Calls have `target_gap=1.0`, "
         f"`simulate=FromPrior({DATASETS})`, `max_time={MAX_TIME:g}` and two cores, with {CHAINS} "
-        f"runs in each direction on {DATASETS} data sets. The first columns are for calls with "
-        "default options otherwise, the columns after *chains* for chains of one particle on the "
-        f"path from the prior. Numbers are medians over {len(SEEDS)} seeds; *reached* is the "
+        f"runs in each direction on {DATASETS} data sets. In the first columns all other options "
+        "are the defaults. The columns from *chains* on are for chains of one particle on the path "
+        f"from the prior. Numbers are medians over {len(SEEDS)} seeds; *reached* is the "
         "number of seeds that reached a gap of one nat. Seconds include pilots and scouts, but not "
         "compilation. Pilots and scouts take most of the time of the default calls. If they choose "
         "a fitted path, the gap ends far below one nat.",
@@ -162,12 +162,12 @@ def main() -> None:
              "chains: T", "nats", "reached", "seconds", "CPU s", "CPU, chains / default"],
             to_gap,
         ),
-        "The next table compares with the tool of the authors of BREAD (Stan's NUTS, the sigmoid "
-        "schedule, one step size tuned at β = 1). We measured its figures on the same kind of "
-        "machine and on data of the same size. Our data are simulated from the prior. As in that "
-        "tool, chains have one particle and the path is from the prior; they run on one core. T "
-        "and the time are interpolated, on logarithmic axes, between the two rounds whose gaps are "
-        "shown.",
+        "The next table compares with the tool of the authors of BREAD (Grosse, Ancha and Roy "
+        "2016), which uses Stan's NUTS, the sigmoid schedule and one step size tuned at β = 1. We "
+        "measured its figures on the same kind of machine and on data of the same size. Our data "
+        "are simulated from the prior. As in that tool, chains have one particle and the path is "
+        "from the prior; they run on one core. T and the time are interpolated, on logarithmic "
+        "axes, between the two rounds whose gaps are shown.",
         table(
             ["model", "its mean gap, nats", "its s a chain", "our T", "gaps around",
              "our s a chain", "ratio", "our pilot, s a data set"],

@@ -1,6 +1,9 @@
 """Sphinx configuration: `make docs` runs the examples and builds these pages and the reference."""
 
-import os
+import socket
+
+from sphinx.util.logging import getLogger
+from sphinx_gallery.sorting import ExplicitOrder
 
 project = "pymc_bdmc"
 author = "The pymc_bdmc developers"
@@ -26,6 +29,16 @@ html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 autosummary_generate = True
 numpydoc_show_class_members = False
 
+
+def online() -> bool:
+    """Return whether the network can be reached, where lists of names of other projects lie."""
+    try:
+        socket.create_connection(("docs.python.org", 443), timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
     "numpy": ("https://numpy.org/doc/stable", None),
@@ -36,16 +49,31 @@ intersphinx_mapping = {
     "arviz_plots": ("https://python.arviz.org/projects/plots/en/latest", None),
 }
 intersphinx_timeout = 10
-if os.environ.get("OFFLINE"):  # no links to other projects, whose lists of names lie on the network
+if not online():
+    getLogger(__name__).info("Without a network the pages have no links to other projects")
     intersphinx_mapping.clear()
 numpydoc_xref_param_type = bool(intersphinx_mapping)
 numpydoc_xref_ignore = {"of", "or", "optional", "shape", "default"}
 
+FIRST = [  # stories for users of models; those for writers of methods follow
+    f"{name}.py"
+    for name in (
+        "first_evidence",
+        "trust",
+        "which_model",
+        "prior_sensitivity",
+        "approximations",
+        "eight_schools",
+        "logistic_regression",
+        "discrete_mixture",
+    )
+]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"\.py$",
     "ignore_pattern": "bread",
+    "within_subsection_order": ExplicitOrder([*FIRST, "*"]),
     "download_all_examples": False,
     "show_memory": False,
 }
