@@ -45,6 +45,12 @@ MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
 MAX_SPREAD = 2.0
 """Largest difference, in nats, between scouts that agree."""
+REMEDY, STEADY = 25.0, 0.5
+"""Limits beyond which the path from the prior is no remedy for a heavy tail of the weights of a
+fit: the ratio of Λ² from the prior to Λ² from the fit, and the standard deviation of log Ẑ of a run
+in nats. Hierarchies of many groups are beyond both: the sum over groups makes weights uneven, but
+annealing from a fit is right, and runs from the prior give no answer (docs/paths.md). Beyond the
+first limit scouts from the prior cost no more than `CHAINS` runs from the fit."""
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
 QUICK_RHAT = 1.25
@@ -224,6 +230,13 @@ class Annealing(Preparation):
         ((dataset, tuning),) = self.tunings(data, FittedPath()).items()
         return bool(tuning.peaks) or self._is_higher(dataset, FittedPath(), PriorPath())
 
+    def _is_steadier_from_fit(self, data: DataSets) -> bool:
+        """Return whether scouts from the prior differ too much, and more than those from a fit."""
+        reached = self.scouted(next(iter(data)))
+        with np.errstate(invalid="ignore"):  # where some are −∞
+            before, after = (np.std(reached[p.name], ddof=1) for p in (PriorPath(), FittedPath()))
+        return bool(np.isfinite(after) and not before <= max(after, STEADY))
+
     def _is_higher(self, dataset: int, way: Path, other: Path) -> bool:
         """Return whether scouts on one path show that those on the other miss something."""
         reached = self.scouted(dataset)
@@ -260,7 +273,8 @@ class Annealing(Preparation):
             return prior, missed
         is_higher = self._is_higher(next(iter(data)), fitted, prior)
         shape, limit = _shape_of_weights(from_fit.last_log_likelihood)
-        if shape > limit and not is_higher:
+        is_remedy = _is_remedy(from_prior, from_fit) and not self._is_steadier_from_fit(data)
+        if shape > limit and is_remedy and not is_higher:
             return prior, (
                 "a fit has far too little mass in part of the posterior (Pareto k of weights is "
                 f"{shape:.2g})"
@@ -371,6 +385,10 @@ class Annealing(Preparation):
         ((dataset, observed),) = data.items()
         particles = self._engine.default_particles
         n, _ = self.enough({dataset: tuning}, path, particles, None)
+        fit = self._tunings.get((FittedPath.name, dataset))
+        if path.starts_at_prior and fit and not _is_remedy(tuning, fit):
+            runs, _ = self.enough({dataset: fit}, FittedPath(), particles, None)
+            n = min(n, runs * CHAINS // SCOUTS)
         grid = tuning.path_betas, tuning.mean_log_likelihood
         betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
         place = chain + SCOUTS * (not path.starts_at_prior)
@@ -403,6 +421,12 @@ def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:
     """
     shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
     return shape / (1 + shape), min(1 - 1 / np.log10(g.size), MOST_SHAPE)
+
+
+def _is_remedy(from_prior: Tuning, from_fit: Tuning) -> bool:
+    """Return whether the path from the prior is short enough to take it where a fit is in doubt."""
+    before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
+    return before <= REMEDY * after
 
 
 def squared_length(tunings: Tunings) -> float:

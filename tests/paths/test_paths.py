@@ -21,7 +21,7 @@ from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.paths import FittedPath
+from pymc_bdmc.paths import FittedPath, PriorPath
 from pymc_bdmc.testsystems import SpikeAndSlab
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
@@ -503,6 +503,7 @@ class Found(annealing.Annealing):
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
+APART = [-2.0, -0.5, -1.8, -0.7]
 
 CHOICES = {
     "alike": (dict(prior=LOW, fitted=LOW), "fitted", "far shorter"),
@@ -521,7 +522,22 @@ CHOICES = {
     "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
     "peaks of several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "prior", "R̂ is 8"),
     "tails that the fit has not": (
-        dict(prior=LOW, fitted=LOW, weights=4.0),
+        dict(prior=LOW, fitted=LOW, weights=4.0, lengths=(100.0, 10.0)),
+        "prior",
+        "far too little mass",
+    ),
+    "tails, and a prior that is far": (
+        dict(prior=LOW, fitted=LOW, weights=4.0, lengths=(300.0, 10.0)),
+        "fitted",
+        "far shorter",
+    ),
+    "tails, and a prior whose runs differ": (
+        dict(prior=APART, fitted=LOW, weights=4.0, lengths=(100.0, 10.0)),
+        "fitted",
+        "far shorter",
+    ),
+    "tails, and runs that differ on both paths": (
+        dict(prior=APART, fitted=APART, weights=4.0, lengths=(100.0, 10.0)),
         "prior",
         "far too little mass",
     ),
@@ -547,6 +563,20 @@ def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
     assert taken.name == path
     assert reason in why
     assert bool(prepare.asked) == (case not in ("little shorter", "longer"))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "temperatures"),
+    [((2000.0, 100.0), 417), ((3000.0, 100.0), 120)],
+)
+def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengths, temperatures):
+    """Λ²/(T N) is at most 0.15; 30 temperatures of 16 runs are 120 of four scouts."""
+    prepared = Found(LOW, LOW, lengths=lengths)
+    prepared._engine = SimpleNamespace(default_particles=32, rows=0)
+    prepared._entropy, pilots = 1, prepared.pilots
+    prepared._tunings = {(name, 0): pilot for name, pilot in pilots.items()}
+    task = prepared._scout({0: {}}, pilots["prior"], PriorPath(), 0)
+    assert len(task.betas) - 1 == temperatures
 
 
 @pytest.mark.parametrize("real", ["alike", "the fit is higher", "a peak"])
