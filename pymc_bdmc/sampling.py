@@ -54,7 +54,7 @@ def sample_bdmc(
     from a fitted reference: forward from its start on simulated data y\*, in reverse from a sample
     θ\* of the posterior given y\*, and forward on the real data. Forward log weights bound log p(y)
     from below and reverse ones from above, in expectation; their gap bounds the Jeffreys divergence
-    between a last particle of the forward runs and the posterior (bidirectional Monte Carlo;
+    between a particle at the end of a forward run and the posterior (bidirectional Monte Carlo;
     BREAD).
 
     Parameters
@@ -64,127 +64,126 @@ def sample_bdmc(
         of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
-        as ``target_error`` asks for, at least 16, or 48 where moves at β = 1 mix slowly, so that
-        the draws are worth more; on each of D simulated data sets 40/D, but 2 to 16, so 2 on each
-        of 20.
+        as ``target_error`` asks for, from 16 to 48, and 48 where moves at β = 1 mix slowly, so that
+        the effective sample size of the draws is larger; on each of D simulated data sets 40/D,
+        within 2 and 16, so 2 on each of 20.
     particles : int, optional
         States of a run that are annealed together and, where their weights grow uneven, resampled
-        in proportion to them. The gap falls about as their number, and a far prior draw is left
-        behind. A run of one particle is a chain of annealed importance sampling. Default: 32, and
-        1 with PyMC's step methods; 64 to 256 where T is 1; with ``target_gap`` and no
-        ``temperatures``, 4 to 32, as many as the fewest temperatures need to close the gap to it if
-        the kernel mixes as well as can be.
+        in proportion to them. The gap is about inversely proportional to their number, and prior
+        draws far from the posterior are removed. A run of one particle is a chain of annealed
+        importance sampling. Default: 32, and 1 with PyMC's step methods; 64 to 256 where T is 1;
+        with ``target_gap`` and no ``temperatures`` 4 to 32: as many as close the gap to that at the
+        fewest temperatures, if the kernel mixes perfectly.
     temperatures : int, sequence of int or array_like of shape (T + 1,), optional
-        T, the number of transitions of a particle; a ladder of several, ``[30, 100, 300]`` say,
-        increasing, one round of annealing for each; or, where it begins with 0, the inverse
-        temperatures themselves. All rungs of a ladder share the pilots and the simulated data; the
-        last is the result, and the log weights of each are in the group ``rounds``.
-        Default: 1 where draws from a fit are so near the posterior that they need only weights
-        (``path``, ``step`` and ``schedule`` have to be open too); else as many as close the gap to
-        0.15 nats, or to ``target_gap``, if the kernel mixes as well as can be and the schedule is
-        adaptive, by the thermodynamic length that pilots measure; within 100 (from a reference 30)
-        and 2000.
+        T, the number of transitions of a particle; or several such numbers in increasing order,
+        such as ``[30, 100, 300]``; or, if the first is 0, the inverse temperatures themselves.
+        Each of several numbers is a round of annealing. All rounds share the pilots and the
+        simulated data; the last is the result, and the log weights of each are in the group
+        ``rounds``.
+        Default: 1 where the posterior is so near a fit that importance sampling from it is enough,
+        unless ``path``, ``step`` or ``schedule`` are given. Otherwise as many as would close the
+        gap to 0.15 nats, or to ``target_gap``, with a kernel that mixes perfectly and the adaptive
+        schedule, by the thermodynamic length that pilots measure; from 100, or 30 on a fitted
+        path, to 2000.
     path : {"prior", "fitted", "data"} or Path, optional
         Where the path starts. ``"prior"``, `PriorPath`: at the prior. ``"fitted"``, `FittedPath`:
-        at a distribution near the posterior that the pilot finds; the way is far shorter, but a
-        mode that this misses stays missed. `ReferencePath`: at one of your own. ``"data"``,
-        `DataPath`: at the prior, and one observation comes after the other. Default: the fitted
-        one, with T = 1, where draws from a fit need no annealing; or where it is shorter and misses
-        nothing that pilots and a few runs from the prior saw; else from the prior. The attribute
-        ``path_reason`` says why. A `Path` of your own starts
-        where you say. To judge PyMC's samplers as BREAD does, pass ``"prior"``; their step methods
-        have no other.
+        at a distribution near the posterior that the pilot finds; the path is far shorter, but a
+        mode that this distribution misses stays missed. `ReferencePath`: at a distribution of your
+        own. ``"data"``, `DataPath`: at the prior, and one observation is added after the other. A
+        `Path` of your own starts where it says.
+        Default: the fitted path if importance sampling from the fit is enough, or if the path is
+        far shorter and misses nothing that pilots and a few runs from the prior saw; otherwise the
+        path from the prior. The attribute ``path_reason`` says why. PyMC's step methods have the
+        path from the prior only, as in BREAD.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
         How the inverse temperatures are spaced. ``"adaptive"``: in steps of equal thermodynamic
-        length, from the pilot, which knows none on the path of the data: there they are even. A
-        `Schedule` brings its own temperatures.
+        length, as the pilot measures it; on the path ``"data"``, where it cannot, in equal steps.
+        A `Schedule` has its own temperatures.
     step : str, NamedKernel, step method class, sequence of them, or None
         The kernel. ``"hmc"``, ``"autostep"``, ``"nuts"``, ``"metropolis"`` or a `NamedKernel` of
         your own: compiled moves of the continuous variables, with Metropolis moves of the discrete
         ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC that halves
-        its step size where the density asks for it, as in a funnel. None: ``"hmc"``.
-        Or PyMC's step methods: ``pm.NUTS`` or ``functools.partial(pm.NUTS, target_accept=0.95)``
-        say; several are assigned by competence. They also run where a model cannot be compiled,
-        or ``backend`` is not numba; then ``pm.HamiltonianMC``, without local step sizes, stands in
-        for ``"autostep"``.
+        its step size where the density requires it, as in a funnel. None: ``"hmc"``.
+        Or PyMC's step methods, such as ``pm.NUTS`` or ``functools.partial(pm.NUTS,
+        target_accept=0.95)``; several are assigned by competence. They are also used if a model
+        cannot be compiled or ``backend`` is not numba; ``pm.HamiltonianMC``, without local step
+        sizes, then replaces ``"autostep"``.
     simulate : {"hyperparameters", "prior"}, Simulation or None
-        Where y\* comes from: a name, or the object that carries its options.
-        ``"hyperparameters"``, `FromHyperparameters`: hold the scalar hyperparameters at a draw from
-        a few runs on the real data, simulate the rest; y\* resembles the data, θ\* is burned in.
-        Without such hyperparameters it is the same as ``"prior"``. Where the model cannot be
-        simulated (it has a Potential, or a CustomDist without draws), a warning says so and the
-        real data are annealed alone; the object `FromHyperparameters` raises there.
+        How data y\* are simulated: a name, or the object that has its options.
+        ``"hyperparameters"``, `FromHyperparameters`: with the scalar hyperparameters at a draw from
+        a few runs on the real data, and all else from the model; y\* resembles the data, θ\* is
+        burned in. Without such hyperparameters it is the same as ``"prior"``. If the model cannot
+        be simulated (it has a Potential, or a CustomDist without ``random``), a warning says so and
+        there are runs on the real data only; the object `FromHyperparameters` raises an error.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
-        `Matched`: the same, of many draws the one whose y\* is most like the data.
-        `Given`: your own point and data. None: no simulated data, the lower bound on the real
-        data alone.
+        `Matched`: the same, with the one of many draws whose y\* is most like the data.
+        `Given`: your own point and data. None: no simulated data, so no upper bound and no verdict.
     real_data : bool, default True
         Whether to anneal forward on the real data too.
     posterior : DataTree, Dataset or InferenceData, optional
         Draws of any sampler (PyMC, nutpie, Stan) from the posterior on the real data, in the group
-        ``posterior`` unless they are a Dataset. Reverse runs on the real data start from them, a
-        different one for each run, so that at least ``chains`` are needed. With a group
-        ``observed_data``, a fit to other data is refused.
-        Their bounds are heuristic. All draws are held against the run's own at the end: the group
-        ``agreement`` has what `agreement` finds, and `verdict` says it. ``"hyperparameters"`` takes
-        its values from the same draws.
+        ``posterior`` unless they are a Dataset. Reverse runs on the real data start from them, each
+        from another one, so at least ``chains`` are needed. If there is a group ``observed_data``,
+        a fit to other data is refused.
+        The bounds of these runs are heuristic. All draws are compared with the run's own at the
+        end: the group ``agreement`` has what `agreement` finds, and `verdict` says it.
+        ``"hyperparameters"`` takes its values from the same draws.
     target_error : float, optional
         Standard error of log ML on the real data, in nats, for which the number of runs there is
-        chosen. Pilots fix it beforehand, by the variance of log Ẑ that they expect, so that the
-        estimate stays unbiased; the error that comes out may be another. Default: 0.05, or what 48
-        runs give. With ``posterior`` there are ``chains`` runs in both directions, by default 16.
+        chosen. Pilots fix the number beforehand, by the variance of log Ẑ that they expect, so that
+        the estimate stays unbiased; the resulting error may differ. Default: 0.05, or what 48 runs
+        give. With ``posterior`` there are ``chains`` runs in both directions, by default 16.
     target_gap : float, optional
         Repeat with twice as many temperatures until the Jeffreys bound and its error add up to
-        no more than this many nats. That may be due to noise, so the round that meets the target
-        is repeated with new runs on new simulated data, and these are the result, whatever their
-        gap. All rounds are rows of the group ``rounds``, and certified bounds spend their
-        confidence over them.
+        no more than this many nats. A gap may meet the target by chance, so that round is repeated
+        with new runs on new simulated data. The repetition is the result, even if its gap is above
+        the target. All rounds are rows of the group ``rounds``, and certified bounds share their
+        confidence between them.
     max_temperatures : int, optional
-        Only with ``target_gap``. Largest T of a round, default 1000000. Where a limit comes before
-        the target, the last round is the result.
+        Only with ``target_gap``. Largest T of a round, default 1000000. If a limit is reached
+        before the target, the last round is the result.
     max_time : float, optional
         Only with ``target_gap``. Seconds; a round that would not fit, together with the one that
         confirms it, is not begun. The first round is, and so is one that confirms.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        One seed gives one result for any ``cores`` on one machine; to rounding, where the model
-        is compiled for the first time: PyTensor's arithmetic is optimised anew around what its
-        cache holds.
+        One seed gives one result for any ``cores`` on one machine. The first compilation of a model
+        may differ by rounding, since PyTensor optimises a graph by what its cache holds.
     cores : int, optional
         Threads, or processes for PyMC's step methods; never more than there are chains. Default:
         as many as the machine has, at most 4.
     executor : concurrent.futures.Executor, optional
-        Whose workers run, in place of ``cores``: ``Client(...).get_executor()`` of Dask, an
+        Its workers make the runs, in place of ``cores``: ``Client(...).get_executor()`` of Dask, an
         ``MPIPoolExecutor``, loky. Each of them compiles the model once, and the result is the same
         as here. ``pymc_bdmc`` must be installed where they are.
     progressbar : bool, default True
         Whether to show progress and the current bounds.
     backend : {"numba", "c", "jax"}, optional
-        PyTensor backend of the log density; the compiled chains need numba.
+        PyTensor backend of the log density; compiled kernels need numba.
     compile_kwargs : dict, optional
-        Passed to PyTensor when the density and PyMC's step methods are compiled. The compiled
-        chains refuse it, unless it names a mode, which rules them out.
+        Passed to PyTensor when the density and PyMC's step methods are compiled. It is an error
+        with compiled kernels; with a mode, step methods are used in their place.
     store : path-like, optional
-        Directory in which every pilot and run is committed when it is finished, so that the same
-        call goes on from there, whatever ended it: no run is repeated, and the result is the same.
-        More ``chains`` add theirs to those that are there; ``max_temperatures`` and ``max_time``
-        (of this call) may differ too. Where another argument, the model, its data or a version
-        differ, it is refused; so is a second call at the same time. A damaged file is computed
-        again, with a warning. It is a zarr group: `xarray.open_datatree` reads the result so far at
-        any moment. Without a ``random_seed`` it takes that of the store.
+        Directory in which every pilot and run is saved when it is finished. After an interruption
+        the same call continues from there: no run is repeated, and the result is the same. Larger
+        ``chains`` add runs; ``max_temperatures`` and ``max_time`` may differ too. If another
+        argument, the model, its data or a version differs, an error says so; so it does if another
+        call is using the store. A damaged file is computed again, with a warning. The directory is
+        a zarr group: `xarray.open_datatree` reads the result so far at any moment. Without a
+        ``random_seed`` the call takes that of the store.
     callback : callable, optional
-        Called with the result so far, a DataTree as Ctrl-C would return it, at every finished run.
-        That takes some 60 ms each, while other runs go on. A KeyboardInterrupt raised in it ends
+        Called after every run with the result so far, a DataTree as Ctrl-C would return it. Making
+        it takes some 60 ms, while other runs go on. A KeyboardInterrupt raised in the function ends
         the call as Ctrl-C does.
 
     Returns
     -------
     DataTree
         Groups ``forward`` and ``reverse`` (simulated data), ``real``, ``real_reverse`` and
-        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``agreement`` (what all
-        draws of ``posterior`` amount to), ``particles`` (weighted last states on the real data),
-        ``posterior`` (four chains of draws of equal weight from them, as many as they are worth;
-        not there where every weight is zero), ``sample_stats`` (log ML, as of `pymc.sample_smc`;
-        see `log_ml`), ``simulated``,
+        ``real_starts`` (reverse runs from ``posterior``, and their θ_T), ``agreement`` (of all
+        draws of ``posterior`` with the run's own), ``particles`` (weighted last states on the real
+        data), ``posterior`` (four chains of draws of equal weight from them, as many as their
+        effective sample size; absent if every weight is zero), ``sample_stats`` (log ML, as of
+        `pymc.sample_smc`; see `log_ml`), ``simulated``,
         ``burn_in`` (reverse log weights after each of several burn-ins), ``scouts`` (log weights of
         the runs that decided on the path), ``rounds`` (T, gap, cost and log weights of every round)
         and ``observed_data``. Read it with `summary` and the plots.
@@ -192,17 +191,16 @@ def sample_bdmc(
     Raises
     ------
     ValueError
-        For a model or an argument that cannot give a right answer; names it and the remedy.
+        For a model or an argument that is not supported; names it and the remedy.
     OSError
         If the store cannot be written to, or another call is using it. What is in it is kept.
     RuntimeError
         If a worker ends in the middle of its task, and the executor does not replace it.
     FloatingPointError
-        If a log density is NaN at a state of a chain; names β and the variables.
+        If a log density is NaN at a state of a run; names β and the variables.
     KeyboardInterrupt
-        If Ctrl-C comes before any chain is finished, or is pressed a second time. Else what is
-        finished is the result, with the attribute ``interrupted``: some chains, or the last whole
-        round.
+        If Ctrl-C is pressed before any run is finished, or twice. Otherwise the finished runs, or
+        the last whole round, are the result, with the attribute ``interrupted``.
 
     References
     ----------
@@ -229,7 +227,7 @@ def sample_bdmc(
     >>> dt["simulated"]["y"].dims
     ('dataset',)
 
-    A store makes it safe to be interrupted, and lets chains be added later:
+    With a store a call can be interrupted, and runs can be added later:
 
     >>> from tempfile import mkdtemp
     >>> store = f"{mkdtemp()}/run.zarr"
@@ -240,7 +238,7 @@ def sample_bdmc(
     >>> dt["forward"].sizes["chain"]
     6
 
-    On a ladder one sees the gap fall as T grows:
+    Several numbers of temperatures show how the gap falls as T grows:
 
     >>> dt = pm.sample_bdmc(model, chains=4, temperatures=[10, 20], simulate="prior", random_seed=1,
     ...                     cores=1, progressbar=False)
