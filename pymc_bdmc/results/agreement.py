@@ -323,7 +323,10 @@ def _to_settle(
         wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
     if of_draws < 0.8:
         wanted.append(f"chains={int(np.ceil(len(elements.weights) * factor))} in sample_bdmc")
-    return f"{labels[place]} is the least certain row; {' and '.join(wanted)} should settle it."
+    return (
+        f"{labels[place]} is the least certain row; {' and '.join(wanted)} would be enough if its "
+        "error falls with the square root of the number."
+    )
 
 
 def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
