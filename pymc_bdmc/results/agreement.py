@@ -15,7 +15,6 @@ from pymc_bdmc.estimators import (
     compare_draws,
     copies,
     differing_directions,
-    log_prior_mass,
     refutes,
 )
 from pymc_bdmc.estimators.agreement import (
@@ -28,7 +27,7 @@ from pymc_bdmc.estimators.agreement import (
 from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.elements import Elements, paired_elements
 from pymc_bdmc.results.evidence import evidence, refuting_path
-from pymc_bdmc.results.groups import by_data_set
+from pymc_bdmc.results.groups import real_log_weights
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
 
@@ -352,7 +351,7 @@ def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
 
 def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
     """Say which draws are wrong, or more likely so, by log ML of the runs that they come from."""
-    runs = [_log_weights(each) for each in (dt, idata)]
+    runs = [real_log_weights(each) for each in (dt, idata)]
     if status == "bad" and runs[0].size and not evidence(dt).loc["real"]["valid"].any():
         yield (
             "No estimate of log ML of this run can be trusted, so it may be this run that is "
@@ -369,15 +368,6 @@ def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
         "The draws of the run are an estimate too: bdmc.verdict(dt) says how far they can be "
         "trusted."
     )
-
-
-def _log_weights(dt: Any) -> np.ndarray:
-    """Return log Ẑ of the finished runs on the real data, log P(ℓ > −∞) included; nats."""
-    if not isinstance(dt, xr.DataTree) or "real" not in dt.children:
-        return np.zeros(0)
-    weights, draws = (by_data_set(dt, "real", name)[0] for name in ("log_weight", "prior_draws"))
-    weights = weights[~np.isnan(weights)]
-    return weights + log_prior_mass(draws[~np.isnan(draws)]).estimate if weights.size else weights
 
 
 def agreement_dataset(found: Agreement) -> xr.Dataset:

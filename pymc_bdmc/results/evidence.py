@@ -14,9 +14,9 @@ from pymc_bdmc.estimators import (
     total_variation,
 )
 from pymc_bdmc.results.groups import (
-    by_data_set,
     data_sets,
     is_simulated_tempering,
+    real_log_weights,
     start_of_reverse,
 )
 from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
@@ -216,14 +216,9 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     confidence : float
         Confidence of `pymc_bdmc.estimators.refutes`.
     """
-    if not {"scouts", "real"} <= set(dt.children):
+    runs = real_log_weights(dt)
+    if not runs.size or "scouts" not in dt.children:
         return ""
-    runs = by_data_set(dt, "real", "log_weight")[0]
-    draws = by_data_set(dt, "real", "prior_draws")[0]
-    runs, draws = runs[~np.isnan(runs)], draws[~np.isnan(draws)]
-    if not runs.size:
-        return ""
-    runs = runs + log_prior_mass(draws).estimate
     scouts = dt["scouts"].dataset["log_weight"]
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
     found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]

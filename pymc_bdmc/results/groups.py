@@ -22,6 +22,7 @@ __all__ = [
     "ladder",
     "log_ml_weights",
     "mean_of_logs",
+    "real_log_weights",
     "start_of_reverse",
     "variable",
 ]
@@ -127,6 +128,16 @@ def directions(dt: xr.DataTree) -> tuple[str, ...]:
     if "forward" not in dt.children:
         return ("real",)
     return tuple(group for group in ("forward", "reverse") if group in dt.children)
+
+
+def real_log_weights(dt: Any) -> np.ndarray:
+    """Return log Ẑ of the finished runs on the real data, log P(ℓ > −∞) included; nats."""
+    if not isinstance(dt, xr.DataTree) or "real" not in dt.children:
+        return np.zeros(0)
+    weights, draws = (
+        _finished(by_data_set(dt, "real", name)[0]) for name in ("log_weight", "prior_draws")
+    )
+    return weights + log_prior_mass(draws).estimate if weights.size else weights
 
 
 def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:
