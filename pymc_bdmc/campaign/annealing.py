@@ -273,8 +273,9 @@ class Annealing(Preparation):
             return prior, missed
         is_higher = self._is_higher(next(iter(data)), fitted, prior)
         shape, limit = _shape_of_weights(from_fit.last_log_likelihood)
+        self.heavy_tail = shape if shape > limit else 0.0
         is_remedy = _is_remedy(from_prior, from_fit) and not self._is_steadier_from_fit(data)
-        if shape > limit and is_remedy and not is_higher:
+        if self.heavy_tail and is_remedy and not is_higher:
             return prior, (
                 "a fit has far too little mass in part of the posterior (Pareto k of weights is "
                 f"{shape:.2g})"

@@ -93,6 +93,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "step": prepared.preparation.kernel,
         "path": prepared.path.name,
         "path_reason": prepared.reason,
+        "heavy_tail": prepared.preparation.heavy_tail if prepared.path.is_fitted else 0.0,
         **({"row_order": prepared.path.order} if prepared.path.order else {}),
         "particles": prepared.plan.particles,
         "simulate": simulation.name if simulation else "none",

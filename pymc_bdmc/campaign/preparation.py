@@ -41,7 +41,11 @@ class Preparation(ABC):
     ----------
     gradients : Counter
         Gradient evaluations so far, by stage.
+    heavy_tail : float
+        Pareto k of the weights of a fit to the first data set, if it is too large; else 0.
     """
+
+    heavy_tail = 0.0
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

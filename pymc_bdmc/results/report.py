@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.results.groups import check_annealed, data_sets, directions, is_system
-from pymc_bdmc.results.log_ml import constraint_notes, decimals, log_ml
+from pymc_bdmc.results.log_ml import decimals, log_ml, notes
 from pymc_bdmc.results.summary import summary
 from pymc_bdmc.results.verdict import verdict
 
@@ -91,7 +91,7 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     check_annealed(dt, "report")
     table = summary(dt)
     told = [line for line in verdict(dt).text.split("\n") if not line.startswith("Next: ")]
-    caveats = [*constraint_notes(dt).split("\n"), *table.attrs["warnings"]]
+    caveats = [*notes(dt).split("\n"), *table.attrs["warnings"]]
     parts = {
         "Methods": " ".join(_methods(dt)),
         "Results": _impersonal(" ".join(told)),
