@@ -14,7 +14,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import files, store, view
-from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.engines import AnnealTask, PilotTask, pools
 from pymc_bdmc.engines.tasks import RefitTask
 from tests.models import conjugate_regression
 
@@ -136,7 +136,9 @@ def readable(dt):
         *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS),
     ],
 )
-def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills):
+def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills, monkeypatch):
+    # A child cannot start workers by a server that its parent started.
+    monkeypatch.setattr(pools, "_context", lambda: multiprocessing.get_context("fork"))
     expected = whole(name)
     started = time.perf_counter()
     whole_again = pm.sample_bdmc(model, **CALLS[name])
