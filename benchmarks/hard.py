@@ -93,7 +93,7 @@ WINDOWS: dict[int, models.Windows] = {
     3: ((60, 200), (30, 50)),
     6: ((60, 200), (30, 50)),
 }
-"""Of two planets, by the set, around the two peaks of the periodogram."""
+"""Windows of two planets, by the set, around the two peaks of the periodogram."""
 
 
 def eprv3_calls(dataset: int, planets: int) -> dict[str, Call]:

@@ -45,9 +45,9 @@ class FittedPath(Path):
     idata : DataTree, Dataset or InferenceData, optional
         With draws of the free variables in its group ``posterior``, from the real data.
     degrees_of_freedom : float, optional
-        Of the t distribution: the smaller, the heavier its tails. As many as θ has elements by
-        default, but at least 3 and at most 10, or more where draws are weighed and their weights
-        become more even.
+        Degrees of freedom of the t distribution: the fewer, the heavier its tails. By default as
+        many as θ has elements, but at least 3 and at most 10, or more where draws are weighed and
+        their weights become more even.
 
     References
     ----------

@@ -25,7 +25,8 @@ class ReferencePath(Path):
         Of every free variable on the unconstrained scale, by its name: of log σ for a positive
         σ, say. They may come from a fit to the real data, but not from the θ* of simulated ones.
     degrees_of_freedom : float, optional
-        Of the t distribution: as many as θ has elements by default, but at least 3 and at most 10.
+        Degrees of freedom of the t distribution. By default as many as θ has elements, but at least
+        3 and at most 10.
 
     Raises
     ------

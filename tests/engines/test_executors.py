@@ -40,7 +40,7 @@ def model():
     scope="module", params=[2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4))]
 )
 def client(request):
-    """Of workers that are forked from a process that has imported the package, where one can be."""
+    """Client of workers, forked if possible from a process that has imported the package."""
     method = "spawn"
     if sys.platform != "win32":
         method = "forkserver"
