@@ -245,6 +245,21 @@ def test_no_top_no_reference(log_density):
     assert fit_to_tops(log_density, starts, unit(2), climbs=4).reference is None
 
 
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
+    """The log of an exponential variable, which overflows; line searches stop at a flat floor."""
+    floor, nowhere = -np.finfo(float).max / 2, (-np.inf, np.full(1, np.nan))
+
+    def log_density(theta):
+        if theta[0] > 5:
+            return (floor, np.zeros(1)) if is_flat else nowhere
+        return theta[0] - np.exp(theta[0]), 1 - np.exp(theta)
+
+    starts = [np.array([start]) for start in (-50.0, -30.0, -20.0, -10.0, -5.0)]
+    ends = [tops._climb(log_density, start, np.eye(1), [])[0] for start in starts]
+    assert np.allclose(ends, 0, atol=0.05) is not is_flat
+
+
 def test_metric_of_a_covariance_and_its_root():
     covariance = np.array([[4.0, 1.8], [1.8, 1.0]])
     root = root_of(metric_of(covariance))

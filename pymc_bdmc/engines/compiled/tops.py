@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -164,13 +165,24 @@ def _nearest(tops: Sequence[_Top], theta: np.ndarray) -> int | None:
 def _climb(
     log_density: LogDensity, start: np.ndarray, root: np.ndarray, tops: Sequence[_Top]
 ) -> np.ndarray:
-    """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``."""
+    """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``.
+
+    Where the density is not finite, one is put that falls as steeply as the density rose at the
+    highest state so far. Line searches come back from it, where −∞ or a flat floor would end them.
+    """
+    highest = -np.inf, np.zeros(0), np.zeros(0)
 
     def depth(z: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal highest
         value, slope = log_density(start + root @ z)
-        if not (np.isfinite(value) and np.isfinite(slope).all()):
+        slope = root.T @ slope
+        if np.isfinite(value) and np.isfinite(slope).all():
+            highest = max(highest, (value, z.copy(), slope), key=itemgetter(0))
+            return -value, -slope
+        value, place, slope = highest
+        if not len(place):
             return np.finfo(float).max, np.zeros_like(z)
-        return -value, -root.T @ slope
+        return float(abs(slope @ (z - place)) - value), slope
 
     def stop_near(z: np.ndarray) -> None:
         if _nearest(tops, start + root @ z) is not None:
