@@ -110,7 +110,7 @@ def sample_bdmc(
         sizes, then replaces ``"autostep"``.
     simulate : {"hyperparameters", "prior"}, Simulation or None
         How data y\* are simulated: a name, or the object that has its options.
-        ``"hyperparameters"``, `FromHyperparameters`: with the scalar hyperparameters at a draw from
+        ``"hyperparameters"``, `FromHyperparameters`: with the hyperparameters at a draw from
         a few runs on the real data, and all else from the model; y\* resembles the data, θ\* is
         burned in. Without such hyperparameters it is the same as ``"prior"``. If the model cannot
         be simulated (it has a Potential, or a CustomDist without ``random``), a warning says so and

@@ -193,8 +193,9 @@ class FromHyperparameters(Simulation):
     Parameters
     ----------
     names : str or sequence of str, optional
-        Variables held at fitted values. Default: the scalar free variables without random parents.
-        If there are none, everything is drawn from the model, and the start is exact.
+        Variables held at fitted values. Default: the free variables without random parents that
+        are scalars or have an LKJ prior. If there are none, everything is drawn from the model, and
+        the start is exact.
     at : {"draw", "mean"}
         Hold them at a posterior draw (a different one for every data set if there are enough), or
         at the posterior mean.
@@ -388,6 +389,7 @@ class Given(Simulation):
         return [Simulated(unconstrained, data, "exact" if self.exact else "heuristic")]
 
 
+_COVARIANCES = pm.LKJCorr.rv_type, pm.distributions.multivariate._LKJCholeskyCov.rv_type
 _NAMED = {simulation.name: simulation for simulation in (FromHyperparameters, FromPrior)}
 
 
@@ -438,16 +440,17 @@ def possible_simulation(
 
 
 def default_hyperparameters(model: pm.Model) -> list[str]:
-    """Return the names of the scalar free variables that depend on no other random variable.
+    """Return the names of the hyperparameters: free variables without random parents.
 
-    Vectors, such as regression weights or non-centred effects, are simulated from their prior with
-    everything else, which is exact; so is the missing part of a partly observed variable.
+    They are scalars, and covariance or correlation matrices with an LKJ prior. Vectors, such as
+    regression weights or non-centred effects, are simulated from their prior with everything else,
+    which is exact; so is the missing part of a partly observed variable.
     """
     basic = set(model.basic_RVs)
     return [
         rv.name
         for rv in model.free_RVs
-        if not rv.type.ndim
+        if (not rv.type.ndim or isinstance(rv.owner.op, _COVARIANCES))
         and not basic.intersection(ancestors(rv.owner.inputs))
         and not (rv.name.endswith("_unobserved") and rv.name[:-10] + "observed" in model.named_vars)
     ]

@@ -260,6 +260,20 @@ def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
     assert np.allclose(ends, 0, atol=0.05) is not is_flat
 
 
+@pytest.mark.parametrize("n_possible", [3, 4])
+def test_no_climb_starts_where_the_density_is_not_finite(n_possible):
+    """As where data underflow at most prior draws: these are no sign that a mode is missed."""
+
+    def log_density(theta):
+        if abs(theta[0]) > 9:
+            return -np.inf, np.full(1, np.nan)
+        return -(theta[0] ** 2) / 2, -theta
+
+    starts = [np.array([x]) for x in (*(n_possible * [1.0]), *(20 * [10.0]))]
+    assert fit_to_tops(log_density, starts, unit(1), climbs=4).is_all is (n_possible == 4)
+    assert fit_to_tops(log_density, starts[n_possible:], unit(1), climbs=4).reference is None
+
+
 def test_metric_of_a_covariance_and_its_root():
     covariance = np.array([[4.0, 1.8], [1.8, 1.0]])
     root = root_of(metric_of(covariance))

@@ -85,6 +85,17 @@ def test_default_hyperparameters_have_no_random_parents(regression):
     assert default_hyperparameters(other) == ["mu", "tau"]  # the vector is simulated
 
 
+def test_covariances_are_hyperparameters():
+    with pm.Model() as model:
+        sd = pm.Exponential.dist(1.0, shape=2)
+        root, *_ = pm.LKJCholeskyCov("root", n=2, eta=2, sd_dist=sd)
+        pm.LKJCorr("correlation", n=3, eta=1)
+        scale = pm.Exponential("scale", 1.0)
+        pm.LKJCholeskyCov("lower", n=2, eta=2, sd_dist=pm.HalfNormal.dist(scale, shape=2))
+        pm.MvNormal("y", np.zeros(2), chol=root, observed=np.ones((3, 2)))
+    assert default_hyperparameters(model) == ["root", "correlation", "scale"]
+
+
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")
 def test_missing_values_are_no_hyperparameters():
     with pm.Model() as model:

@@ -93,7 +93,8 @@ def fit_to_tops(
     log_density : callable
         log p + ℓ of one θ of shape (n,), and its gradient.
     starts : iterable of ndarray of shape (n,)
-        States where climbs start, such as prior draws.
+        States where climbs start, such as prior draws; those where the density is not finite are
+        left out.
     metric : Metric
         Rough shape of the density, in whose units climbs go.
     climbs : int
@@ -105,9 +106,14 @@ def fit_to_tops(
     """
     tops: list[_Top] = []
     visits: list[int] = []
-    root, unit, highest, n_lost = root_of(metric), metric.scale, -np.inf, 0
-    for n_climbs, start in enumerate(islice(starts, MOST_CLIMBS), start=1):
+    kept: list[int] = []
+    root, unit, highest = root_of(metric), metric.scale, -np.inf
+    n_climbs, n_lost, is_all = 0, 0, False
+    for start in islice(starts, MOST_CLIMBS):
         end = _climb(log_density, start, root, tops)
+        if end is None:
+            continue
+        n_climbs += 1
         near = _nearest(tops, end)
         if near is None:
             height, top = _top(log_density, end, unit)
@@ -124,13 +130,16 @@ def fit_to_tops(
             visits[near] += 1
         kept = _notable(tops, highest)
         if not kept and n_climbs >= FEWEST:
-            reason = "no mode was found where the posterior is curved like a normal density"
-            return Tops(None, False, reason)
-        too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
-        is_all = bool(kept) and not too_many and _rare_share(tops, visits, kept) <= RARE
-        is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
-        if too_many or (is_all and n_climbs >= climbs):
             break
+        too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
+        is_all = bool(kept) and n_climbs >= climbs and not too_many
+        is_all = is_all and _rare_share(tops, visits, kept) <= RARE
+        is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
+        if too_many or is_all:
+            break
+    if not kept:
+        reason = "no mode was found where the posterior is curved like a normal density"
+        return Tops(None, False, reason)
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     return Tops(mix_references(parts), is_all, reason + ("" if is_all else ", and may miss others"))
@@ -164,11 +173,12 @@ def _nearest(tops: Sequence[_Top], theta: np.ndarray) -> int | None:
 
 def _climb(
     log_density: LogDensity, start: np.ndarray, root: np.ndarray, tops: Sequence[_Top]
-) -> np.ndarray:
+) -> np.ndarray | None:
     """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``.
 
-    Where the density is not finite, one is put that falls as steeply as the density rose at the
-    highest state so far. Line searches come back from it, where −∞ or a flat floor would end them.
+    Return None if the density is not finite at the start. Where a climb comes to such states, they
+    are given a density that falls as steeply as it rose at the highest state so far: line searches
+    come back from there, but would end at −∞ or at a flat floor.
     """
     highest = -np.inf, np.zeros(0), np.zeros(0)
 
@@ -194,7 +204,7 @@ def _climb(
             depth, np.zeros(len(start)), jac=True, method="L-BFGS-B", options=options,
             callback=stop_near,
         )  # fmt: skip
-    return start + root @ found.x
+    return start + root @ found.x if len(highest[1]) else None
 
 
 def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, _Top | None]:
