@@ -260,6 +260,20 @@ def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
     assert np.allclose(ends, 0, atol=0.05) is not is_flat
 
 
+@pytest.mark.parametrize(("often", "is_all"), [(0, True), (8, True), (2, False)])
+def test_lost_climbs_count_by_their_share(often, is_all):
+    """Two of the first four end on a plateau, and then one of so many, or none."""
+
+    def log_density(theta):
+        if abs(theta[0]) > 9:
+            return -40.5, np.zeros(1)
+        return -(theta[0] ** 2) / 2, -theta
+
+    starts = [10.0, 1.0, 10.0, 1.0] + [10.0 if often and i % often == 0 else 1.0 for i in range(60)]
+    found = fit_to_tops(log_density, [np.array([x]) for x in starts], unit(1), climbs=4)
+    assert found.is_all is is_all
+
+
 @pytest.mark.parametrize("n_possible", [3, 4])
 def test_no_climb_starts_where_the_density_is_not_finite(n_possible):
     """As where data underflow at most prior draws: these are no sign that a mode is missed."""

@@ -22,8 +22,8 @@ MOST_CLIMBS = 64
 FEWEST = 2
 """Climbs after which a top must have been found."""
 MOST_TOPS = 8
-LOST = 0.25
-"""Largest share of climbs that end at no top."""
+LOST, JUDGED = 0.25, 16
+"""Largest share of climbs that end at no top, and the climbs after which a larger one is final."""
 MOST_STEPS, MOST_GRADIENTS = 150, 250
 """Limits of one climb."""
 STEEP = 0.01
@@ -131,8 +131,9 @@ def fit_to_tops(
         kept = _notable(tops, highest)
         if not kept and n_climbs >= FEWEST:
             break
-        too_many = len(kept) > MOST_TOPS or (n_climbs >= climbs and n_lost > LOST * n_climbs)
-        is_all = bool(kept) and n_climbs >= climbs and not too_many
+        are_lost = n_lost > LOST * n_climbs
+        too_many = len(kept) > MOST_TOPS or (are_lost and n_climbs >= max(climbs, JUDGED))
+        is_all = bool(kept) and n_climbs >= climbs and not (too_many or are_lost)
         is_all = is_all and _rare_share(tops, visits, kept) <= RARE
         is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
         if too_many or is_all:
