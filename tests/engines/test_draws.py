@@ -260,6 +260,30 @@ def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
     assert np.allclose(ends, 0, atol=0.05) is not is_flat
 
 
+class Overflowing:
+    """A standard normal prior, and a likelihood that is NaN beyond a limit and else constant."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def terms(self, thetas):
+        x = thetas[:, 0]
+        ell = np.where(abs(x) > self.limit, np.nan, -3.0)
+        return np.stack([stats.norm.logpdf(x), ell], axis=1)
+
+
+def test_a_likelihood_that_is_nan_far_from_the_posterior_does_no_harm():
+    """And one that is NaN where the posterior may be is not passed over."""
+    reference = make_reference(np.zeros(1), unit(1), 3.0)
+    thetas = np.array([[-1.0], [0.0], [1.0], [8.0], [12.0]])
+    g = draws.log_weights_at(thetas, Overflowing(7.0), reference)
+    right = stats.norm.logpdf(thetas[:3, 0]) - 3 - log_reference(reference, thetas[:3])
+    assert np.allclose(g[:3], right, rtol=1e-12)
+    assert (g[3:] == -np.inf).all()
+    near = draws.log_weights_at(thetas, Overflowing(0.5), reference)
+    assert np.array_equal(np.isnan(near), [True, False, True, False, False])
+
+
 @pytest.mark.parametrize(("often", "is_all"), [(0, True), (8, True), (2, False)])
 def test_lost_climbs_count_by_their_share(often, is_all):
     """Two of the first four end on a plateau, and then one of so many, or none."""

@@ -35,6 +35,7 @@ __all__ = [
     "Stopped",
     "first_fit",
     "further_fit",
+    "log_weights_at",
     "moved",
     "settled",
     "weigh",
@@ -60,6 +61,8 @@ if these are too few, by so many."""
 RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
+NEGLIGIBLE = 10.0
+"""Nats below the mean weight at which a draw does not count, whatever its likelihood."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,11 +280,27 @@ class _Drawn(NamedTuple):
 def _weighted(density: Counted, reference: Reference, n: int, rng: np.random.Generator) -> _Drawn:
     """Return n draws from the reference; the variance is infinite if log p is no number at one."""
     thetas = draw_reference(reference, n, rng)
-    values = density.terms(thetas).sum(axis=1)
-    if not (values < np.inf).all() or not (values > -np.inf).any():
-        return _Drawn(reference, thetas, values, np.inf)
-    g = values - log_reference(reference, thetas)
+    g = log_weights_at(thetas, density, reference)
+    if not (g < np.inf).all() or not (g > -np.inf).any():
+        return _Drawn(reference, thetas, g, np.inf)
     return _Drawn(reference, thetas, g, n * float((softmax(g) ** 2).sum()) - 1)
+
+
+def log_weights_at(thetas: np.ndarray, density: Counted, reference: Reference) -> np.ndarray:
+    """Return g = log p + ℓ − log r at draws from r, nats.
+
+    It is −∞ where the model is impossible; and where ℓ is NaN, if the prior density is so low that
+    no likelihood of the other draws would make up for it. So a likelihood that overflows far from
+    the posterior, where a t distribution still has draws, does no harm. Anywhere else NaN stays.
+    """
+    log_prior, ells = density.terms(thetas).T
+    log_r = log_reference(reference, thetas)
+    g, lost = log_prior + ells - log_r, np.isnan(ells)
+    if lost.any() and not lost.all():
+        most = log_prior + ells[~lost].max() - log_r
+        mean = logsumexp(g[~lost]) - np.log(len(g))
+        g[lost & (most < mean - NEGLIGIBLE)] = -np.inf
+    return g
 
 
 def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Drawn:
@@ -368,7 +387,7 @@ def settled(
     Tweedie (1996).
     """
     thetas = np.concatenate([theta[None], draw_reference(reference, n, rng)])
-    g = density.terms(thetas).sum(axis=1) - log_reference(reference, thetas)
+    g = log_weights_at(thetas, density, reference)
     states = moved(thetas[:1], g[:1], thetas[1:, None], g[1:, None], rng)[:, 0]
     return states[-1] if n else theta
 

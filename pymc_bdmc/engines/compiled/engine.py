@@ -19,6 +19,7 @@ from pymc_bdmc.engines.compiled.draws import (
     Stopped,
     first_fit,
     further_fit,
+    log_weights_at,
     moved,
     settled,
     weigh,
@@ -53,7 +54,6 @@ from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.reference import (
     Reference,
     draw_reference,
-    log_reference,
     no_reference,
 )
 from pymc_bdmc.kernels.registry import compiled_kernel
@@ -543,12 +543,12 @@ class CompiledEngine:
                     thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
             new = draw_reference(reference, n * task.further_moves, rng)
             thetas = np.concatenate([thetas, new])
-            terms = density.terms(thetas).sum(axis=1)
+            g = log_weights_at(thetas, density, reference)
         except Stopped:
             return None
-        for theta in thetas[~(terms < np.inf)]:
+        for theta in thetas[~(g < np.inf)]:
             self._raise_on(task.data, 1.0, theta)
-        g = (terms - log_reference(reference, thetas)).reshape(-1, n)
+        g = g.reshape(-1, n)
         states = thetas.reshape(*g.shape, -1)
         states[1:] = moved(states[0], g[0], states[1:], g[1:], rng)
         ends = self.jitted.unravel(states.reshape(thetas.shape))
