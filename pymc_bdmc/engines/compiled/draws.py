@@ -1,6 +1,7 @@
 """Runs that need no annealing: importance sampling from a reference near the posterior."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, NamedTuple
@@ -186,8 +187,7 @@ def first_fit(
         known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
     if prior.shape[1] > MOST_ELEMENTS:
         return failed(f"θ has more than {MOST_ELEMENTS} elements")
-    best = np.argsort(-ells, kind="stable")[: CLIMBS // 2]
-    starts, shape = chain(prior[best], prior), _shape(prior)
+    starts, shape = _starts(prior, ells, CLIMBS), _shape(prior)
     tops = fit_to_tops(density, starts, shape, CLIMBS, degrees_of_freedom, OVERLOOKED)
     if tops.reference is None or not tops.is_all:
         return failed(tops.reason)
@@ -249,8 +249,9 @@ def further_fit(
     rng : numpy.random.Generator
     """
     like = known.reference
-    starts, shape = chain(like.locations, prior), metric_at(like, 0)
-    climbs = len(like.locations) * (1 + FEW_CLIMBS)
+    further = FEW_CLIMBS * len(like.locations)
+    starts = chain(like.locations, _starts(prior, density.terms(prior)[:, 1], further))
+    climbs, shape = len(like.locations) + further, metric_at(like, 0)
     tops = fit_to_tops(density, starts, shape, climbs, like.degrees_of_freedom)
     if tops.reference is None or not tops.is_all:
         return Fit(None, tops.reason, np.inf, density.evaluations)
@@ -354,6 +355,12 @@ def _matched(drawn: _Drawn) -> Reference:
         covariance = (share * (thetas - mean).T) @ (thetas - mean)
         parts.append(make_reference(mean, metric_of(covariance), r.degrees_of_freedom))
     return mix_references(parts)
+
+
+def _starts(prior: np.ndarray, ells: np.ndarray, climbs: int) -> Iterable[np.ndarray]:
+    """Return prior draws where climbs start: for half of them those with the highest ℓ."""
+    best = np.argsort(-ells, kind="stable")[: climbs // 2]
+    return chain(prior[best], prior)
 
 
 def _shape(prior: np.ndarray) -> Metric:
