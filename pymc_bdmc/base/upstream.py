@@ -10,6 +10,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+from pymc.distributions.multivariate import LKJCorr, _LKJCholeskyCov
 from pymc.step_methods.compound import BlockedStep
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
@@ -17,6 +18,7 @@ from pytensor.graph.basic import Constant
 __all__ = [
     "DIVERGENCES",
     "HISTORY",
+    "LKJ",
     "alone",
     "competence",
     "deviations_of",
@@ -37,6 +39,9 @@ DIVERGENCES = "_num_divs_sample"
 
 HISTORY = "_history"
 """Attribute with the past states of a DEMetropolisZ."""
+
+LKJ = LKJCorr.rv_type, _LKJCholeskyCov.rv_type
+"""Types of the operations that draw matrices from an LKJ prior."""
 
 
 class _Alone(ContextDecorator):

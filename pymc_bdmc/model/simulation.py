@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.arguments import check_choice, check_counts, check_flags
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.base.upstream import LKJ
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.forward_sampling import TooLarge
@@ -389,7 +390,6 @@ class Given(Simulation):
         return [Simulated(unconstrained, data, "exact" if self.exact else "heuristic")]
 
 
-_COVARIANCES = pm.LKJCorr.rv_type, pm.distributions.multivariate._LKJCholeskyCov.rv_type
 _NAMED = {simulation.name: simulation for simulation in (FromHyperparameters, FromPrior)}
 
 
@@ -450,7 +450,7 @@ def default_hyperparameters(model: pm.Model) -> list[str]:
     return [
         rv.name
         for rv in model.free_RVs
-        if (not rv.type.ndim or isinstance(rv.owner.op, _COVARIANCES))
+        if (not rv.type.ndim or isinstance(rv.owner.op, LKJ))
         and not basic.intersection(ancestors(rv.owner.inputs))
         and not (rv.name.endswith("_unobserved") and rv.name[:-10] + "observed" in model.named_vars)
     ]
