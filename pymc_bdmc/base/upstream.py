@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from pymc.distributions.multivariate import LKJCorr, _LKJCholeskyCov
+from pymc.distributions.transforms import _default_transform
 from pymc.step_methods.compound import BlockedStep
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
@@ -21,6 +23,7 @@ __all__ = [
     "LKJ",
     "alone",
     "competence",
+    "default_transform",
     "deviations_of",
     "dumps",
     "has_draws",
@@ -69,6 +72,13 @@ class _Alone(ContextDecorator):
 
 
 alone = _Alone()
+
+
+def default_transform(rv) -> Any:
+    """Return the transform that PyMC gives to a free variable with this distribution, or None."""
+    with warnings.catch_warnings():  # that a free variable of this kind has none
+        warnings.simplefilter("ignore")
+        return _default_transform(rv.owner.op, rv)
 
 
 def jitted_function(function) -> Callable:

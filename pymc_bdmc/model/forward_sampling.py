@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
-from pymc.logprob.transforms import LogOddsTransform, LogTransform, Transform
+from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform, Transform
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
@@ -24,22 +24,22 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_bdmc.base.types import Point, stack
-from pymc_bdmc.base.upstream import alone, own_constants
+from pymc_bdmc.base.upstream import alone, default_transform, own_constants
 
 __all__ = [
     "INTERPRETED",
     "MAX_PRIOR_DRAWS",
     "MOST_TRIALS",
     "ForwardSampler",
-    "TooLarge",
+    "Unrepresentable",
     "draws_to_accept",
 ]
 
 MAX_PRIOR_DRAWS = 100_000
 """Most prior draws tried for one start with ℓ > −∞."""
 
-MOST_TOO_LARGE = 1_000
-"""Most successive draws of data that are too large for their type."""
+MOST_FAILED = 1_000
+"""Most successive draws of data that cannot be represented."""
 
 _OVERFLOWS = ("lam value too large", "n too large or p too small")
 """Messages of NumPy for Poisson and negative binomial counts that no integer can hold."""
@@ -102,6 +102,16 @@ def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable |
     return None
 
 
+def _edges(rv: Variable) -> tuple[float, ...]:
+    """Return the edges of an open support, which draws of the variable only take by rounding."""
+    match default_transform(rv):
+        case LogOddsTransform():
+            return 0.0, 1.0
+        case LogTransform() | SimplexTransform():
+            return (0.0,)
+    return ()
+
+
 def _largest(dtype: str) -> float:
     """Return the largest number of a type that the density can take."""
     if np.dtype(dtype).kind == "f":
@@ -118,8 +128,8 @@ def _undefined(name: str) -> str:
     )
 
 
-class TooLarge(ValueError):
-    """Error for simulated data that are too large for the type of the observed data."""
+class Unrepresentable(ValueError):
+    """Error for simulated data that floating point, or the type of the data, cannot hold."""
 
 
 class ForwardSampler:
@@ -169,7 +179,7 @@ class ForwardSampler:
         self._free = drawn[: 1 + len(unconstrained)]
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
-        self._observed_names = [rv.name for rv in model.observed_RVs] if observed else []
+        self._observed = {rv.name: _edges(rv) for rv in model.observed_RVs} if observed else {}
         self._function, updates = compile_graph(
             inputs,
             drawn,
@@ -192,8 +202,9 @@ class ForwardSampler:
         ------
         ValueError
             If a variable cannot be drawn; the message names it.
-        TooLarge
-            If drawn data are too large for the type of the observed data.
+        Unrepresentable
+            If drawn data are too large for the type of the observed data, or rounded to the edge of
+            their support.
         """
         with self._explained():
             undefined, *values = self._function(*given)
@@ -202,12 +213,14 @@ class ForwardSampler:
             name: np.asarray(value, dtype=dtype)
             for name, dtype, value in zip(self._names, self._dtypes, values, strict=False)
         }
-        data = dict(zip(self._observed_names, values[len(point) :], strict=True))
+        data = dict(zip(self._observed, values[len(point) :], strict=True))
         for name, value in data.items():
             if np.isnan(value).any():
                 raise ValueError(_undefined(name))
             if not (np.abs(value) <= _largest(self._model.observed[name].dtype)).all():
-                raise TooLarge(f"{name}: its draws are too large for the type of the data.")
+                raise Unrepresentable(f"{name}: its draws are too large for the type of the data.")
+            if np.isin(value, self._observed[name]).any():
+                raise Unrepresentable(f"{name}: its draws are rounded to the edge of its support.")
         return point, data
 
     @cached_property
@@ -292,7 +305,9 @@ class ForwardSampler:
             ) from error
         except (IndexError, ValueError) as error:
             if self._data_overflow(error):
-                raise TooLarge("The data of some draws are too large for their type.") from error
+                raise Unrepresentable(
+                    "The data of some draws are too large for their type."
+                ) from error
             raise ValueError(
                 f"{self.culprit(type(error))}: it cannot be drawn "
                 f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
@@ -302,7 +317,7 @@ class ForwardSampler:
     def _data_overflow(self, error: Exception) -> bool:
         """Return whether NumPy failed to draw observed counts, and not free ones."""
         free_counts = any(rv.dtype in discrete_types for rv in self._model.free_RVs)
-        return bool(self._observed_names) and not free_counts and str(error).startswith(_OVERFLOWS)
+        return bool(self._observed) and not free_counts and str(error).startswith(_OVERFLOWS)
 
     @alone
     def culprit(self, error: type[Exception]) -> str:
@@ -321,7 +336,8 @@ class ForwardSampler:
         A transform can restrict the prior (for example ``ordered`` on independent components). The
         forward graph ignores the restriction, and the transform gives NaN for a point outside.
 
-        Data that are too large for their type are rejected together with their θ. With R the set of
+        Data that are too large for their type, or rounded to the edge of their support, such as a
+        Beta variable to 1, are rejected together with their θ. With R the set of
         representable data, the pairs then come from p(θ, y | y ∈ R) = p(y | y ∈ R)·p(θ | y). The
         condition is on y alone, so θ is still an exact draw from the posterior given y; only the
         distribution of data sets changes. NumPy does not draw Poisson counts with a mean above
@@ -334,15 +350,15 @@ class ForwardSampler:
         ValueError
             If no θ of many lies in the support, or if no data of many fit their type.
         """
-        too_large = 0
+        failed = 0
         for trials in range(1, MAX_PRIOR_DRAWS + 1):
             try:
                 point, data = self.draw(*given)
-            except TooLarge as error:
-                too_large += 1
-                if too_large == trials == MOST_TOO_LARGE:
+            except Unrepresentable as error:
+                failed += 1
+                if failed == trials == MOST_FAILED:
                     raise ValueError(
-                        f"{error} This happened in {MOST_TOO_LARGE} successive draws of the model. "
+                        f"{error} This happened in {MOST_FAILED} successive draws of the model. "
                         "Use a less extreme prior, simulate=Given(point, data) with data of your "
                         "own, or simulate=None."
                     ) from error

@@ -20,7 +20,7 @@ from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import LKJ
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.draws import as_idata
-from pymc_bdmc.model.forward_sampling import TooLarge
+from pymc_bdmc.model.forward_sampling import Unrepresentable
 from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -462,7 +462,7 @@ def check_drawable(density: TemperedDensity) -> None:
     sampler = density.joint()
     sampler.seed(np.random.default_rng(0))
     for _ in range(20):  # parameters may leave their domain in a few draws only
-        with suppress(TooLarge):  # data may be smaller with fitted hyperparameters
+        with suppress(Unrepresentable):  # data may be smaller with fitted hyperparameters
             sampler.draw()
 
 
@@ -475,7 +475,7 @@ def joint_draws(
 ) -> list[tuple[Point, dict[str, np.ndarray]]]:
     """Draw pairs of θ and y for the data set of this index, given the values of some variables.
 
-    Pairs whose y is too large for its type are drawn again: see `ForwardSampler.draw_supported`.
+    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`.
     """
     held = held or {}
     sampler = density.joint(given=tuple(held))

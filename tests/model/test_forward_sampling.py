@@ -49,8 +49,41 @@ def test_counts_that_no_integer_holds_are_drawn_again():
     assert stats.kstest(logs, stats.norm(0, 40).cdf).pvalue < 1e-3
 
 
+@pytest.mark.parametrize(
+    ("data", "edges"),
+    [
+        (lambda a: pm.Beta("y", a, a, observed=[0.5]), (0.0, 1.0)),
+        (lambda a: pm.Gamma("y", a, 1, observed=[0.5]), (0.0,)),
+        (lambda a: pm.Dirichlet("y", pm.math.stack([a, a]), observed=[0.5, 0.5]), (0.0,)),
+    ],
+    ids=["beta", "gamma", "dirichlet"],
+)
+def test_data_rounded_to_the_edge_of_their_support_are_drawn_again(data, edges):
+    """The density may be infinite there; twin: without the edges such data are drawn."""
+    with pm.Model() as model:
+        data(pm.LogNormal("a", -4, 2))
+    sampler = TemperedDensity(model, QUICK).joint()
+    at_edge = []
+    for known in (edges, ()):
+        assert known == sampler._observed["y"] or not known
+        sampler._observed = {"y": known}
+        sampler.seed(np.random.default_rng(1))
+        values = np.array([sampler.draw_supported()[1]["y"] for _ in range(100)])
+        at_edge.append(np.isin(values, edges).any())
+    assert at_edge == [False, True]
+
+
+def test_zeros_that_have_mass_are_kept():
+    with pm.Model() as model:
+        pm.HurdleGamma("y", psi=0.5, alpha=pm.LogNormal("a"), beta=1, observed=[0.0, 0.5])
+    sampler = TemperedDensity(model, QUICK).joint()
+    sampler.seed(np.random.default_rng(1))
+    values = np.array([sampler.draw_supported()[1]["y"] for _ in range(20)])
+    assert 0 < (values == 0).mean() < 1
+
+
 def test_data_that_never_fit_are_named(monkeypatch):
-    monkeypatch.setattr(forward_sampling, "MOST_TOO_LARGE", 20)
+    monkeypatch.setattr(forward_sampling, "MOST_FAILED", 20)
     sampler = counts(lambda x: pm.math.exp(300 + 0 * x)).joint()
     with pytest.raises(ValueError, match=r"20 successive draws of the model.*simulate=Given"):
         sampler.draw_supported()
