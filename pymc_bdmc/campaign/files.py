@@ -17,7 +17,9 @@ from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.engines.compiled.loops import Table
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import Metric
+from pymc_bdmc.kernels.nested import NestedReference, Sparsity
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
@@ -27,14 +29,17 @@ __all__ = ["DamagedRecord", "read_record", "replace_file", "write_record"]
 _TYPES: dict[str, Any] = {
     each.__name__: each
     for each in (
+        Defensive,
         DrawTuning,
         Fit,
         Metric,
+        NestedReference,
         PathTuning,
         Population,
         Reference,
         Run,
         Simulated,
+        Sparsity,
         StepTuning,
         Table,
     )

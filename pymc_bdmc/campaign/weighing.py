@@ -20,7 +20,7 @@ _log = logging.getLogger("pymc.bdmc")
 GAP, LARGEST_GAP = 0.02, 0.05
 """Mean gap in nats that N is chosen for, and up to which runs are not annealed: with 0.05 nats 20
 data sets can still certify a total variation of 0.25."""
-FEWEST, MOST = 64, 256
+FEWEST, MOST = 64, 1024
 """Limits of N."""
 OUTLYING = 5.0
 """Ratio of the variance of the weights on one data set to the median over data sets, from which it

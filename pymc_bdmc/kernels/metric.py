@@ -15,6 +15,7 @@ __all__ = [
     "estimate_metric",
     "metric_of",
     "root_of",
+    "spread_of",
     "velocity_of",
 ]
 
@@ -166,6 +167,15 @@ def _clear_directions(thetas, weights) -> tuple[np.ndarray, np.ndarray]:
     notable = variances > NOTABLE * (1 + noise) ** 2
     notable |= variances < max(1 - noise, 0) ** 2 / NOTABLE
     return directions[:, notable].T.copy(), variances[notable] - 1
+
+
+def spread_of(values: np.ndarray) -> Metric:
+    """Return the spread of samples; that of their middle half, since tails may be heavy."""
+    n = values.shape[1]
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    inner = np.clip(values, low - (high - low), high + (high - low))
+    scale = deviations(inner, np.full(len(values), 1 / len(values)))
+    return Metric(scale, np.zeros((0, n)), np.zeros(0))
 
 
 def deviations(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

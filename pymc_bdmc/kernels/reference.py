@@ -4,18 +4,21 @@ With a reference r in place of the prior the path is f_β = r^(1−β) (p e^ℓ)
 model with prior r and log likelihood g = log p + ℓ − log r, so the kernels are unchanged.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
 
 __all__ = [
     "MOST_DEGREES",
+    "AnyReference",
+    "Density",
     "Reference",
+    "Slopes",
     "draw_reference",
     "log_reference",
     "make_reference",
@@ -24,6 +27,7 @@ __all__ = [
     "no_reference",
     "parts_of",
     "refer",
+    "shares_of",
     "with_degrees",
 ]
 
@@ -35,6 +39,38 @@ less even where it is normal. The relative variance of the weights is then 0.09 
 elements, 0.36 with 20 and 1.4 with 100; with three degrees of freedom throughout it would be 0.63
 with 10 elements and 1.1 with 20.
 """
+
+
+Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Function that returns log p + ℓ of every row of θ, shape (n,), and the gradients, (n, size)."""
+
+
+class Density(Protocol):
+    """log p + ℓ on given data, as references need it."""
+
+    evaluations: int
+    """Number of evaluations so far, with or without a gradient."""
+
+    def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""
+
+    def terms(self, thetas: np.ndarray) -> np.ndarray:
+        """Return log p and ℓ of every row, shape (rows, 2), nats."""
+
+    def draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw θ from the prior, one a row."""
+
+
+class AnyReference(Protocol):
+    """Normalised distribution with exact draws, at which a path may start."""
+
+    def sample(
+        self, n: int, rng: np.random.Generator, density: Density
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw θ, one a row, and return its log density too, nats."""
+
+    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+        """Return the log density of every row of ``thetas``, nats."""
 
 
 class Reference(NamedTuple):
@@ -54,6 +90,17 @@ class Reference(NamedTuple):
     degrees_of_freedom: float
     log_constants: np.ndarray
     """Log of each weight times the density at its location, shape (K,), nats."""
+
+    def sample(
+        self, n: int, rng: np.random.Generator, density: object = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw θ, one a row, and return its log density too, nats; it needs no density."""
+        thetas = draw_reference(self, n, rng)
+        return thetas, log_reference(self, thetas)
+
+    def log_density(self, thetas: np.ndarray, density: object = None) -> np.ndarray:
+        """Return the log density of every row of ``thetas``, nats."""
+        return log_reference(self, thetas)
 
 
 def make_reference(
@@ -85,8 +132,18 @@ def _log_constant(n: int, dof: float) -> float:
     return float(gammaln((dof + n) / 2) - gammaln(dof / 2) - n / 2 * np.log(dof * np.pi))
 
 
-def mix_references(references: Sequence[Reference]) -> Reference:
-    """Mix references of one component each, with equal weights."""
+def shares_of(reference: Reference) -> np.ndarray:
+    """Return the weights of the components of a mixture, shape (K,)."""
+    n, dof = reference.locations.shape[1], reference.degrees_of_freedom
+    log_volumes = (
+        np.log(reference.scales).sum(axis=1) + np.log1p(reference.excesses).sum(axis=1) / 2
+    )
+    return softmax(reference.log_constants + log_volumes - _log_constant(n, dof))
+
+
+def mix_references(references: Sequence[Reference], shares: np.ndarray | None = None) -> Reference:
+    """Mix references with as many degrees of freedom, by default with equal weights."""
+    weights = np.full(len(references), 1 / len(references)) if shares is None else shares
     rank = max(each.excesses.shape[1] for each in references)
 
     def padded(values: np.ndarray) -> np.ndarray:
@@ -99,7 +156,12 @@ def mix_references(references: Sequence[Reference]) -> Reference:
         np.concatenate([padded(each.directions) for each in references]),
         np.concatenate([padded(each.excesses) for each in references]),
         references[0].degrees_of_freedom,
-        np.concatenate([each.log_constants for each in references]) - np.log(len(references)),
+        np.concatenate(
+            [
+                each.log_constants + np.log(weight)
+                for each, weight in zip(references, weights, strict=True)
+            ]
+        ),
     )
 
 
@@ -130,7 +192,9 @@ def draw_reference(reference: Reference, n: int, rng: np.random.Generator) -> np
     """Draw θ, one a row."""
     dof = reference.degrees_of_freedom
     components, width = reference.locations.shape
-    component = rng.integers(components, size=n)
+    shares = shares_of(reference)
+    equal = np.allclose(shares, shares[0])
+    component = rng.choice(components, n, p=None if equal else shares)
     z = rng.standard_normal((n, width))
     for k, (directions, excess) in enumerate(
         zip(reference.directions, reference.excesses, strict=True)

@@ -1,18 +1,23 @@
 """Find the variables of a model that are hard to sample."""
 
 import pymc as pm
+from pymc.distributions.continuous import SkewStudentTRV
+from pymc.distributions.multivariate import MvStudentTRV
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import CauchyRV, StudentTRV
 
-__all__ = ["hard_variables"]
+__all__ = ["hard_variables", "heavy_tailed", "scale_of"]
 
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
 """Location-scale families whose last or only parameter is the scale."""
+HEAVY = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
+"""Families on the real line with polynomial tails."""
 
 
 def hard_variables(model: pm.Model) -> dict[str, str]:
@@ -38,17 +43,39 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     centred = [
         rv.name
         for rv in model.free_RVs
-        if (scale := _scale(rv)) is not None and free.intersection(ancestors([scale]))
+        if (scale := scale_of(rv)) is not None and free.intersection(ancestors([scale]))
     ]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
     return {"discrete_variables": ", ".join(discrete), "centred_effects": ", ".join(centred)}
 
 
-def _scale(rv: Variable) -> Variable | None:
+def heavy_tailed(model: pm.Model) -> list[str]:
+    """Return the names of free variables whose prior has polynomial tails, unconstrained.
+
+    If the likelihood is flat far out, the posterior has the same tails, and a fit to its bulk has
+    far too little mass there. Tails of positive variables are exponential on the log scale.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.hard_variables import heavy_tailed
+    >>> with pm.Model() as model:
+    ...     x, scale = pm.Cauchy("x", 0, 1), pm.HalfCauchy("scale", 1)
+    >>> heavy_tailed(model)
+    ['x']
+    """
+    return [
+        rv.name
+        for rv in model.free_RVs
+        if isinstance(rv.owner.op, HEAVY) and model.rvs_to_transforms[rv] is None
+    ]
+
+
+def scale_of(rv: Variable) -> Variable | None:
     """Return the parameter that scales a variable, or the steps of a process, or None."""
     op, inputs = rv.owner.op, rv.owner.inputs
     if isinstance(op, RandomWalkRV):
-        return _scale(inputs[1]) if inputs[1].owner else None
+        return scale_of(inputs[1]) if inputs[1].owner else None
     if isinstance(op, AutoRegressiveRV):
         return inputs[1]
     name = str(getattr(op, "name", None)).lower()

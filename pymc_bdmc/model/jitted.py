@@ -1,7 +1,7 @@
 """Compile the tempered density as one numba function of flat vectors."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.discrete import Bernoulli, Categorical
+from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
@@ -133,6 +134,35 @@ class JittedDensity:
             parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
         return parts
 
+    def elements_of(self, names: Collection[str]) -> np.ndarray:
+        """Return which elements of θ belong to the variables of these names; bool, shape (n,)."""
+        model, found = self._model, np.zeros(self.size, dtype=bool)
+        names_of = {value.name: model.values_to_rvs[value].name for value in model.value_vars}
+        for name, part, *_ in self._layout:
+            found[part] = names_of[name] in names
+        return found
+
+    @property
+    def units(self) -> np.ndarray:
+        """Return the element that is the logarithm of each element's unit, or −1; shape (n,).
+
+        In the Cholesky factor of a covariance matrix, the elements of a row are of the size of its
+        diagonal element.
+        """
+        model, found = self._model, np.full(self.size, -1)
+        transforms = {
+            value.name: model.rvs_to_transforms[model.values_to_rvs[value]]
+            for value in model.value_vars
+        }
+        for name, part, shape, _ in self._layout:
+            if isinstance(transforms[name], CholeskyCovPacked):
+                rows, columns = np.tril_indices(int(np.sqrt(2 * shape[-1])))
+                diagonal = np.flatnonzero(rows == columns)[rows]
+                units = np.where(rows == columns, -1, diagonal)
+                for first in range(part.start, part.stop, shape[-1]):
+                    found[first : first + shape[-1]] = np.where(units < 0, -1, first + units)
+        return found
+
     def terms(self, function: Callable) -> Callable[..., tuple[float, float]]:
         """Return a function from the variables, in the model's order, to log p and ℓ."""
         names = [value.name for value in self._model.value_vars]
@@ -156,7 +186,11 @@ class JittedDensity:
         """Return many θ, one a row, from arrays with one point a row."""
         n = len(next(iter(points.values())))
         return np.concatenate(
-            [np.asarray(points[name], float).reshape(n, -1) for name, *_ in self._layout], axis=1
+            [
+                np.asarray(points[name], float).reshape(n, part.stop - part.start)
+                for name, part, *_ in self._layout
+            ],
+            axis=1,
         )
 
     def unravel(self, theta: np.ndarray) -> Point:

@@ -14,7 +14,8 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
-from pymc_bdmc.engines.compiled import draws, tops
+from pymc_bdmc.engines.compiled import counted, draws, improving, tops
+from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
@@ -45,7 +46,7 @@ class Skewed:
         self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
 
     def density(self):
-        return draws.Counted(self.engine.target(self.engine.density.data), np.zeros(1))
+        return self.engine._counted(self.engine.density.data)
 
     def posterior(self, rng, n):
         return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))
@@ -202,7 +203,7 @@ def test_an_infinite_slope_has_no_curvature_and_no_warning():
 def test_the_price_of_an_evaluation_is_not_that_of_compiling(skewed, monkeypatch):
     density, theta = skewed.density(), np.zeros(1)
     clock = itertools.accumulate([0.0, 20.0] + 10 * [0.0, 1e-3])
-    monkeypatch.setattr(draws.time, "thread_time", lambda: next(clock))
+    monkeypatch.setattr(counted.time, "thread_time", lambda: next(clock))
     for _ in range(5):
         density(theta)
     assert density.seconds == pytest.approx(1e-3, abs=1e-9)
@@ -276,11 +277,12 @@ def test_a_likelihood_that_is_nan_far_from_the_posterior_does_no_harm():
     """And one that is NaN where the posterior may be is not passed over."""
     reference = make_reference(np.zeros(1), unit(1), 3.0)
     thetas = np.array([[-1.0], [0.0], [1.0], [8.0], [12.0]])
-    g = draws.log_weights_at(thetas, Overflowing(7.0), reference)
+    log_r = log_reference(reference, thetas)
+    g = improving.log_weights_at(thetas, log_r, Overflowing(7.0))
     right = stats.norm.logpdf(thetas[:3, 0]) - 3 - log_reference(reference, thetas[:3])
     assert np.allclose(g[:3], right, rtol=1e-12)
     assert (g[3:] == -np.inf).all()
-    near = draws.log_weights_at(thetas, Overflowing(0.5), reference)
+    near = improving.log_weights_at(thetas, log_r, Overflowing(0.5))
     assert np.array_equal(np.isnan(near), [True, False, True, False, False])
 
 
@@ -326,10 +328,24 @@ def test_what_prior_draws_find_and_a_fit_misses():
     spike = make_reference(np.zeros(2), unit(2, 0.01))
     thetas = draw_reference(spike, 128, rng)
     g = stats.norm.logpdf(thetas, 0, 0.01).sum(axis=1) - log_reference(spike, thetas) + np.log(0.4)
-    drawn = draws._Drawn(spike, thetas, g, 0.1)
-    ells = np.full(256, np.log(0.6))
-    assert draws._missed(drawn, prior, log_prior, ells) > 0.3
-    assert draws._missed(drawn, prior, log_prior, ells - 9) < draws.MISSED
+    drawn = improving.Drawn(spike, thetas, g, 0.1)
+
+    class Slab:
+        shift = 0.0
+
+        def terms(self, thetas):
+            return np.stack([log_prior, np.full(256, np.log(0.6) - self.shift)], axis=1)
+
+    slab, lower = Slab(), Slab()
+    lower.shift = 9.0
+    assert fitting(slab, prior, rng)._missed(drawn) > 0.3
+    assert fitting(lower, prior, rng)._missed(drawn) < draws.MISSED
+
+
+def fitting(density, prior, rng):
+    n = prior.shape[1]
+    plain = draws.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1)), False, False)
+    return draws.Fitting(density, prior, plain, rng)
 
 
 class Nowhere:
@@ -346,16 +362,16 @@ class Nowhere:
 def test_a_density_that_is_no_number_has_no_fit():
     """It is left to annealing, which names the variable."""
     rng = np.random.default_rng(1)
-    found = draws.first_fit(Nowhere(), rng.normal(size=(256, 2)), None, rng)
+    found = fitting(Nowhere(), rng.normal(size=(256, 2)), rng).first(None)
     assert found.tuning is None
     assert "NaN or +∞ at some prior draws" in found.reason
 
 
-class Mixture(draws.Counted):
+class Mixture(counted.Counted):
     """A mixture of normals with the interface of a model's density; all of it is the likelihood."""
 
     def __init__(self, log_density):
-        super().__init__(None, np.zeros(1))
+        super().__init__(None, np.zeros(1), None)
         self.log_density = log_density
 
     def __call__(self, theta):
@@ -376,7 +392,7 @@ def heavy(theta):
 def test_a_normal_posterior_of_many_elements_gets_light_tails(chosen, degrees):
     """Then weights are nearly even; degrees of freedom that were chosen stay."""
     density, rng = Mixture(normal_mixture(np.zeros((1, 20)), 0.1, [1.0])), np.random.default_rng(2)
-    fit = draws.first_fit(density, rng.normal(size=(256, 20)), None, rng, chosen)
+    fit = fitting(density, rng.normal(size=(256, 20)), rng).first(None, chosen)
     assert fit.tuning.reference.degrees_of_freedom == degrees
     assert (fit.variance < 0.3) == (chosen is None)
 
@@ -384,9 +400,9 @@ def test_a_normal_posterior_of_many_elements_gets_light_tails(chosen, degrees):
 def test_a_posterior_with_heavy_tails_keeps_them():
     """Light ones make weights more uneven, in ten seeds of ten."""
     density, rng = Mixture(heavy), np.random.default_rng(2)
-    drawn = draws._weighted(density, make_reference(np.zeros(20), unit(20)), 128, rng)
+    drawn = improving.weighted(density, make_reference(np.zeros(20), unit(20)), 128, rng)
     assert drawn.variance > 0.3
-    assert draws._improved(density, drawn, rng).reference.degrees_of_freedom == 10
+    assert improving.improved(density, drawn, rng).reference.degrees_of_freedom == 10
 
 
 def plane(theta):
@@ -408,7 +424,7 @@ def test_a_fit_to_further_data_that_may_miss_modes_is_refused(places, shares, re
     density = Mixture(normal_mixture(places, 1, shares) if places else plane)
     prior = np.array([[40.0], [-9.0], [9.0]] + 61 * [[-9.0], [9.0], [1.0]])
     known = draws.DrawTuning(make_reference(np.zeros(1), unit(1)), np.zeros(2), np.zeros(1), 0)
-    fit = draws.further_fit(density, prior, known, np.random.default_rng(1))
+    fit = fitting(density, prior, np.random.default_rng(1)).further(known)
     assert (fit.tuning is None) == bool(reason)
     assert reason in fit.reason
 

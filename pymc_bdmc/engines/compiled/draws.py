@@ -1,6 +1,5 @@
 """Runs that need no annealing: importance sampling from a reference near the posterior."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,33 +9,30 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.types import Point, Population, Run
-from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
+from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines.compiled.improving import (
+    CHECKED,
+    Drawn,
+    improved,
+    log_weights_at,
+    second_moment,
+    weighted,
+)
+from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
-from pymc_bdmc.kernels.metric import Metric, deviations, metric_of
-from pymc_bdmc.kernels.reference import (
-    MOST_DEGREES,
-    Reference,
-    draw_reference,
-    log_reference,
-    make_reference,
-    metric_at,
-    mix_references,
-    parts_of,
-    with_degrees,
-)
-from pymc_bdmc.kernels.state import Target
+from pymc_bdmc.kernels.defensive import Defensive
+from pymc_bdmc.kernels.metric import spread_of
+from pymc_bdmc.kernels.nested import NestedReference
+from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 
 __all__ = [
     "FEW_PRIOR_STATES",
     "PRIOR_STATES",
-    "Counted",
     "DrawTuning",
-    "Stopped",
-    "first_fit",
-    "further_fit",
-    "log_weights_at",
+    "Fitting",
+    "Structure",
     "moved",
     "settled",
     "weigh",
@@ -52,18 +48,20 @@ OVERLOOKED = 1e-3
 overlooked: 16 climbs for one top, 20 for two, 48 for five and 58 for six."""
 PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
 """Prior draws among which a fit looks for what it misses; those at hand on further data."""
-CHECKED = 128
-"""Draws by which a fit is judged."""
 HEAVY = 1.0
 """Largest Pareto k of these weights, above which they would have no mean."""
-UNEVEN, IMPROVEMENTS, IMPROVING = 0.3, 4, (512, 2048)
-"""Relative variance from which a fit is improved, so many times at most, by the draws at hand or,
-if these are too few, by so many."""
 RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
-NEGLIGIBLE = 10.0
-"""Nats below the mean weight at which a draw does not count, whatever its likelihood."""
+UNSEEN = -5.0
+"""Nats of ℓ above log ML up to which prior draws together hold less than a third of that share."""
+SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
+"""Shares of the prior in a defensive reference, and the draws by which the best is found."""
+EVEN = 1.0
+"""Relative variance of weights up to which more draws than the fewest are not needed."""
+MOST_TAME_VARIANCE = 20.0
+"""Largest relative variance of weights of a good nested or defensive fit: more draws are cheaper
+than annealing, and the tails of these weights are known to be light."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,25 +70,27 @@ class DrawTuning:
 
     Attributes
     ----------
-    reference : Reference
+    reference : AnyReference
     mean_log_likelihood : ndarray of shape (2,)
         Means of g = log p + ℓ − log r under r and under the posterior, nats.
     prior_log_likelihood : ndarray of shape (S,)
         g > −∞ at draws from r, nats.
     gradient_evaluations : int
         Cost of the fit.
+    gradients_a_move : float
+        Evaluations of log p + ℓ that a draw and its weight take.
     seconds_a_move : float
-        CPU seconds of an evaluation of log p + ℓ.
+        CPU seconds of them.
     """
 
-    reference: Reference
+    reference: AnyReference
     mean_log_likelihood: np.ndarray
     prior_log_likelihood: np.ndarray
     gradient_evaluations: int
+    gradients_a_move: float = 1.0
     seconds_a_move: float = field(default=np.nan, compare=False)
     path_betas: ClassVar[np.ndarray] = np.array([0.0, 1.0])
     accepted_draws: ClassVar[int] = 1
-    gradients_a_move: ClassVar[float] = 1.0
     rhat: ClassVar[float] = np.nan
     last_log_likelihood: ClassVar[np.ndarray] = np.empty(0)
     fit: ClassVar[None] = None
@@ -102,288 +102,210 @@ class DrawTuning:
         return np.full(len(betas), np.nan)
 
 
-class Stopped(Exception):
-    """An engine was stopped."""
+class Structure(NamedTuple):
+    """What the model itself says about where its posterior is hard to fit."""
+
+    split: Split
+    is_centred: bool
+    """Whether the scale of some effects is unknown, so that the posterior may have a neck."""
+    has_heavy_tails: bool
+    """Whether a prior has polynomial tails, which the posterior has too if ℓ is flat there."""
 
 
-class Counted:
-    """log p + ℓ on given data, with the number of its evaluations and the CPU seconds of one.
-
-    Parameters
-    ----------
-    target : Target
-    stop : ndarray of shape (1,)
-        Set by Ctrl-C; the next evaluation raises `Stopped` then.
-    """
-
-    def __init__(self, target: Target, stop: np.ndarray):
-        self._target, self._stop = target, stop
-        self.evaluations = 0
-        self._seconds: list[float] = []
-
-    @property
-    def seconds(self) -> float:
-        """Return the median over calls, of which the first may compile; NaN before it."""
-        return float(np.median(self._seconds)) if self._seconds else np.nan
-
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p + ℓ and its gradient."""
-        self._count(1)
-        gradient, started = np.empty(len(theta)), time.thread_time()
-        value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
-        self._seconds.append(time.thread_time() - started)
-        return value, gradient
-
-    def _count(self, n: int) -> None:
-        if self._stop[0]:
-            raise Stopped
-        self.evaluations += n
-
-    def terms(self, thetas: np.ndarray) -> np.ndarray:
-        """Return log p and ℓ of every row, shape (rows, 2), nats."""
-        self._count(len(thetas))
-        terms, started = np.empty((len(thetas), 2)), time.thread_time()
-        terms_of(self._target, np.ascontiguousarray(thetas), terms)
-        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
-        return terms
-
-
-def first_fit(
-    density: Counted,
-    prior: np.ndarray,
-    given: Reference | None,
-    rng: np.random.Generator,
-    degrees_of_freedom: float | None = None,
-) -> Fit:
-    """Find a reference from which draws need no annealing; see `Fit`.
-
-    A t distribution is laid at every top that climbs come to. Then draws from it are weighed: their
-    weights must be even enough, and hardly any of the posterior may lie where prior draws find it
-    and the reference does not.
+class Fitting:
+    """Fits to one data set.
 
     Parameters
     ----------
     density : Counted
     prior : ndarray of shape (P, n)
         Prior draws.
-    given : Reference or None
-        A reference that is taken in place of a fit, if it is good enough.
+    structure : Structure
     rng : numpy.random.Generator
-    degrees_of_freedom : float, optional
-        Degrees of freedom of a fit, if they were chosen.
-    """
-    known = ""
-
-    def failed(reason: str) -> Fit:
-        return Fit(None, known + reason, np.inf, density.evaluations, bool(known))
-
-    log_prior, ells = terms = density.terms(prior).T
-    if not (log_prior + ells < np.inf).all() or not len(prior):  # also for NaN
-        return failed("log p is NaN or +∞ at some prior draws")
-    if given is not None:
-        fit = _judged(density, given, "fitted to the draws that were given", prior, terms, rng)
-        if fit.tuning is not None:
-            return fit
-        known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
-    if prior.shape[1] > MOST_ELEMENTS:
-        return failed(f"θ has more than {MOST_ELEMENTS} elements")
-    starts, shape = _starts(prior, ells, CLIMBS), _shape(prior)
-    tops = fit_to_tops(density, starts, shape, CLIMBS, degrees_of_freedom, OVERLOOKED)
-    if tops.reference is None or not tops.is_all:
-        return failed(tops.reason)
-    fit = _judged(density, tops.reference, tops.reason, prior, terms, rng)
-    return fit._replace(reason=known + fit.reason, refuses_draws=bool(known))
-
-
-def _judged(
-    density: Counted,
-    reference: Reference,
-    reason: str,
-    prior: np.ndarray,
-    terms: np.ndarray,
-    rng: np.random.Generator,
-) -> Fit:
-    """Return the fit, improved by its own draws; without a tuning if these need annealing.
-
-    Parameters
-    ----------
-    terms : ndarray of shape (2, P)
-        log p and ℓ of the prior draws.
     """
 
-    def failed(reason: str) -> Fit:
-        return Fit(None, reason, np.inf, density.evaluations)
+    def __init__(
+        self, density: Counted, prior: np.ndarray, structure: Structure, rng: np.random.Generator
+    ):
+        self._density, self._prior, self._structure, self._rng = density, prior, structure, rng
+        self._log_prior, self._ells = density.terms(prior).T
 
-    drawn = _improved(density, _weighted(density, reference, CHECKED, rng), rng)
-    if not drawn.variance <= MOST_VARIANCE:
-        return failed(
-            f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
+    def first(self, given: Reference | None, degrees_of_freedom: float | None = None) -> Fit:
+        """Find a reference from which draws need no annealing; see `Fit`.
+
+        A t distribution is laid at every top that climbs come to, or a nested reference at the
+        modes of its marginal. Then draws from it are weighed: their weights must be even enough,
+        and hardly any of the posterior may lie where prior draws find it and the reference does
+        not. A fit of t distributions is not tried if effects are centred, since it cannot reach
+        into the neck of their funnel. Otherwise it comes first, and the nested one is tried if its
+        weights are uneven; the cheaper one is taken.
+
+        Parameters
+        ----------
+        given : Reference or None
+            A reference that is taken in place of a fit, if it is good enough.
+        degrees_of_freedom : float, optional
+            Degrees of freedom of a fit, if they were chosen.
+        """
+        if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):  # or NaN
+            return self._failed("log p is NaN or +∞ at some prior draws")
+        known = ""
+        if given is not None:
+            fit = self._judged(given, "fitted to the draws that were given")
+            if fit.tuning is not None:
+                return fit
+            known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
+        may_nest = self._structure.split.is_possible
+        fits = []
+        if not (may_nest and self._structure.is_centred):
+            fits.append(self._by_tops(degrees_of_freedom))
+        if may_nest and not (fits and fits[0].variance <= EVEN):
+            fits.append(self._nested())
+        fit = min(fits, key=_price)
+        if fit.tuning is None:
+            fit = fit._replace(reason="; ".join(each.reason for each in fits))
+        return fit._replace(
+            reason=known + fit.reason,
+            gradient_evaluations=self._density.evaluations,
+            refuses_draws=bool(known),
         )
-    tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
-    if tail > HEAVY:
-        return failed(f"weights of draws from a fit may have no mean (Pareto k = {tail:.2g})")
-    missed = _missed(drawn, prior, *terms)
-    if missed > MISSED:
-        part = f"{min(missed, 1):.0%} of the posterior"
-        return failed(f"weighted prior draws put {part} where a fit has almost no probability")
-    share = 1 / (1 + drawn.variance)
-    reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
-    return _fit(density, drawn, reason)
+
+    def further(self, known: DrawTuning) -> Fit:
+        """Fit a reference to data like those of a known tuning.
+
+        Climbs start at the known tops, and at some prior draws. The fit fails if they came to no
+        top, or may have missed one. It is judged less than a first one: the runs on these data show
+        what it misses.
+        """
+        like = known.reference
+        if is_defensive := isinstance(like, Defensive):
+            like = like.reference
+        if isinstance(like, NestedReference):
+            reference, reason = refit_nested(self._density, like, self._prior, self._rng)
+        else:
+            reference, reason = self._near(like)
+        if reference is None:
+            return self._failed(reason)
+        drawn = self._weighed(reference, is_defensive)
+        if not drawn.variance < np.inf:
+            return self._failed("log p is NaN or +∞ at a draw from a fit")
+        return self._fit(drawn, reason)
+
+    def _near(self, like: Reference) -> tuple[Reference | None, str]:
+        """Return t distributions at tops near those of other data, or None and the reason."""
+        further = FEW_CLIMBS * len(like.locations)
+        starts = chain(like.locations, _starts(self._prior, self._ells, further))
+        climbs, shape = len(like.locations) + further, metric_at(like, 0)
+        tops = fit_to_tops(self._density, starts, shape, climbs, like.degrees_of_freedom)
+        return (tops.reference if tops.is_all else None), tops.reason
+
+    def _by_tops(self, degrees_of_freedom: float | None) -> Fit:
+        """Fit t distributions to all tops."""
+        prior = self._prior
+        if prior.shape[1] > MOST_ELEMENTS:
+            return self._failed(f"θ has more than {MOST_ELEMENTS} elements")
+        heights = self._ells + (self._log_prior if self._structure.has_heavy_tails else 0.0)
+        starts = _starts(prior, heights, CLIMBS)
+        tops = fit_to_tops(
+            self._density, starts, spread_of(prior), CLIMBS, degrees_of_freedom, OVERLOOKED
+        )
+        if tops.reference is None or not tops.is_all:
+            return self._failed(tops.reason)
+        return self._judged(tops.reference, tops.reason)
+
+    def _nested(self) -> Fit:
+        """Fit a nested reference."""
+        split, shape = self._structure.split, spread_of(self._prior)
+        reference, reason = fit_nested(
+            self._density, self._prior, self._ells, split, shape, self._rng
+        )
+        if reference is None:
+            return self._failed(reason)
+        parts = f"{(~split.latent).sum()} parameters, {split.latent.sum()} latent variables"
+        return self._judged(reference, f"{parts}: {reason}")
+
+    def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:
+        """Return weighted draws from a reference; if it is one of t distributions, improve it."""
+        density, rng = self._density, self._rng
+        drawn = weighted(density, reference, CHECKED, rng)
+        if isinstance(reference, Reference):
+            drawn = improved(density, drawn, rng)
+        return self._defended(drawn.reference) if is_defensive else drawn
+
+    def _defended(self, reference: AnyReference) -> Drawn:
+        """Return weighted draws from a reference with the share of the prior that is best."""
+        density, even = self._density, Defensive(reference, 0.5)
+        thetas, log_r = even.sample(MANY, self._rng, density)
+        log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density)
+        candidates = [even._replace(share=share) for share in SHARES]
+        second = [second_moment(log_f - log_r, log_f - each.mixed(*log_ps)) for each in candidates]
+        return weighted(density, candidates[int(np.argmin(second))], MANY, self._rng)
+
+    def _judged(self, reference: AnyReference, reason: str) -> Fit:
+        """Return the fit, improved by its own draws; no tuning if these need annealing."""
+        drawn = self._weighed(reference, self._structure.has_heavy_tails)
+        is_bounded = isinstance(drawn.reference, Defensive)
+        is_tame = is_bounded or isinstance(drawn.reference, NestedReference)
+        if not drawn.variance <= (MOST_TAME_VARIANCE if is_tame else MOST_VARIANCE):
+            return self._failed(
+                f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
+            )
+        tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
+        if tail > HEAVY and not is_bounded:
+            return self._failed(
+                f"weights of draws from a fit may have no mean (Pareto k = {tail:.2g})"
+            )
+        if not is_bounded and (missed := self._missed(drawn)) > MISSED:
+            part = f"{min(missed, 1):.0%} of the posterior"
+            return self._failed(
+                f"weighted prior draws put {part} where a fit has almost no probability"
+            )
+        share = 1 / (1 + drawn.variance)
+        reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
+        return self._fit(drawn, reason)
+
+    def _failed(self, reason: str) -> Fit:
+        return Fit(None, reason, np.inf, self._density.evaluations)
+
+    def _fit(self, drawn: Drawn, reason: str) -> Fit:
+        """Return the fit that draws show."""
+        density, weights, seen = self._density, softmax(drawn.g), drawn.g > -np.inf
+        means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
+        price = drawn.evaluations / len(drawn.g)
+        tuning = DrawTuning(
+            drawn.reference, means, drawn.g[seen], density.evaluations, price,
+            price * density.seconds,
+        )  # fmt: skip
+        return Fit(tuning, reason, drawn.variance, density.evaluations)
+
+    def _missed(self, drawn: Drawn) -> float:
+        """Return the share of the posterior where the reference has little mass, by prior draws."""
+        log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
+        heavy = self._ells - log_ml > UNSEEN  # the others cannot add up to what matters
+        found = np.zeros(len(self._prior))
+        if heavy.any():
+            log_r = drawn.reference.log_density(self._prior[heavy], self._density)
+            excess = self._log_prior[heavy] + self._ells[heavy] - log_ml - log_r
+            with np.errstate(over="ignore"):
+                found[heavy] = np.where(excess > RARE, np.exp(self._ells[heavy] - log_ml), 0.0)
+        return float(found.mean())
 
 
-def further_fit(
-    density: Counted, prior: np.ndarray, known: DrawTuning, rng: np.random.Generator
-) -> Fit:
-    """Fit a reference to data like those of a known tuning.
-
-    Climbs start at the known tops, and at some prior draws. The fit fails if they came to no top,
-    or may have missed one. It is judged less than a first one: the runs on these data show what it
-    misses.
-
-    Parameters
-    ----------
-    density : Counted
-    prior : ndarray of shape (P, n)
-        Prior draws.
-    known : DrawTuning
-    rng : numpy.random.Generator
-    """
-    like = known.reference
-    further = FEW_CLIMBS * len(like.locations)
-    starts = chain(like.locations, _starts(prior, density.terms(prior)[:, 1], further))
-    climbs, shape = len(like.locations) + further, metric_at(like, 0)
-    tops = fit_to_tops(density, starts, shape, climbs, like.degrees_of_freedom)
-    if tops.reference is None or not tops.is_all:
-        return Fit(None, tops.reason, np.inf, density.evaluations)
-    drawn = _improved(density, _weighted(density, tops.reference, CHECKED, rng), rng)
-    if not drawn.variance < np.inf:
-        return Fit(None, "log p is NaN or +∞ at a draw from a fit", np.inf, density.evaluations)
-    return _fit(density, drawn, tops.reason)
+def _price(fit: Fit) -> float:
+    """Return the evaluations by which draws from a fit make log Ẑ as exact as they are to be."""
+    needed = max(fit.variance / EVEN, 1.0)
+    return needed * fit.tuning.gradients_a_move if fit.tuning else np.inf
 
 
-def _fit(density: Counted, drawn: "_Drawn", reason: str) -> Fit:
-    """Return the fit that draws show."""
-    weights, seen = softmax(drawn.g), drawn.g > -np.inf
-    means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
-    tuning = DrawTuning(drawn.reference, means, drawn.g[seen], density.evaluations, density.seconds)
-    return Fit(tuning, reason, drawn.variance, density.evaluations)
-
-
-class _Drawn(NamedTuple):
-    """Draws from a reference with g = log p + ℓ − log r, and the relative variance of weights."""
-
-    reference: Reference
-    thetas: np.ndarray
-    g: np.ndarray
-    variance: float
-
-
-def _weighted(density: Counted, reference: Reference, n: int, rng: np.random.Generator) -> _Drawn:
-    """Return n draws from the reference; the variance is infinite if log p is no number at one."""
-    thetas = draw_reference(reference, n, rng)
-    g = log_weights_at(thetas, density, reference)
-    if not (g < np.inf).all() or not (g > -np.inf).any():
-        return _Drawn(reference, thetas, g, np.inf)
-    return _Drawn(reference, thetas, g, n * float((softmax(g) ** 2).sum()) - 1)
-
-
-def log_weights_at(thetas: np.ndarray, density: Counted, reference: Reference) -> np.ndarray:
-    """Return g = log p + ℓ − log r at draws from r, nats.
-
-    It is −∞ where the model is impossible; and where ℓ is NaN, if the prior density is so low that
-    no likelihood of the other draws would make up for it. So a likelihood that overflows far from
-    the posterior, where a t distribution still has draws, does no harm. Anywhere else NaN stays.
-    """
-    log_prior, ells = density.terms(thetas).T
-    log_r = log_reference(reference, thetas)
-    g, lost = log_prior + ells - log_r, np.isnan(ells)
-    if lost.any() and not lost.all():
-        most = log_prior + ells[~lost].max() - log_r
-        mean = logsumexp(g[~lost]) - np.log(len(g))
-        g[lost & (most < mean - NEGLIGIBLE)] = -np.inf
-    return g
-
-
-def _improved(density: Counted, drawn: _Drawn, rng: np.random.Generator) -> _Drawn:
-    """Return draws from t distributions with even weights, as far as that is to be had.
-
-    With many elements they first get as many degrees of freedom, if these were not chosen: lighter
-    tails, with which the weights of a normal posterior are nearly even. Then they get the moments
-    of the weighted draws, every component those of the draws that are likely to be its own:
-    population Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Either is done only where
-    weights are uneven, and kept only if they become more even.
-    """
-    n = drawn.thetas.shape[1]
-    if UNEVEN < drawn.variance < np.inf and drawn.reference.degrees_of_freedom == MOST_DEGREES < n:
-        lighter = _weighted(density, with_degrees(drawn.reference, n), CHECKED, rng)
-        drawn = min(drawn, lighter, key=lambda each: each.variance)
-    for _ in range(IMPROVEMENTS):
-        if not UNEVEN < drawn.variance < np.inf:
-            break
-        source, needed = drawn, len(drawn.reference.locations) * n * (n + 3)
-        for size in IMPROVING:
-            if _worth(source) < needed <= size / CHECKED * _worth(drawn):
-                source = _weighted(density, drawn.reference, size, rng)
-        if _worth(source) < needed:
-            break
-        better = _weighted(density, _matched(source), CHECKED, rng)
-        if not better.variance < drawn.variance:
-            break
-        drawn = better
-    return drawn
-
-
-def _truncated(drawn: _Drawn) -> np.ndarray:
-    """Return weights of draws, at most √S times their mean: Ionides (2008)."""
-    return np.minimum(softmax(drawn.g), len(drawn.g) ** -0.5)
-
-
-def _worth(drawn: _Drawn) -> float:
-    """Return the effective number of weighted draws."""
-    weights = _truncated(drawn)
-    return float(weights.sum() ** 2 / (weights @ weights)) if drawn.variance < np.inf else 0.0
-
-
-def _matched(drawn: _Drawn) -> Reference:
-    """Return a mixture whose components have the moments of the weighted draws near them."""
-    thetas, r = drawn.thetas, drawn.reference
-    near = softmax([log_reference(part, thetas) for part in parts_of(r)], axis=0)
-    parts = []
-    for share in near * _truncated(drawn):
-        share /= share.sum()
-        mean = share @ thetas
-        covariance = (share * (thetas - mean).T) @ (thetas - mean)
-        parts.append(make_reference(mean, metric_of(covariance), r.degrees_of_freedom))
-    return mix_references(parts)
-
-
-def _starts(prior: np.ndarray, ells: np.ndarray, climbs: int) -> Iterable[np.ndarray]:
-    """Return prior draws where climbs start: for half of them those with the highest ℓ."""
-    best = np.argsort(-ells, kind="stable")[: climbs // 2]
+def _starts(prior: np.ndarray, heights: np.ndarray, climbs: int) -> Iterable[np.ndarray]:
+    """Return prior draws where climbs start: for half of them the highest."""
+    best = np.argsort(-heights, kind="stable")[: climbs // 2]
     return chain(prior[best], prior)
-
-
-def _shape(prior: np.ndarray) -> Metric:
-    """Return the spread of prior draws; that of their middle half, since tails may be heavy."""
-    n = prior.shape[1]
-    low, high = np.quantile(prior, [0.25, 0.75], axis=0)
-    inner = np.clip(prior, low - (high - low), high + (high - low))
-    return Metric(
-        deviations(inner, np.full(len(prior), 1 / len(prior))), np.zeros((0, n)), np.zeros(0)
-    )
-
-
-def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.ndarray) -> float:
-    """Return the share of the posterior where the reference has little mass, by prior draws."""
-    log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
-    with np.errstate(invalid="ignore", over="ignore"):
-        rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
-        return float(np.exp(np.where(rare, ells - log_ml, -np.inf)).mean())
 
 
 def settled(
     theta: np.ndarray,
-    reference: Reference,
+    reference: AnyReference,
     density: Counted,
     n: int,
     rng: np.random.Generator,
@@ -393,8 +315,10 @@ def settled(
     The posterior is forgotten at a rate of 1 less the inverse of the largest weight: Mengersen and
     Tweedie (1996).
     """
-    thetas = np.concatenate([theta[None], draw_reference(reference, n, rng)])
-    g = log_weights_at(thetas, density, reference)
+    new, log_r = reference.sample(n, rng, density)
+    thetas = np.concatenate([theta[None], new])
+    log_r = np.concatenate([reference.log_density(thetas[:1], density), log_r])
+    g = log_weights_at(thetas, log_r, density)
     states = moved(thetas[:1], g[:1], thetas[1:, None], g[1:, None], rng)[:, 0]
     return states[-1] if n else theta
 

@@ -12,18 +12,17 @@ from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Direction, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
+from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import (
     FEW_PRIOR_STATES,
     PRIOR_STATES,
-    Counted,
-    Stopped,
-    first_fit,
-    further_fit,
-    log_weights_at,
+    Fitting,
+    Structure,
     moved,
     settled,
     weigh,
 )
+from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
@@ -37,6 +36,7 @@ from pymc_bdmc.engines.compiled.loops import (
     move_population,
     terms_of,
 )
+from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.peaks import add_peaks
 from pymc_bdmc.engines.compiled.pilot import (
     MEMBERS,
@@ -62,7 +62,9 @@ from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel, Setting
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
+from pymc_bdmc.model.hard_variables import hard_variables, heavy_tailed
 from pymc_bdmc.model.jitted import JittedDensity
+from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.model.rows import row_ends
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -191,13 +193,33 @@ class CompiledEngine:
             self.density.set_data(task.data)
             draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
         prior = draws[np.isfinite(draws).all(axis=1)]
-        density = Counted(target, self._stop)
         try:
+            fitting = Fitting(self._counted(task.data), prior, self._structure, rng)
             if task.known:
-                return further_fit(density, prior, task.known, rng)
-            return first_fit(density, prior, task.reference, rng, task.degrees_of_freedom)
+                return fitting.further(task.known)
+            return fitting.first(task.reference, task.degrees_of_freedom)
         except Stopped:
             return None
+
+    def _counted(self, data: Mapping[str, np.ndarray]) -> Counted:
+        """Return log p + ℓ on given data, with its prior draws."""
+        target = self.target(data)
+
+        def draw_prior(n: int, rng: np.random.Generator) -> np.ndarray:
+            with self.lock:  # PyTensor's draws share state
+                self.density.set_data(data)
+                return self._draw(n, rng, target)
+
+        return Counted(target, self._stop, draw_prior)
+
+    @cached_property
+    def _structure(self) -> Structure:
+        model = self.density.model
+        return Structure(
+            Split(self.jitted.elements_of(latent_variables(model)), self.jitted.units),
+            bool(hard_variables(model)["centred_effects"]),
+            bool(heavy_tailed(model)),
+        )
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
@@ -534,16 +556,17 @@ class CompiledEngine:
     def _weigh(self, task: AnnealTask, rng: np.random.Generator) -> Run | None:
         """Weigh draws from the reference, with θ* among them in a reverse run."""
         reference, n = task.tuning.reference, task.particles
-        density = Counted(self.target(task.data), self._stop)
-        thetas = draw_reference(reference, n, rng)
+        density = self._counted(task.data)
         try:
+            thetas, log_r = reference.sample(n, rng, density)
             if task.start is not None:
                 thetas[0] = self.jitted.ravel(task.start)
                 if task.burn_in:
                     thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
-            new = draw_reference(reference, n * task.further_moves, rng)
+                log_r[0] = reference.log_density(thetas[:1], density)[0]
+            new, log_r_new = reference.sample(n * task.further_moves, rng, density)
             thetas = np.concatenate([thetas, new])
-            g = log_weights_at(thetas, density, reference)
+            g = log_weights_at(thetas, np.concatenate([log_r, log_r_new]), density)
         except Stopped:
             return None
         for theta in thetas[~(g < np.inf)]:

@@ -38,6 +38,7 @@ __all__ = [
     "move_chains",
     "move_population",
     "slope_of",
+    "slopes_of",
     "terms_of",
 ]
 
@@ -467,3 +468,10 @@ def terms_of(target, thetas, terms):
         copy_vector(thetas[j], state.theta)
         evaluate_terms(target, state)
         copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def slopes_of(target, thetas, values, gradients):
+    """Write log p + ℓ of every row of continuous θ to ``values``, and their gradients."""
+    for j in range(len(thetas)):
+        values[j] = slope_of(target, thetas[j], gradients[j])

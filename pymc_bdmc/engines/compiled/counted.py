@@ -1,0 +1,76 @@
+"""log p + ℓ on given data, as Python functions that count their calls and can be stopped."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from pymc_bdmc.engines.compiled.loops import slope_of, slopes_of, terms_of
+from pymc_bdmc.kernels.state import Target
+
+__all__ = ["Counted", "Stopped"]
+
+
+class Stopped(Exception):
+    """An engine was stopped."""
+
+
+class Counted:
+    """log p + ℓ on given data, with the number of its evaluations and the CPU seconds of one.
+
+    Parameters
+    ----------
+    target : Target
+    stop : ndarray of shape (1,)
+        Set by Ctrl-C; the next evaluation raises `Stopped` then.
+    draw_prior : callable
+        Draws so many θ from the prior by a generator, one a row.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        stop: np.ndarray,
+        draw_prior: Callable[[int, np.random.Generator], np.ndarray],
+    ):
+        self._target, self._stop, self.draw_prior = target, stop, draw_prior
+        self.evaluations = 0
+        self._seconds: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """Return the median over calls, of which the first may compile; NaN before it."""
+        return float(np.median(self._seconds)) if self._seconds else np.nan
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log p + ℓ and its gradient."""
+        self._count(1)
+        gradient, started = np.empty(len(theta)), time.thread_time()
+        value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
+        self._seconds.append(time.thread_time() - started)
+        return value, gradient
+
+    def _count(self, n: int) -> None:
+        if self._stop[0]:
+            raise Stopped
+        self.evaluations += n
+
+    def terms(self, thetas: np.ndarray) -> np.ndarray:
+        """Return log p and ℓ of every row, shape (rows, 2), nats."""
+        self._count(len(thetas))
+        terms, started = np.empty((len(thetas), 2)), time.thread_time()
+        terms_of(self._target, np.ascontiguousarray(thetas), terms)
+        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
+        return terms
+
+    def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""
+        self._count(len(thetas))
+        values, gradients, started = (
+            np.empty(len(thetas)),
+            np.empty(thetas.shape),
+            time.thread_time(),
+        )
+        slopes_of(self._target, np.ascontiguousarray(thetas), values, gradients)
+        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
+        return values, gradients

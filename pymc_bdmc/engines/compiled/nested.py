@@ -1,0 +1,197 @@
+"""Fit a reference that is normal in the latent variables given the few others."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bdmc.engines.compiled.counted import Counted
+from pymc_bdmc.engines.compiled.improving import adapted
+from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.kernels.metric import Metric, spread_of
+from pymc_bdmc.kernels.nested import NestedReference, Sparsity, pattern_of, sparsity_of
+from pymc_bdmc.kernels.reference import (
+    Reference,
+    log_reference,
+    make_reference,
+    metric_at,
+    mix_references,
+    no_reference,
+)
+
+__all__ = ["Split", "fit_nested", "refit_nested"]
+
+MOST_OTHERS, MOST_LATENT = 12, 600
+"""Most elements of ψ, whose marginal is fitted by differences; and of x, whose precision is dense."""
+CLIMBS, FEW_CLIMBS = 4, 1
+"""Optimisations of the marginal on a first data set, and on those like it."""
+PROBED = 32
+"""Prior draws of ψ among which optimisations of the marginal start."""
+CHECKED = 128
+"""Draws of ψ by which the marginal is judged and improved."""
+FIRST_WIDE, WIDE = 0.2, 0.1
+"""Share of draws of ψ that are spread like the prior: of the first draws, and in the end."""
+FIRST_STEP, STEP = 1e-4, 1e-3
+"""Steps of differences in x, in standard deviations of the prior, then in conditional ones."""
+MARGINAL_STEP = 1e-2
+"""Step of differences in ψ, which are on the unconstrained scale."""
+TIGHT, LOOSE = 1e-8, 1e-3
+"""Accuracy of modes, in nats, for differences of the marginal and for draws."""
+NORMAL = 1e-5
+"""Nats by which the density may differ from a normal one in x if it counts as normal."""
+FEWEST_DEGREES = 10
+"""Least degrees of freedom of r(x | ψ) if it is not normal, where they are as many as elements."""
+
+
+class Split(NamedTuple):
+    """The elements of θ that are normal given the others, a priori, and the units of others."""
+
+    latent: np.ndarray
+    """Whether an element is latent, shape (n,)."""
+    units: np.ndarray
+    """Element that is the logarithm of each element's unit, or −1; shape (n,)."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a nested reference is: there are latent elements, and a few others."""
+        n = self.latent.sum()
+        return 0 < len(self.latent) - n <= MOST_OTHERS and 1 < n <= MOST_LATENT
+
+
+class Marginal:
+    """Laplace approximation of the marginal density of φ, with the counts of its density.
+
+    Parameters
+    ----------
+    reference : NestedReference
+        Its own r(ψ) is not used.
+    density : Counted
+    """
+
+    def __init__(self, reference: NestedReference, density: Counted):
+        self._reference, self._density = reference, density
+
+    @property
+    def evaluations(self) -> int:
+        """Return the number of evaluations of log p + ℓ so far."""
+        return self._density.evaluations
+
+    def terms(self, phis: np.ndarray) -> np.ndarray:
+        """Return the log density of every row as the second column; the first is 0."""
+        found = self._reference.log_laplace(phis, self._density.slopes)
+        return np.stack([np.zeros_like(found), found], axis=1)
+
+    def __call__(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log density and its gradient, by differences."""
+        moved = MARGINAL_STEP * np.eye(len(phi))
+        values = self.terms(np.concatenate([phi[None], phi + moved, phi - moved]))[:, 1]
+        up, down = np.split(values[1:], 2)
+        with np.errstate(invalid="ignore"):
+            return float(values[0]), (up - down) / (2 * MARGINAL_STEP)
+
+
+def fit_nested(
+    density: Counted, prior: np.ndarray, ells: np.ndarray, split: Split, shape: Metric,
+    rng: np.random.Generator,
+) -> tuple[NestedReference | None, str]:  # fmt: skip
+    """Fit a nested reference to first data; return it, or None and why there is none.
+
+    Parameters
+    ----------
+    density : Counted
+    prior : ndarray of shape (P, n)
+        Prior draws.
+    ells : ndarray of shape (P,)
+        ℓ there, nats.
+    split : Split
+    shape : Metric
+        Spread of the prior draws.
+    rng : numpy.random.Generator
+    """
+    latent, others = np.flatnonzero(split.latent), np.flatnonzero(~split.latent)
+    d, units = len(latent), split.units[others]
+    units = np.where(units >= 0, np.searchsorted(others, units), -1)
+    likely = prior[np.argsort(-ells, kind="stable")]
+    alone = np.arange(d)
+    dense = Sparsity(alone, *np.tril_indices(d))
+    found = NestedReference(
+        no_reference(), others, units, latent, likely[0, latent],
+        FIRST_STEP * shape.scale[latent], dense, np.inf, LOOSE,
+    )  # fmt: skip
+    values, gradients = density.slopes(likely[:8])
+    usable = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
+    if usable.sum() < 2:
+        return None, "log p has no finite gradient at the likeliest prior draws"
+    probes = np.flatnonzero(usable)[:2]
+    precisions = found.precisions(likely[probes], gradients[probes], density.slopes)
+    pattern = pattern_of(precisions[0]) | pattern_of(precisions[1])
+    found = found._replace(sparsity=sparsity_of(pattern))
+    first = found.given(likely[probes[:1]][:, others], density.slopes)
+    found = _started(found, first.modes[0], first.factors[0])
+    wide = _wide(found.to_units(prior[:, others]))
+    phis = found.to_units(likely[:PROBED, others])
+    heights = Marginal(found, density).terms(phis)[:, 1]
+    if not np.isfinite(heights).any():
+        return None, "the latent variables have no mode given the others"
+    starts = phis[np.argsort(-heights, kind="stable")]
+    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, wide, rng)
+
+
+def refit_nested(
+    density: Counted, known: NestedReference, prior: np.ndarray, rng: np.random.Generator
+) -> tuple[NestedReference | None, str]:
+    """Fit a nested reference to data like those of a known one; parameters as of `fit_nested`."""
+    tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
+    first = known.given(known.from_units(tops[:1]), density.slopes)
+    found = _started(known, first.modes[0], first.factors[0])
+    wide = _wide(known.to_units(prior[:, known.others]))
+    return _fitted(found, density, tops, metric, FEW_CLIMBS, wide, rng)
+
+
+def _wide(phis: np.ndarray) -> Reference:
+    """Return a reference of φ as wide as its prior draws."""
+    return make_reference(np.median(phis, axis=0), spread_of(phis))
+
+
+def _widened(mixture: Reference, wide: Reference, share: float) -> Reference:
+    """Return a mixture with a share of another reference."""
+    return mix_references([mixture, wide], np.array([1 - share, share]))
+
+
+def _fitted(
+    found: NestedReference, density: Counted, starts: np.ndarray, metric: Metric,
+    climbs: int, wide: Reference, rng: np.random.Generator,
+) -> tuple[NestedReference | None, str]:  # fmt: skip
+    """Fit r(ψ), and find whether r(x | ψ) is exact.
+
+    The marginal density may have no mode: with a matrix of two unknown scales, of which one may be
+    0, it is flat towards that. So draws are from the prior too at first.
+    """
+    tight = found._replace(accuracy=TIGHT)
+    tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
+    first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
+    drawn = adapted(Marginal(found, density), first, CHECKED, rng)
+    if np.isinf(drawn.variance):
+        return None, "the latent variables have no mode given the others"
+    best = drawn.thetas[[np.argmax(drawn.g)]]
+    centre = found.given(found.from_units(best), density.slopes)
+    found = _started(found, centre.modes[0], centre.factors[0])
+    found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
+    dof = (
+        np.inf if _is_exact(found, density, rng) else float(max(len(found.latent), FEWEST_DEGREES))
+    )
+    return found._replace(degrees_of_freedom=dof), f"marginally, {tops.reason}"
+
+
+def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator) -> bool:
+    """Return whether the density is normal in x given ψ, by a few draws."""
+    thetas, log_r = found.sample(8, rng, density)
+    phis = found.to_units(thetas[:, found.others])
+    log_x = log_r - log_reference(found.marginal, phis)
+    misses = density.slopes(thetas)[0] - found.log_laplace(phis, density.slopes) - log_x
+    return bool(np.abs(misses).max() < NORMAL)
+
+
+def _started(found: NestedReference, mode: np.ndarray, factor: np.ndarray) -> NestedReference:
+    """Return the reference with Newton's start at a mode, and steps by the precision there."""
+    conditional = 1 / np.sqrt((factor**2).sum(axis=1))
+    return found._replace(start=mode, steps=np.minimum(STEP * conditional, found.steps * 10))

@@ -1,0 +1,44 @@
+"""Reference with a share of the prior, so that weights are bounded if the likelihood is."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_bdmc.kernels.reference import AnyReference, Density
+
+__all__ = ["Defensive"]
+
+
+class Defensive(NamedTuple):
+    """Mixture (1 − α) r + α p of a reference and the prior.
+
+    So log p + ℓ − log r is at most ℓ − log α, whatever r misses: Owen and Zhou (2000), Safe and
+    effective importance sampling.
+    """
+
+    reference: AnyReference
+    """r."""
+    share: float
+    """α."""
+
+    def sample(
+        self, n: int, rng: np.random.Generator, density: Density
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw θ, one a row, and return its log density too, nats."""
+        thetas, log_r = self.reference.sample(n, rng, density)
+        others = rng.random(n) < self.share
+        thetas[others] = density.draw_prior(int(others.sum()), rng)
+        log_r[others] = self.reference.log_density(thetas[others], density)
+        return thetas, self.mixed(log_r, density.terms(thetas)[:, 0])
+
+    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+        """Return the log density of every row of ``thetas``, nats."""
+        return self.mixed(*self.parts(thetas, density))
+
+    def parts(self, thetas: np.ndarray, density: Density) -> tuple[np.ndarray, np.ndarray]:
+        """Return log r and log p of every row, nats."""
+        return self.reference.log_density(thetas, density), density.terms(thetas)[:, 0]
+
+    def mixed(self, log_r: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Return the log density where those of both parts are these."""
+        return np.logaddexp(np.log1p(-self.share) + log_r, np.log(self.share) + log_prior)

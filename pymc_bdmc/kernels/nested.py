@@ -1,0 +1,274 @@
+"""Reference that is normal in the latent variables, given a few others.
+
+θ = (ψ, x) with r(θ) = r(ψ) r(x | ψ). The mode x̂ of x given ψ, and the precision H there, are
+functions of ψ and the data, by Newton steps from a fixed start. r(x | ψ) is the normal distribution
+with this mode and precision, or a t distribution with many degrees of freedom. If the likelihood is
+normal in x it is the exact conditional posterior, so that weights depend on ψ alone. r(ψ) is a
+mixture of t distributions, near the Laplace approximation of the marginal posterior.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.special import gammaln
+
+from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_reference, log_reference
+
+__all__ = ["Conditional", "NestedReference", "Sparsity", "pattern_of", "sparsity_of"]
+
+MOST_STEPS = 30
+"""Most Newton steps to a mode."""
+MOST_HALVINGS = 10
+"""Most times that a step is halved where the density does not rise."""
+MOST_NUMBERS = 2**22
+"""Largest array of precisions, or of moved states, that is held at a time."""
+FLOOR = 1e-6
+"""Least eigenvalue of a precision that is not positive definite, relative to the largest."""
+RELEVANT = 1e-7
+"""Smallest entry of a precision that counts, in units of its diagonal."""
+
+
+class Sparsity(NamedTuple):
+    """How the precision of x is found from differences of gradients along groups of elements."""
+
+    groups: np.ndarray
+    """Group of every element, shape (d,); all elements of a group move together."""
+    rows: np.ndarray
+    """Row of every entry that is not zero in the lower or upper half, shape (E,)."""
+    columns: np.ndarray
+    """Column of every such entry, shape (E,); its group's difference in that row is the entry."""
+
+
+def pattern_of(precision: np.ndarray) -> np.ndarray:
+    """Return where a precision matrix is not zero, by differences that have rounding errors."""
+    size = np.abs(precision) + np.abs(precision.T)
+    unit = np.sqrt(np.maximum(np.diag(size), np.finfo(float).tiny))
+    pattern = size > RELEVANT * np.outer(unit, unit)
+    np.fill_diagonal(pattern, True)
+    return pattern
+
+
+def sparsity_of(pattern: np.ndarray) -> Sparsity:
+    """Group the columns of a symmetric pattern, so that one difference serves a whole group.
+
+    A few dense columns are alone. Any two others of a group have no row in common, but for dense
+    rows, whose entries come from the dense columns: Curtis, Powell and Reid (1974), On the
+    estimation of sparse Jacobian matrices; Coleman and Moré (1984).
+    """
+    order = np.argsort(-pattern.sum(axis=0), kind="stable")
+    best = np.arange(len(pattern))
+    n_best, n_dense = len(pattern), len(pattern)
+    for dense in range(len(pattern)):
+        if dense >= n_best:
+            break
+        rest = np.sort(order[dense:])
+        colours = _coloured(pattern[np.ix_(rest, rest)])
+        if dense + colours.max() + 1 < n_best:
+            n_best, n_dense = dense + colours.max() + 1, dense
+            best = np.empty(len(pattern), dtype=int)
+            best[order[:dense]] = np.arange(dense)
+            best[rest] = dense + colours
+    is_dense = np.zeros(len(pattern), dtype=bool)
+    is_dense[order[:n_dense]] = True
+    rows, columns = np.nonzero(pattern)
+    rank = np.where(is_dense, -1, np.arange(len(pattern)))
+    once = (rank[columns] < rank[rows]) | ((rank[columns] == rank[rows]) & (columns <= rows))
+    return Sparsity(best, rows[once], columns[once])
+
+
+def _coloured(pattern: np.ndarray) -> np.ndarray:
+    """Return a colour of every column such that no two with the same one share a row."""
+    meets = pattern.astype(np.float32) @ pattern.astype(np.float32) > 0
+    colours = np.full(len(pattern), -1)
+    for i in range(len(pattern)):
+        taken = set(colours[meets[i]])
+        colours[i] = next(c for c in range(len(pattern)) if c not in taken)
+    return colours
+
+
+class Conditional(NamedTuple):
+    """The normal approximations of x given several ψ."""
+
+    modes: np.ndarray
+    """x̂, shape (n, d)."""
+    factors: np.ndarray
+    """Lower triangles L of the precisions L Lᵀ, shape (n, d, d)."""
+    log_marginal: np.ndarray
+    """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
+    is_normal: np.ndarray
+    """Whether the precision at the mode is positive definite, shape (n,)."""
+
+
+class NestedReference(NamedTuple):
+    """Distribution r(ψ) r(x | ψ) of the unconstrained θ = (ψ, x)."""
+
+    marginal: Reference
+    """Distribution of φ, which is ψ with some elements in units of others."""
+    others: np.ndarray
+    """Indices of ψ in θ, shape (k,)."""
+    units: np.ndarray
+    """Place in ψ of the logarithm of each element's unit, or −1 if it has none; shape (k,). With
+    the covariance matrix of effects the elements of a row beside the diagonal are in units of
+    that, so that r(ψ) has no neck at a small variance."""
+    latent: np.ndarray
+    """Indices of x in θ, shape (d,)."""
+    start: np.ndarray
+    """x where Newton's method starts, shape (d,)."""
+    steps: np.ndarray
+    """Steps of the differences of gradients, shape (d,)."""
+    sparsity: Sparsity
+    degrees_of_freedom: float
+    """Of r(x | ψ); infinite if it is normal."""
+    accuracy: float
+    """Nats by which the last Newton step may miss what a normal density predicts."""
+
+    def sample(
+        self, n: int, rng: np.random.Generator, density: Density
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw θ, one a row, and return its log density too, nats."""
+        psis = self.from_units(phis := draw_reference(self.marginal, n, rng))
+        z = rng.standard_normal((n, len(self.latent)))
+        if np.isfinite(dof := self.degrees_of_freedom):
+            z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
+        found = self.given(psis, density.slopes)
+        thetas = np.empty((n, len(self.others) + len(self.latent)))
+        thetas[:, self.others] = psis
+        turned = [
+            dtrtrs(f, each, lower=1, trans=1)[0] for f, each in zip(found.factors, z, strict=True)
+        ]
+        thetas[:, self.latent] = found.modes + np.reshape(turned, z.shape)
+        return thetas, self._log_marginal(phis) + self._log_conditional(found, z)
+
+    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+        """Return the log density of every row of ``thetas``, nats."""
+        psis = thetas[:, self.others]
+        found = self.given(psis, density.slopes)
+        distances = thetas[:, self.latent] - found.modes
+        z = np.einsum("nij,ni->nj", found.factors, distances)
+        return self._log_marginal(self.to_units(psis)) + self._log_conditional(found, z)
+
+    def from_units(self, phis: np.ndarray) -> np.ndarray:
+        """Return ψ of every row of φ."""
+        return phis * np.exp(self._log_units(phis))
+
+    def to_units(self, psis: np.ndarray) -> np.ndarray:
+        """Return φ of every row of ψ; units have no unit, and so are equal in both."""
+        return psis * np.exp(-self._log_units(psis))
+
+    def _log_units(self, psis: np.ndarray) -> np.ndarray:
+        return np.where(self.units >= 0, psis[:, self.units], 0.0)
+
+    def _log_marginal(self, phis: np.ndarray) -> np.ndarray:
+        """Return log r(ψ) at every row of φ, nats."""
+        return log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
+
+    def log_laplace(self, phis: np.ndarray, slopes: Slopes) -> np.ndarray:
+        """Return the Laplace approximation of the log marginal density of φ, nats."""
+        found = self.given(self.from_units(phis), slopes).log_marginal
+        return found + self._log_units(phis).sum(axis=1)
+
+    def _log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
+        d, dof, squares = z.shape[1], self.degrees_of_freedom, (z**2).sum(axis=1)
+        log_volume = np.log(np.einsum("nii->ni", found.factors)).sum(axis=1)
+        if np.isinf(dof):
+            return log_volume - d / 2 * np.log(2 * np.pi) - squares / 2
+        constant = gammaln((dof + d) / 2) - gammaln(dof / 2) - d / 2 * np.log(dof * np.pi)
+        return log_volume + constant - (dof + d) / 2 * np.log1p(squares / dof)
+
+    def given(self, psis: np.ndarray, slopes: Slopes) -> Conditional:
+        """Return the mode and the precision of x given every row of ψ."""
+        n, d = len(psis), len(self.latent)
+        groups = int(self.sparsity.groups.max()) + 1
+        at_once = max(MOST_NUMBERS // max(groups * (d + len(self.others)), d * d), 1)
+        firsts = range(0, max(n, 1), at_once)
+        parts = [self._given(psis[i : i + at_once], slopes) for i in firsts]
+        return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _given(self, psis: np.ndarray, slopes: Slopes) -> Conditional:
+        n, d = len(psis), len(self.latent)
+        thetas = np.empty((n, d + len(self.others)))
+        thetas[:, self.others], thetas[:, self.latent] = psis, self.start
+        values, gradients = slopes(thetas)
+        factors, is_normal = np.tile(np.eye(d), (n, 1, 1)), np.zeros(n, dtype=bool)
+        active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
+        for _ in range(MOST_STEPS):
+            if not len(active):
+                break
+            precisions = self.precisions(thetas[active], gradients[active], slopes)
+            good = np.isfinite(precisions).all(axis=(1, 2))
+            active, precisions = active[good], precisions[good]
+            for i, precision in zip(active, precisions, strict=True):
+                factors[i], is_normal[i] = _factor(precision)
+            slope = gradients[np.ix_(active, self.latent)]
+            step = np.array([_solve(factors[i], each) for i, each in zip(active, slope)])
+            step = step.reshape(-1, d)
+            rise = np.einsum("ni,ni->n", slope, step)
+            taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
+            surprise = np.abs(gained - rise / 2)
+            still = taken & ((surprise > self.accuracy) | ~is_normal[active])
+            active = active[still & (rise > self.accuracy / 10)]
+        slope = np.where(np.isfinite(gradients), gradients, 0.0)[:, self.latent]
+        step = np.array([_solve(f, each) for f, each in zip(factors, slope)]).reshape(n, d)
+        rest = np.clip(np.einsum("ni,ni->n", slope, step), 0, 1)  # what is left to the mode
+        is_near = np.isfinite(values) & (rest < 1)
+        modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
+        log_volume = np.log(np.einsum("nii->ni", factors)).sum(axis=1)
+        log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - log_volume
+        log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
+        return Conditional(modes, factors, log_marginal, is_normal)
+
+    def _climb(self, thetas, values, gradients, active, step, rise, slopes):
+        """Take Newton steps in place, halved until the density rises; return who moved and rose."""
+        before, taken = values[active].copy(), np.zeros(len(active), dtype=bool)
+        left, size = np.arange(len(active)), 1.0
+        for _ in range(MOST_HALVINGS):
+            rows = active[left]
+            trial = thetas[rows]
+            trial[:, self.latent] += size * step[left]
+            new, slope = slopes(trial)
+            slack = 1e-12 * np.abs(before[left])
+            with np.errstate(invalid="ignore"):
+                rose = new >= before[left] + 1e-4 * size * rise[left] - slack
+            rose &= np.isfinite(new) & np.isfinite(slope).all(axis=1)
+            won = rows[rose]
+            thetas[won], values[won], gradients[won] = trial[rose], new[rose], slope[rose]
+            taken[left[rose]] = True
+            left, size = left[~rose], size / 2
+            if not len(left):
+                break
+        return taken, values[active] - before
+
+    def precisions(self, thetas: np.ndarray, gradients: np.ndarray, slopes: Slopes) -> np.ndarray:
+        """Return minus the second derivatives in x at every row, shape (n, d, d)."""
+        groups, rows, columns = self.sparsity
+        n, n_groups = len(thetas), int(groups.max()) + 1
+        moved = np.repeat(thetas[:, None], n_groups, axis=1)
+        moved[:, groups, self.latent] += self.steps
+        actual = moved[:, groups, self.latent] - thetas[:, self.latent]
+        slope = slopes(moved.reshape(n * n_groups, -1))[1].reshape(moved.shape)[:, :, self.latent]
+        change = gradients[:, None, self.latent] - slope
+        entries = change[:, groups[columns], rows] / actual[:, columns]
+        found = np.zeros((n, len(groups), len(groups)))
+        found[:, rows, columns] = entries
+        found[:, columns, rows] = entries
+        return found
+
+
+def _factor(precision: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the lower triangular factor, and whether the matrix is positive definite.
+
+    If it is not, it is that of the matrix with absolute, bounded eigenvalues.
+    """
+    factor, info = dpotrf(precision, lower=1, clean=1)
+    if not info:
+        return factor, True
+    values, vectors = np.linalg.eigh(precision)
+    size = np.abs(values)
+    size = np.maximum(size, FLOOR * size.max()) if size.max() > 0 else np.ones_like(size)
+    return dpotrf((vectors * size) @ vectors.T, lower=1, clean=1)[0], False
+
+
+def _solve(factor: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    return dpotrs(factor, slope, lower=1)[0]
