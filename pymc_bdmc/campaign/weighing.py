@@ -10,7 +10,7 @@ from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
-from pymc_bdmc.engines.tasks import MOST_VARIANCE, AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.paths import FittedPath, Path
 
 __all__ = ["NoFit", "NotNear", "Weighing"]
@@ -24,7 +24,7 @@ FEWEST, MOST = 64, 1024
 """Limits of N."""
 OUTLYING = 5.0
 """Ratio of the variance of the weights on one data set to the median over data sets, from which it
-is a sign that the fit misses part of the posterior there, if it is above `MOST_VARIANCE` too."""
+is a sign that the fit misses part of the posterior there, if it is above that of `Fit` too."""
 
 
 class NotNear(Exception):
@@ -138,8 +138,9 @@ class Weighing(Preparation):
         variances = np.array([self._fits[d].variance for d in tunings])
         needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
         n = particles or needed
-        largest = max(MOST_VARIANCE, OUTLYING * np.median(variances))
-        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP and variances.max() <= largest:
+        limits = np.array([self._fits[d].most_variance for d in tunings])
+        is_usual = variances <= np.maximum(limits, OUTLYING * np.median(variances))
+        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP and is_usual.all():
             return 1, n
         raise NotNear(
             f"weights of draws from fits have relative variances up to {variances.max():.2g}",

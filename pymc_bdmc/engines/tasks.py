@@ -154,6 +154,8 @@ class Fit(NamedTuple):
         Relative variance of the weight of a draw; the gap of a run of N is about this over N nats.
     gradient_evaluations : int
         Cost, in evaluations of log p + ℓ with or without its gradient.
+    most_variance : float
+        The largest relative variance with which it may be used.
     refuses_draws : bool
         Whether a fit to draws that were given was tried and is far from the posterior.
     """
@@ -162,6 +164,7 @@ class Fit(NamedTuple):
     reason: str
     variance: float
     gradient_evaluations: int
+    most_variance: float = MOST_VARIANCE
     refuses_draws: bool = False
 
 

@@ -7,6 +7,8 @@ normal in x it is the exact conditional posterior, so that weights depend on ψ 
 mixture of t distributions, near the Laplace approximation of the marginal posterior.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ MOST_NUMBERS = 2**22
 """Largest array of precisions, or of moved states, that is held at a time."""
 FLOOR = 1e-6
 """Least eigenvalue of a precision that is not positive definite, relative to the largest."""
+REMOTE = 8.0
+"""Prior deviations of an element of ψ beyond which an overflow is no error."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
 
@@ -98,6 +102,8 @@ class Conditional(NamedTuple):
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
     is_normal: np.ndarray
     """Whether the precision at the mode is positive definite, shape (n,)."""
+    overflows: np.ndarray
+    """Whether log p + ℓ is NaN or +∞ where Newton's method starts, shape (n,)."""
 
 
 class NestedReference(NamedTuple):
@@ -138,7 +144,7 @@ class NestedReference(NamedTuple):
             dtrtrs(f, each, lower=1, trans=1)[0] for f, each in zip(found.factors, z, strict=True)
         ]
         thetas[:, self.latent] = found.modes + np.reshape(turned, z.shape)
-        return thetas, self._log_marginal(phis) + self._log_conditional(found, z)
+        return thetas, self._log_density(phis, found, z)
 
     def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
@@ -146,7 +152,18 @@ class NestedReference(NamedTuple):
         found = self.given(psis, density.slopes)
         distances = thetas[:, self.latent] - found.modes
         z = np.einsum("nij,ni->nj", found.factors, distances)
-        return self._log_marginal(self.to_units(psis)) + self._log_conditional(found, z)
+        return self._log_density(self.to_units(psis), found, z)
+
+    def _log_density(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return log r(ψ) + log r(x | ψ), nats.
+
+        It is ∞, so that a draw has no weight, where log p overflows far outside of what the prior
+        draws of ψ cover: the last component of r(ψ) is spread like these.
+        """
+        log_r = self._log_marginal(phis) + self._log_conditional(found, z)
+        location, scale = self.marginal.locations[-1], self.marginal.scales[-1]
+        is_remote = (np.abs(phis - location) > REMOTE * scale).any(axis=1)
+        return np.where(is_remote & found.overflows, np.inf, log_r)
 
     def from_units(self, phis: np.ndarray) -> np.ndarray:
         """Return ψ of every row of φ."""
@@ -191,6 +208,7 @@ class NestedReference(NamedTuple):
         thetas = np.empty((n, d + len(self.others)))
         thetas[:, self.others], thetas[:, self.latent] = psis, self.start
         values, gradients = slopes(thetas)
+        overflows = ~(values < np.inf)
         factors, is_normal = np.tile(np.eye(d), (n, 1, 1)), np.zeros(n, dtype=bool)
         active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
         for _ in range(MOST_STEPS):
@@ -202,22 +220,21 @@ class NestedReference(NamedTuple):
             for i, precision in zip(active, precisions, strict=True):
                 factors[i], is_normal[i] = _factor(precision)
             slope = gradients[np.ix_(active, self.latent)]
-            step = np.array([_solve(factors[i], each) for i, each in zip(active, slope)])
-            step = step.reshape(-1, d)
+            step = _rows(partial(dpotrs, lower=1), factors[active], slope)
             rise = np.einsum("ni,ni->n", slope, step)
             taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
             surprise = np.abs(gained - rise / 2)
             still = taken & ((surprise > self.accuracy) | ~is_normal[active])
             active = active[still & (rise > self.accuracy / 10)]
         slope = np.where(np.isfinite(gradients), gradients, 0.0)[:, self.latent]
-        step = np.array([_solve(f, each) for f, each in zip(factors, slope)]).reshape(n, d)
+        step = _rows(partial(dpotrs, lower=1), factors, slope)
         rest = np.clip(np.einsum("ni,ni->n", slope, step), 0, 1)  # what is left to the mode
         is_near = np.isfinite(values) & (rest < 1)
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_volume = np.log(np.einsum("nii->ni", factors)).sum(axis=1)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - log_volume
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
-        return Conditional(modes, factors, log_marginal, is_normal)
+        return Conditional(modes, factors, log_marginal, is_normal, overflows)
 
     def _climb(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return who moved and rose."""
@@ -270,5 +287,7 @@ def _factor(precision: np.ndarray) -> tuple[np.ndarray, bool]:
     return dpotrf((vectors * size) @ vectors.T, lower=1, clean=1)[0], False
 
 
-def _solve(factor: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    return dpotrs(factor, slope, lower=1)[0]
+def _rows(solve: Callable, factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return the solution of every system, by a function of LAPACK."""
+    found = [solve(f, v)[0] for f, v in zip(factors, vectors, strict=True)]
+    return np.reshape(found, vectors.shape)

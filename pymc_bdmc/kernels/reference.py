@@ -48,8 +48,9 @@ Slopes = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 class Density(Protocol):
     """log p + ℓ on given data, as references need it."""
 
-    evaluations: int
-    """Number of evaluations so far, with or without a gradient."""
+    @property
+    def evaluations(self) -> int:
+        """Return the number of evaluations so far, with or without a gradient."""
 
     def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -180,10 +180,11 @@ class Fitting:
         like = known.reference
         if is_defensive := isinstance(like, Defensive):
             like = like.reference
+        reference: AnyReference | None
         if isinstance(like, NestedReference):
             reference, reason = refit_nested(self._density, like, self._prior, self._rng)
         else:
-            reference, reason = self._near(like)
+            reference, reason = self._near(cast(Reference, like))
         if reference is None:
             return self._failed(reason)
         drawn = self._weighed(reference, is_defensive)
@@ -227,7 +228,7 @@ class Fitting:
     def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:
         """Return weighted draws from a reference; if it is one of t distributions, improve it."""
         density, rng = self._density, self._rng
-        drawn = weighted(density, reference, CHECKED, rng)
+        drawn: Drawn = weighted(density, reference, CHECKED, rng)
         if isinstance(reference, Reference):
             drawn = improved(density, drawn, rng)
         return self._defended(drawn.reference) if is_defensive else drawn
@@ -245,8 +246,7 @@ class Fitting:
         """Return the fit, improved by its own draws; no tuning if these need annealing."""
         drawn = self._weighed(reference, self._structure.has_heavy_tails)
         is_bounded = isinstance(drawn.reference, Defensive)
-        is_tame = is_bounded or isinstance(drawn.reference, NestedReference)
-        if not drawn.variance <= (MOST_TAME_VARIANCE if is_tame else MOST_VARIANCE):
+        if not drawn.variance <= _most_variance(drawn.reference):
             return self._failed(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
             )
@@ -276,7 +276,8 @@ class Fitting:
             drawn.reference, means, drawn.g[seen], density.evaluations, price,
             price * density.seconds,
         )  # fmt: skip
-        return Fit(tuning, reason, drawn.variance, density.evaluations)
+        most = _most_variance(drawn.reference)
+        return Fit(tuning, reason, drawn.variance, density.evaluations, most)
 
     def _missed(self, drawn: Drawn) -> float:
         """Return the share of the posterior where the reference has little mass, by prior draws."""
@@ -289,6 +290,12 @@ class Fitting:
             with np.errstate(over="ignore"):
                 found[heavy] = np.where(excess > RARE, np.exp(self._ells[heavy] - log_ml), 0.0)
         return float(found.mean())
+
+
+def _most_variance(reference: AnyReference) -> float:
+    """Return the largest relative variance of weights with which a reference may be used."""
+    is_tame = isinstance(reference, Defensive | NestedReference)
+    return MOST_TAME_VARIANCE if is_tame else MOST_VARIANCE
 
 
 def _price(fit: Fit) -> float:

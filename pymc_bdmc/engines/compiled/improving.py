@@ -74,7 +74,7 @@ def weighted[R: AnyReference](
 def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> np.ndarray:
     """Return g = log p + ℓ − log r at draws from r, nats.
 
-    It is −∞ if the model is impossible there; and if ℓ is NaN, if the prior density is so low that
+    It is −∞ if the model is impossible there, or log r is ∞; and if ℓ is NaN, if the prior density is so low that
     no likelihood of the other draws would make up for it. So a likelihood that overflows far from
     the posterior, where a t distribution still has draws, does no harm. Anywhere else NaN stays.
 
@@ -86,7 +86,9 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
     density : Density
     """
     log_prior, ells = density.terms(thetas).T
-    g, lost = log_prior + ells - log_r, np.isnan(ells)
+    with np.errstate(invalid="ignore"):
+        g, lost = log_prior + ells - log_r, np.isnan(ells)
+    g[log_r == np.inf] = -np.inf
     if lost.any() and not lost.all():
         most = log_prior + ells[~lost].max() - log_r
         mean = logsumexp(g[~lost]) - np.log(len(g))

@@ -21,7 +21,8 @@ from pymc_bdmc.kernels.reference import (
 __all__ = ["Split", "fit_nested", "refit_nested"]
 
 MOST_OTHERS, MOST_LATENT = 12, 600
-"""Most elements of ψ, whose marginal is fitted by differences; and of x, whose precision is dense."""
+"""Most elements of ψ, whose marginal is fitted by differences, and of x, whose precisions are
+dense."""
 CLIMBS, FEW_CLIMBS = 4, 1
 """Optimisations of the marginal on a first data set, and on those like it."""
 PROBED = 32
@@ -80,13 +81,24 @@ class Marginal:
         found = self._reference.log_laplace(phis, self._density.slopes)
         return np.stack([np.zeros_like(found), found], axis=1)
 
+    def slopes(self, phis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log density of every row, and its gradient by differences."""
+        n, k = phis.shape
+        moves = MARGINAL_STEP * np.concatenate([np.zeros((1, k)), np.eye(k), -np.eye(k)])
+        values = self.terms((phis[:, None] + moves).reshape(-1, k))[:, 1].reshape(n, -1)
+        up, down = np.split(values[:, 1:], 2, axis=1)
+        with np.errstate(invalid="ignore"):  # −∞ less −∞
+            return values[:, 0], (up - down) / (2 * MARGINAL_STEP)
+
     def __call__(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the log density and its gradient, by differences."""
-        moved = MARGINAL_STEP * np.eye(len(phi))
-        values = self.terms(np.concatenate([phi[None], phi + moved, phi - moved]))[:, 1]
-        up, down = np.split(values[1:], 2)
-        with np.errstate(invalid="ignore"):
-            return float(values[0]), (up - down) / (2 * MARGINAL_STEP)
+        """Return the log density of one φ, and its gradient."""
+        values, gradients = self.slopes(phi[None])
+        return float(values[0]), gradients[0]
+
+    def draw_prior(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw φ from its prior, one a row."""
+        thetas = self._density.draw_prior(n, rng)
+        return self._reference.to_units(thetas[:, self._reference.others])
 
 
 def fit_nested(

@@ -1,0 +1,236 @@
+"""References that are normal in latent variables given the others, and those with a prior's share.
+
+Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5 a comparison, seeded),
+and their twins must exceed them.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.engines.compiled.draws import Fitting
+from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
+from pymc_bdmc.kernels.defensive import Defensive
+from pymc_bdmc.kernels.metric import spread_of
+from pymc_bdmc.kernels.nested import pattern_of, sparsity_of
+from pymc_bdmc.model.tempered import TemperedDensity
+from tests.models import SIGMAS
+
+DATA = np.array([0.9, 1.2, 1.05])
+
+
+def groups(*, centred=True, counts=False):
+    """Three group effects of an unknown scale; normal data, or counts."""
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 2), pm.HalfNormal("scale", 1)
+        if centred:
+            effect = pm.Normal("effect", mean, scale, shape=3)
+        else:
+            effect = mean + scale * pm.Normal("raw", 0, 1, shape=3)
+        if counts:
+            pm.Poisson("y", pm.math.exp(effect), observed=[1, 0, 4])
+        else:
+            pm.Normal("y", effect, 0.1, observed=DATA)
+    return model
+
+
+def log_ml_of_groups():
+    """Log ML of normal data, by quadrature over log scale."""
+    grid = np.linspace(-15, 3, 4001)
+    scale = np.exp(grid)
+    variance = scale**2 + 0.01
+    n, total, squares = len(DATA), DATA.sum(), DATA @ DATA
+    found = -n / 2 * np.log(2 * np.pi * variance) - squares / variance / 2
+    found += (total / variance) ** 2 / (n / variance + 1 / 4) / 2
+    found -= np.log1p(4 * n / variance) / 2
+    found += stats.halfnorm.logpdf(scale) + grid
+    return logsumexp(found) + np.log(grid[1] - grid[0])
+
+
+class Fitted:
+    """A nested reference, fitted to a model's own data."""
+
+    def __init__(self, model, seed=1):
+        self.engine = CompiledEngine(TemperedDensity(model))
+        self.density = self.engine._counted(self.engine.density.data)
+        self.rng = np.random.default_rng(seed)
+        prior = self.density.draw_prior(256, self.rng)
+        ells = self.density.terms(prior)[:, 1]
+        self.split = self.engine._structure.split
+        self.reference, self.reason = fit_nested(
+            self.density, prior, ells, self.split, spread_of(prior), self.rng
+        )
+
+    def log_weights(self, reference, n=4000):
+        thetas, log_r = reference.sample(n, self.rng, self.density)
+        return self.density.terms(thetas).sum(axis=1) - log_r
+
+
+@pytest.fixture(scope="module")
+def normal():
+    return Fitted(groups())
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return Fitted(groups(counts=True))
+
+
+def z_of(log_weights, log_z):
+    weights = np.exp(log_weights - log_z)
+    return (weights.mean() - 1) / (weights.std() / np.sqrt(len(weights)))
+
+
+def test_weights_average_to_z_and_are_even(normal):
+    """Though the posterior of the scale reaches 0. Twin: without the volume of x given ψ."""
+    log_z, g = log_ml_of_groups(), normal.log_weights(normal.reference)
+    assert abs(z_of(g, log_z)) < SIGMAS
+    assert np.var(np.exp(g - log_z)) < 1
+    thetas, log_r = normal.reference.sample(4000, normal.rng, normal.density)
+    found = normal.reference.given(thetas[:, normal.reference.others], normal.density.slopes)
+    log_volume = np.log(np.einsum("nii->ni", found.factors)).sum(axis=1)
+    broken = normal.density.terms(thetas).sum(axis=1) - (log_r - log_volume)
+    assert np.var(np.exp(broken - log_z)) > 1
+
+
+def test_centred_and_not_centred_have_the_same_evidence(normal):
+    other = Fitted(groups(centred=False))
+    found = [each.log_weights(each.reference) for each in (normal, other)]
+    weights = [np.exp(g - log_ml_of_groups()) for g in found]
+    difference = weights[0].mean() - weights[1].mean()
+    assert abs(difference) < SIGMAS * np.sqrt(sum(w.var() / len(w) for w in weights))
+
+
+def test_the_conditional_is_exact_if_the_likelihood_is_normal(normal, counts):
+    """Then weights depend on ψ alone: they are those of the marginal. With counts it is a t."""
+    assert np.isinf(normal.reference.degrees_of_freedom)
+    assert counts.reference.degrees_of_freedom == 10
+    thetas, log_r = normal.reference.sample(50, normal.rng, normal.density)
+    g = normal.density.terms(thetas).sum(axis=1) - log_r
+    phis = normal.reference.to_units(thetas[:, normal.reference.others])
+    marginal = Marginal(normal.reference, normal.density).terms(phis)[:, 1]
+    assert np.allclose(g, marginal - normal.reference.marginal.log_density(phis), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["normal", "counts"])
+def test_draws_have_the_density_that_is_told(name, request):
+    """E_r[r′/r] = 1 for a normalised r′, here the reference of other data, which r dominates.
+
+    And log_density(θ) is what `sample` returns with θ. Twin: a mode that depends on x.
+    """
+    fitted = request.getfixturevalue(name)
+    reference = fitted.reference
+    thetas, log_r = reference.sample(4000, fitted.rng, fitted.density)
+    assert np.allclose(reference.log_density(thetas, fitted.density), log_r, atol=1e-8)
+    wide = reference._replace(degrees_of_freedom=5.0)
+    thetas, log_wide = wide.sample(4000, fitted.rng, fitted.density)
+    log_r = reference.log_density(thetas, fitted.density)
+    assert abs(z_of(log_r - log_wide, 0.0)) < SIGMAS
+    shifted = thetas.copy()
+    shifted[:, reference.latent] *= 0.5  # as if the mode moved along with x
+    broken = reference.log_density(shifted, fitted.density)
+    assert abs(z_of(broken - log_wide, 0.0)) > SIGMAS
+
+
+def test_the_split_is_that_of_the_structure(normal):
+    names = normal.engine.jitted.names[0]
+    assert names == ["mean", "scale", "effect"]
+    assert normal.split.latent.tolist() == [True, False, True, True, True]
+    assert "1 mode" in normal.reason
+
+
+def arrow(d, dense):
+    """A precision with dense rows, and a band."""
+    precision = np.diag(np.full(d, 4.0)) - np.eye(d, k=1) - np.eye(d, k=-1)
+    precision[:dense] = precision[:, :dense] = 0.1
+    precision[np.arange(d), np.arange(d)] = 4.0 + d
+    return precision
+
+
+@pytest.mark.parametrize(("dense", "groups_needed"), [(0, 3), (1, 4), (3, 6)])
+def test_few_differences_recover_a_sparse_precision(dense, groups_needed):
+    """Their number does not grow with d. Twin: a pattern with a missing entry."""
+    d = 30
+    precision, rng = arrow(d, dense), np.random.default_rng(3)
+
+    def recovered(pattern):
+        groups, rows, columns = sparsity_of(pattern)
+        differences = np.array([
+            precision[:, groups == group].sum(axis=1) for group in range(groups.max() + 1)
+        ])
+        found = np.zeros((d, d))
+        found[rows, columns] = found[columns, rows] = differences[groups[columns], rows]
+        return found, groups.max() + 1
+
+    pattern = pattern_of(precision + 1e-12 * rng.normal(size=(d, d)))
+    found, n_groups = recovered(pattern)
+    assert n_groups == groups_needed
+    assert np.allclose(found, precision)
+    pattern[10, 11] = pattern[11, 10] = False
+    assert not np.allclose(recovered(pattern)[0], precision)
+
+
+def correlated():
+    with pm.Model() as model:
+        chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
+        effect = pm.MvNormal("effect", np.zeros(2), chol=chol, shape=(3, 2))
+        pm.Normal("y", effect, 0.2, observed=0.1 * np.arange(6).reshape(3, 2))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+def test_elements_of_a_covariance_are_in_units_of_its_diagonal():
+    """The reference of (L11, L21, L22) is normalised on the scale of θ.
+
+    Twin: without the Jacobian of the units.
+    """
+    fitted = Fitted(correlated())
+    reference = fitted.reference
+    assert fitted.split.units[~fitted.split.latent].tolist() == [-1, 2, -1]
+    phis = np.random.default_rng(4).normal(size=(5, 3))
+    psis = reference.from_units(phis)
+    assert np.allclose(psis[:, 1], phis[:, 1] * np.exp(phis[:, 2]))
+    assert np.allclose(reference.to_units(psis), phis)
+    thetas, log_r = reference.sample(4000, fitted.rng, fitted.density)
+    psis = thetas[:, reference.others]
+    log_x = log_r - reference._log_marginal(reference.to_units(psis))
+    other = stats.multivariate_t(
+        np.median(psis, axis=0), np.diag(0.1 * np.ones(3)), df=30
+    )  # on the scale of ψ, and narrow
+    g = other.logpdf(psis) - (log_r - log_x)
+    assert abs(z_of(g, 0.0)) < SIGMAS
+    assert abs(z_of(g - psis[:, 2], 0.0)) > SIGMAS
+
+
+def separated():
+    """A logistic regression that only a prior with heavy tails bounds."""
+    x = np.linspace(-2, 2, 10)
+    with pm.Model() as model:
+        a, b = pm.Cauchy("a", 0, 2.5), pm.Cauchy("b", 0, 2.5)
+        pm.Bernoulli("y", logit_p=a + b * x, observed=(x > 0).astype(int))
+    return model
+
+
+def test_a_share_of_the_prior_bounds_the_weights():
+    """Log ML by quadrature is −2.4198. Twin: without the prior weights exceed their bound."""
+    engine = CompiledEngine(TemperedDensity(separated()))
+    assert engine._structure.has_heavy_tails
+    density, rng = engine._counted(engine.density.data), np.random.default_rng(1)
+    prior = density.draw_prior(256, rng)
+    fit = Fitting(density, prior, engine._structure, rng).first(None)
+    reference = fit.tuning.reference
+    assert isinstance(reference, Defensive)
+
+    def log_weights(reference):
+        thetas, log_r = reference.sample(20_000, rng, density)
+        assert np.allclose(reference.log_density(thetas, density), log_r, atol=1e-10)
+        return density.terms(thetas).sum(axis=1) - log_r
+
+    g = log_weights(reference)
+    bound = -np.log(reference.share)  # a likelihood of outcomes is at most 1
+    assert g.max() <= bound
+    assert abs(z_of(g, -2.4198)) < SIGMAS
+    assert log_weights(reference.reference).max() > bound
