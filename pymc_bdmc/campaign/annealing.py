@@ -254,6 +254,8 @@ class Annealing(Preparation):
         prior, fitted = PriorPath(), FittedPath()
         if self._engine.no_reference:
             return prior, self._engine.no_reference
+        if names := ", ".join(self._engine.heavy_tails):
+            return prior, f"the prior of {names} has heavy tails, of which a fit has too little"
         (from_prior,) = self.tunings(data, prior).values()
         try:
             (from_fit,) = self.tunings(data, fitted).values()

@@ -86,8 +86,10 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     simulation, first = request.simulation, next(iter(last.simulated), None)
     attrs = run_attributes(last.schedule, campaign.entropy, campaign.compiled, last.interrupted)
     has_target = request.limits.target_gap is not None
+    hard = hard_variables(request.model)
     return attrs | {
-        **hard_variables(request.model),
+        **hard,
+        "unreached": "" if prepared.preparation.reaches_necks else hard["centred_effects"],
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": prepared.preparation.kernel,

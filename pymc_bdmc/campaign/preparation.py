@@ -43,9 +43,12 @@ class Preparation(ABC):
         Gradient evaluations so far, by stage.
     heavy_tail : float
         Pareto k of the weights of a fit to the first data set, if it is too large; else 0.
+    reaches_necks : bool
+        Whether runs reach the part of a centred posterior where a scale is near 0.
     """
 
     heavy_tail = 0.0
+    reaches_necks = False
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

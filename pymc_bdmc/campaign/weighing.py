@@ -75,6 +75,7 @@ class Weighing(Preparation):
         self._fits[dataset] = fit
         if fit.tuning is None:
             raise (NoFit if fit.refuses_draws else NotNear)(fit.reason, dataset)
+        self.reaches_necks = fit.tuning.is_nested
         return path, fit.reason
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:

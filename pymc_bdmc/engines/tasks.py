@@ -77,6 +77,10 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
     def no_reference(self) -> str:
         """Return the reason why paths can start at the prior only; empty if not restricted."""
 
+    @property
+    def heavy_tails(self) -> Sequence[str]:
+        """Return the names of variables whose priors have tails that a fit lacks."""
+
     def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
         """Return the kernels of a schedule, to be applied one at a time."""
 
@@ -115,6 +119,7 @@ class PriorOnly:
     """Part of an engine whose paths start at the prior only."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
+    heavy_tails: Sequence[str] = ()
 
     def _refuse(self, *_) -> Never:
         raise NotImplementedError(f"no reference is possible, {self.no_reference}")

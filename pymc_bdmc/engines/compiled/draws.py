@@ -97,6 +97,13 @@ class DrawTuning:
     peaks: ClassVar[int] = 0
     weighs_draws: ClassVar[bool] = True
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether draws are normal in the latent variables, so that they reach into necks."""
+        reference = self.reference
+        core = reference.reference if isinstance(reference, Defensive) else reference
+        return isinstance(core, NestedReference)
+
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
         return np.full(len(betas), np.nan)

@@ -218,8 +218,13 @@ class CompiledEngine:
         return Structure(
             Split(self.jitted.elements_of(latent_variables(model)), self.jitted.units),
             bool(hard_variables(model)["centred_effects"]),
-            bool(heavy_tailed(model)),
+            bool(self.heavy_tails),
         )
+
+    @cached_property
+    def heavy_tails(self) -> list[str]:
+        """Return the names of variables whose priors have tails that a fit lacks."""
+        return heavy_tailed(self.density.model)
 
     def refit(self, task: RefitTask[PathTuning]) -> PathTuning | None:
         """Fit a reference to other data; None if it was stopped.
