@@ -19,8 +19,9 @@ from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import Metric
-from pymc_bdmc.kernels.nested import NestedReference, Sparsity
+from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.reference import Reference
+from pymc_bdmc.kernels.sparse import Sparsity
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
 

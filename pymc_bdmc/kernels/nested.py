@@ -7,17 +7,15 @@ normal in x it is the exact conditional posterior, so that weights depend on ψ 
 mixture of t distributions, near the Laplace approximation of the marginal posterior.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 from scipy.special import gammaln
 
 from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_reference, log_reference
+from pymc_bdmc.kernels.sparse import Sparsity, factorise, solve, times_root, unroot
 
-__all__ = ["Conditional", "NestedReference", "Sparsity", "pattern_of", "sparsity_of"]
+__all__ = ["MOST_NUMBERS", "Conditional", "NestedReference"]
 
 MOST_STEPS = 30
 """Most Newton steps to a mode."""
@@ -25,70 +23,8 @@ MOST_HALVINGS = 10
 """Most times that a step is halved where the density does not rise."""
 MOST_NUMBERS = 2**22
 """Largest array of precisions, or of moved states, that is held at a time."""
-FLOOR = 1e-6
-"""Least eigenvalue of a precision that is not positive definite, relative to the largest."""
 REMOTE = 8.0
 """Prior deviations of an element of ψ beyond which an overflow is no error."""
-RELEVANT = 1e-7
-"""Smallest entry of a precision that counts, in units of its diagonal."""
-
-
-class Sparsity(NamedTuple):
-    """How the precision of x is found from differences of gradients along groups of elements."""
-
-    groups: np.ndarray
-    """Group of every element, shape (d,); all elements of a group move together."""
-    rows: np.ndarray
-    """Row of every entry that is not zero in the lower or upper half, shape (E,)."""
-    columns: np.ndarray
-    """Column of every such entry, shape (E,); its group's difference in that row is the entry."""
-
-
-def pattern_of(precision: np.ndarray) -> np.ndarray:
-    """Return where a precision matrix is not zero, by differences that have rounding errors."""
-    size = np.abs(precision) + np.abs(precision.T)
-    unit = np.sqrt(np.maximum(np.diag(size), np.finfo(float).tiny))
-    pattern = size > RELEVANT * np.outer(unit, unit)
-    np.fill_diagonal(pattern, True)
-    return pattern
-
-
-def sparsity_of(pattern: np.ndarray) -> Sparsity:
-    """Group the columns of a symmetric pattern, so that one difference serves a whole group.
-
-    A few dense columns are alone. Any two others of a group have no row in common, but for dense
-    rows, whose entries come from the dense columns: Curtis, Powell and Reid (1974), On the
-    estimation of sparse Jacobian matrices; Coleman and Moré (1984).
-    """
-    order = np.argsort(-pattern.sum(axis=0), kind="stable")
-    best = np.arange(len(pattern))
-    n_best, n_dense = len(pattern), len(pattern)
-    for dense in range(len(pattern)):
-        if dense >= n_best:
-            break
-        rest = np.sort(order[dense:])
-        colours = _coloured(pattern[np.ix_(rest, rest)])
-        if dense + colours.max() + 1 < n_best:
-            n_best, n_dense = dense + colours.max() + 1, dense
-            best = np.empty(len(pattern), dtype=int)
-            best[order[:dense]] = np.arange(dense)
-            best[rest] = dense + colours
-    is_dense = np.zeros(len(pattern), dtype=bool)
-    is_dense[order[:n_dense]] = True
-    rows, columns = np.nonzero(pattern)
-    rank = np.where(is_dense, -1, np.arange(len(pattern)))
-    once = (rank[columns] < rank[rows]) | ((rank[columns] == rank[rows]) & (columns <= rows))
-    return Sparsity(best, rows[once], columns[once])
-
-
-def _coloured(pattern: np.ndarray) -> np.ndarray:
-    """Return a colour of every column such that no two with the same one share a row."""
-    meets = pattern.astype(np.float32) @ pattern.astype(np.float32) > 0
-    colours = np.full(len(pattern), -1)
-    for i in range(len(pattern)):
-        taken = set(colours[meets[i]])
-        colours[i] = next(c for c in range(len(pattern)) if c not in taken)
-    return colours
 
 
 class Conditional(NamedTuple):
@@ -97,7 +33,7 @@ class Conditional(NamedTuple):
     modes: np.ndarray
     """x̂, shape (n, d)."""
     factors: np.ndarray
-    """Lower triangles L of the precisions L Lᵀ, shape (n, d, d)."""
+    """Entries of the Cholesky factors L of the precisions, shape (n, entries); see `Sparsity`."""
     log_marginal: np.ndarray
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
     is_normal: np.ndarray
@@ -140,18 +76,17 @@ class NestedReference(NamedTuple):
         found = self.given(psis, density.slopes)
         thetas = np.empty((n, len(self.others) + len(self.latent)))
         thetas[:, self.others] = psis
-        turned = [
-            dtrtrs(f, each, lower=1, trans=1)[0] for f, each in zip(found.factors, z, strict=True)
-        ]
-        thetas[:, self.latent] = found.modes + np.reshape(turned, z.shape)
+        turned = z.copy()
+        unroot(self.sparsity, found.factors, turned)
+        thetas[:, self.latent] = found.modes + turned
         return thetas, self._log_density(phis, found, z)
 
     def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
         psis = thetas[:, self.others]
         found = self.given(psis, density.slopes)
-        distances = thetas[:, self.latent] - found.modes
-        z = np.einsum("nij,ni->nj", found.factors, distances)
+        z = thetas[:, self.latent] - found.modes
+        times_root(self.sparsity, found.factors, z)
         return self._log_density(self.to_units(psis), found, z)
 
     def _log_density(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
@@ -188,17 +123,22 @@ class NestedReference(NamedTuple):
     def _log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
         """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
         d, dof, squares = z.shape[1], self.degrees_of_freedom, (z**2).sum(axis=1)
-        log_volume = np.log(np.einsum("nii->ni", found.factors)).sum(axis=1)
+        log_volume = self._log_volume(found.factors)
         if np.isinf(dof):
             return log_volume - d / 2 * np.log(2 * np.pi) - squares / 2
         constant = gammaln((dof + d) / 2) - gammaln(dof / 2) - d / 2 * np.log(dof * np.pi)
         return log_volume + constant - (dof + d) / 2 * np.log1p(squares / dof)
 
+    def _log_volume(self, factors: np.ndarray) -> np.ndarray:
+        """Return half of the log determinant of every precision."""
+        return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
+
     def given(self, psis: np.ndarray, slopes: Slopes) -> Conditional:
         """Return the mode and the precision of x given every row of ψ."""
         n, d = len(psis), len(self.latent)
         groups = int(self.sparsity.groups.max()) + 1
-        at_once = max(MOST_NUMBERS // max(groups * (d + len(self.others)), d * d), 1)
+        numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))
+        at_once = max(MOST_NUMBERS // numbers, 1)
         firsts = range(0, max(n, 1), at_once)
         parts = [self._given(psis[i : i + at_once], slopes) for i in firsts]
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
@@ -209,30 +149,33 @@ class NestedReference(NamedTuple):
         thetas[:, self.others], thetas[:, self.latent] = psis, self.start
         values, gradients = slopes(thetas)
         overflows = ~(values < np.inf)
-        factors, is_normal = np.tile(np.eye(d), (n, 1, 1)), np.zeros(n, dtype=bool)
+        factors = np.zeros((n, len(self.sparsity.indices)))
+        factors[:, self.sparsity.starts[:-1]] = 1.0
+        is_normal = np.zeros(n, dtype=bool)
         active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
         for _ in range(MOST_STEPS):
             if not len(active):
                 break
             precisions = self.precisions(thetas[active], gradients[active], slopes)
-            good = np.isfinite(precisions).all(axis=(1, 2))
-            active, precisions = active[good], precisions[good]
-            for i, precision in zip(active, precisions, strict=True):
-                factors[i], is_normal[i] = _factor(precision)
+            good = np.isfinite(precisions).all(axis=1)
+            active, found, normal = active[good], factors[active[good]], is_normal[active[good]]
+            factorise(self.sparsity, precisions[good], found, normal)
+            factors[active], is_normal[active] = found, normal
             slope = gradients[np.ix_(active, self.latent)]
-            step = _rows(partial(dpotrs, lower=1), factors[active], slope)
+            step = slope.copy()
+            solve(self.sparsity, found, step)
             rise = np.einsum("ni,ni->n", slope, step)
             taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
             surprise = np.abs(gained - rise / 2)
             still = taken & ((surprise > self.accuracy) | ~is_normal[active])
             active = active[still & (rise > self.accuracy / 10)]
         slope = np.where(np.isfinite(gradients), gradients, 0.0)[:, self.latent]
-        step = _rows(partial(dpotrs, lower=1), factors, slope)
+        step = slope.copy()
+        solve(self.sparsity, factors, step)
         rest = np.clip(np.einsum("ni,ni->n", slope, step), 0, 1)  # what is left to the mode
         is_near = np.isfinite(values) & (rest < 1)
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
-        log_volume = np.log(np.einsum("nii->ni", factors)).sum(axis=1)
-        log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - log_volume
+        log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
         return Conditional(modes, factors, log_marginal, is_normal, overflows)
 
@@ -258,36 +201,12 @@ class NestedReference(NamedTuple):
         return taken, values[active] - before
 
     def precisions(self, thetas: np.ndarray, gradients: np.ndarray, slopes: Slopes) -> np.ndarray:
-        """Return minus the second derivatives in x at every row, shape (n, d, d)."""
-        groups, rows, columns = self.sparsity
+        """Return the entries of minus the second derivatives in x at every row, shape (n, E)."""
+        groups, rows, columns = self.sparsity[:3]
         n, n_groups = len(thetas), int(groups.max()) + 1
         moved = np.repeat(thetas[:, None], n_groups, axis=1)
         moved[:, groups, self.latent] += self.steps
         actual = moved[:, groups, self.latent] - thetas[:, self.latent]
         slope = slopes(moved.reshape(n * n_groups, -1))[1].reshape(moved.shape)[:, :, self.latent]
         change = gradients[:, None, self.latent] - slope
-        entries = change[:, groups[columns], rows] / actual[:, columns]
-        found = np.zeros((n, len(groups), len(groups)))
-        found[:, rows, columns] = entries
-        found[:, columns, rows] = entries
-        return found
-
-
-def _factor(precision: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the lower triangular factor, and whether the matrix is positive definite.
-
-    If it is not, it is that of the matrix with absolute, bounded eigenvalues.
-    """
-    factor, info = dpotrf(precision, lower=1, clean=1)
-    if not info:
-        return factor, True
-    values, vectors = np.linalg.eigh(precision)
-    size = np.abs(values)
-    size = np.maximum(size, FLOOR * size.max()) if size.max() > 0 else np.ones_like(size)
-    return dpotrf((vectors * size) @ vectors.T, lower=1, clean=1)[0], False
-
-
-def _rows(solve: Callable, factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return the solution of every system, by a function of LAPACK."""
-    found = [solve(f, v)[0] for f, v in zip(factors, vectors, strict=True)]
-    return np.reshape(found, vectors.shape)
+        return change[:, groups[columns], rows] / actual[:, columns]

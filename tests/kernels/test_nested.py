@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from pymc_bdmc.engines import CompiledEngine
@@ -15,7 +16,7 @@ from pymc_bdmc.engines.compiled.draws import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import spread_of
-from pymc_bdmc.kernels.nested import pattern_of, sparsity_of
+from pymc_bdmc.kernels.sparse import factorise, solve, sparsity_of, times_root, unroot
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
 
@@ -91,7 +92,7 @@ def test_weights_average_to_z_and_are_even(normal):
     assert np.var(np.exp(g - log_z)) < 1
     thetas, log_r = normal.reference.sample(4000, normal.rng, normal.density)
     found = normal.reference.given(thetas[:, normal.reference.others], normal.density.slopes)
-    log_volume = np.log(np.einsum("nii->ni", found.factors)).sum(axis=1)
+    log_volume = normal.reference._log_volume(found.factors)
     broken = normal.density.terms(thetas).sum(axis=1) - (log_r - log_volume)
     assert np.var(np.exp(broken - log_z)) > 1
 
@@ -150,27 +151,67 @@ def arrow(d, dense):
     return precision
 
 
-@pytest.mark.parametrize(("dense", "groups_needed"), [(0, 3), (1, 4), (3, 6)])
-def test_few_differences_recover_a_sparse_precision(dense, groups_needed):
+def entries_of(precision, sparsity):
+    """Entries by differences along groups, as of gradients."""
+    groups, rows, columns = sparsity[:3]
+    differences = np.array(
+        [precision[:, groups == group].sum(axis=1) for group in range(groups.max() + 1)]
+    )
+    return differences[groups[columns], rows]
+
+
+@pytest.mark.parametrize(("dense", "n_groups"), [(0, 3), (1, 4), (3, 6)])
+def test_few_differences_recover_a_sparse_precision(dense, n_groups):
     """Their number does not grow with d. Twin: a pattern with a missing entry."""
     d = 30
-    precision, rng = arrow(d, dense), np.random.default_rng(3)
+    precision = arrow(d, dense)
 
     def recovered(pattern):
-        groups, rows, columns = sparsity_of(pattern)
-        differences = np.array([
-            precision[:, groups == group].sum(axis=1) for group in range(groups.max() + 1)
-        ])
+        sparsity = sparsity_of(pattern)
         found = np.zeros((d, d))
-        found[rows, columns] = found[columns, rows] = differences[groups[columns], rows]
-        return found, groups.max() + 1
+        entries = entries_of(precision, sparsity)
+        found[sparsity.rows, sparsity.columns] = found[sparsity.columns, sparsity.rows] = entries
+        return found, sparsity.groups.max() + 1
 
-    pattern = pattern_of(precision + 1e-12 * rng.normal(size=(d, d)))
-    found, n_groups = recovered(pattern)
-    assert n_groups == groups_needed
+    pattern = csr_array(precision != 0)
+    found, needed = recovered(pattern)
+    assert needed == n_groups
     assert np.allclose(found, precision)
-    pattern[10, 11] = pattern[11, 10] = False
-    assert not np.allclose(recovered(pattern)[0], precision)
+    broken = precision.copy()
+    broken[10, 11] = broken[11, 10] = 0.0
+    assert not np.allclose(recovered(csr_array(broken != 0))[0], precision)
+
+
+@pytest.mark.parametrize("dense", [0, 1, 3, 30])
+def test_factors_are_those_of_a_dense_matrix(dense):
+    """A matrix that is not positive definite is noted, and gets a factor all the same."""
+    d, rng = 30, np.random.default_rng(5)
+    precision = arrow(d, dense)
+    sparsity = sparsity_of(csr_array(precision != 0))
+    entries = np.array([entries_of(each, sparsity) for each in (precision, -precision)])
+    factors, is_definite = np.empty((2, len(sparsity.indices))), np.empty(2, dtype=bool)
+    factorise(sparsity, entries, factors, is_definite)
+    assert is_definite.tolist() == [True, False]
+    assert (factors[:, sparsity.starts[:-1]] > 0).all()
+    log_volume = np.log(factors[0, sparsity.starts[:-1]]).sum()
+    assert np.isclose(log_volume, np.linalg.slogdet(precision)[1] / 2)
+    x = rng.normal(size=(1, d))
+    solved, turned = x @ precision, x.copy()
+    solve(sparsity, factors[:1], solved)
+    assert np.allclose(solved, x)
+    times_root(sparsity, factors[:1], turned)
+    assert np.isclose(turned @ turned.T, x @ precision @ x.T)
+    unroot(sparsity, factors[:1], turned)
+    assert np.allclose(turned, x)
+
+
+def test_an_arrow_is_eliminated_without_further_entries():
+    """Its dense row comes last. Twin: in the order as it is, all of L would be filled."""
+    precision = np.diag(np.full(50, 60.0))
+    precision[0] = precision[:, 0] = 1.0
+    precision[0, 0] = 60.0
+    assert len(sparsity_of(csr_array(precision != 0)).indices) == 99
+    assert np.count_nonzero(np.abs(np.linalg.cholesky(precision)) > 1e-9) == 50 * 51 / 2
 
 
 def correlated():

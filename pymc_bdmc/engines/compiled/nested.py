@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import adapted
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.kernels.metric import Metric, spread_of
-from pymc_bdmc.kernels.nested import NestedReference, Sparsity, pattern_of, sparsity_of
+from pymc_bdmc.kernels.nested import MOST_NUMBERS, Conditional, NestedReference
 from pymc_bdmc.kernels.reference import (
     Reference,
     log_reference,
@@ -17,12 +18,15 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
     no_reference,
 )
+from pymc_bdmc.kernels.sparse import sparsity_of
 
 __all__ = ["Split", "fit_nested", "refit_nested"]
 
-MOST_OTHERS, MOST_LATENT = 12, 600
-"""Most elements of ψ, whose marginal is fitted by differences, and of x, whose precisions are
-dense."""
+MOST_OTHERS, MOST_LATENT, MOST_GROUPS = 12, 10_000, 200
+"""Most elements of ψ, whose marginal is fitted by differences, and of x; and most differences of
+gradients that give a precision of x."""
+RELEVANT = 1e-7
+"""Smallest entry of a precision that counts, in units of its diagonal."""
 CLIMBS, FEW_CLIMBS = 4, 1
 """Optimisations of the marginal on a first data set, and on those like it."""
 PROBED = 32
@@ -120,25 +124,23 @@ def fit_nested(
     rng : numpy.random.Generator
     """
     latent, others = np.flatnonzero(split.latent), np.flatnonzero(~split.latent)
-    d, units = len(latent), split.units[others]
+    units = split.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
     likely = prior[np.argsort(-ells, kind="stable")]
-    alone = np.arange(d)
-    dense = Sparsity(alone, *np.tril_indices(d))
-    found = NestedReference(
-        no_reference(), others, units, latent, likely[0, latent],
-        FIRST_STEP * shape.scale[latent], dense, np.inf, LOOSE,
-    )  # fmt: skip
     values, gradients = density.slopes(likely[:8])
-    usable = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
-    if usable.sum() < 2:
+    usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
+    if len(usable) < 2:
         return None, "log p has no finite gradient at the likeliest prior draws"
-    probes = np.flatnonzero(usable)[:2]
-    precisions = found.precisions(likely[probes], gradients[probes], density.slopes)
-    pattern = pattern_of(precisions[0]) | pattern_of(precisions[1])
-    found = found._replace(sparsity=sparsity_of(pattern))
-    first = found.given(likely[probes[:1]][:, others], density.slopes)
-    found = _started(found, first.modes[0], first.factors[0])
+    steps = FIRST_STEP * shape.scale[latent]
+    first, second = (_pattern(density, likely[i], gradients[i], latent, steps) for i in usable[:2])
+    found = NestedReference(
+        no_reference(), others, units, latent, likely[usable[0], latent], steps,
+        sparsity_of(first + second), np.inf, LOOSE,
+    )  # fmt: skip
+    if found.sparsity.groups.max() >= MOST_GROUPS:
+        return None, "too many of the latent variables depend on each other"
+    centre = found.given(likely[usable[:1]][:, others], density.slopes)
+    found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))
     phis = found.to_units(likely[:PROBED, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
@@ -154,7 +156,7 @@ def refit_nested(
     """Fit a nested reference to data like those of a known one; parameters as of `fit_nested`."""
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
-    found = _started(known, first.modes[0], first.factors[0])
+    found = _started(known, first)
     wide = _wide(known.to_units(prior[:, known.others]))
     return _fitted(found, density, tops, metric, FEW_CLIMBS, wide, rng)
 
@@ -186,7 +188,7 @@ def _fitted(
         return None, "the latent variables have no mode given the others"
     best = drawn.thetas[[np.argmax(drawn.g)]]
     centre = found.given(found.from_units(best), density.slopes)
-    found = _started(found, centre.modes[0], centre.factors[0])
+    found = _started(found, centre)
     found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
     dof = (
         np.inf if _is_exact(found, density, rng) else float(max(len(found.latent), FEWEST_DEGREES))
@@ -203,7 +205,35 @@ def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator
     return bool(np.abs(misses).max() < NORMAL)
 
 
-def _started(found: NestedReference, mode: np.ndarray, factor: np.ndarray) -> NestedReference:
+def _started(found: NestedReference, centre: Conditional) -> NestedReference:
     """Return the reference with Newton's start at a mode, and steps by the precision there."""
-    conditional = 1 / np.sqrt((factor**2).sum(axis=1))
-    return found._replace(start=mode, steps=np.minimum(STEP * conditional, found.steps * 10))
+    sparsity, d = found.sparsity, len(found.latent)
+    squares = np.bincount(sparsity.indices, centre.factors[0] ** 2, d)  # the diagonal of L Lᵀ
+    conditional = np.empty(d)
+    conditional[sparsity.order] = 1 / np.sqrt(squares)
+    steps = np.minimum(STEP * conditional, 10 * found.steps)
+    return found._replace(start=centre.modes[0], steps=steps)
+
+
+def _pattern(
+    density: Counted, theta: np.ndarray, gradient: np.ndarray, latent: np.ndarray, steps: np.ndarray
+) -> csr_array:
+    """Return where the precision of x is not zero, by the differences of gradients at one θ."""
+    rows, columns, sizes = [], [], []
+    d, at_once = len(latent), max(MOST_NUMBERS // len(theta), 1)
+    for first in range(0, d, at_once):
+        moving = np.arange(first, min(first + at_once, d))
+        moved = np.tile(theta, (len(moving), 1))
+        moved[np.arange(len(moving)), latent[moving]] += steps[moving]
+        change = np.abs(density.slopes(moved)[1] - gradient)[:, latent] / steps[moving, None]
+        of_moving, row = np.nonzero(change)
+        rows.append(row)
+        columns.append(moving[of_moving])
+        sizes.append(change[of_moving, row])
+    data = np.concatenate(sizes), (np.concatenate(rows), np.concatenate(columns))
+    size = csr_array(data, shape=(d, d))
+    size = (size + size.T).tocoo()
+    unit = np.sqrt(np.maximum(size.diagonal(), np.finfo(float).tiny))
+    matter = size.data > RELEVANT * unit[size.row] * unit[size.col]
+    row, column = (np.append(each[matter], np.arange(d)) for each in (size.row, size.col))
+    return csr_array((np.ones(len(row)), (row, column)), shape=(d, d))

@@ -1,0 +1,243 @@
+"""Sparse precision matrices: which entries are not zero, how they are found, and their factors."""
+
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from pymc_bdmc.base.compiling import njit
+
+__all__ = ["Sparsity", "factorise", "groups_of", "solve", "sparsity_of", "times_root", "unroot"]
+
+FULL = 0.3
+"""Share of entries from which a matrix counts as full, so that no order is looked for."""
+SHIFT, MOST_SHIFTS = 1e-3, 12
+"""First addition to the diagonal of a matrix that is not positive definite, relative to it; it is
+multiplied by 10 as often as needed."""
+
+
+class Sparsity(NamedTuple):
+    """Pattern of symmetric d × d matrices and of their Cholesky factors L."""
+
+    groups: np.ndarray
+    """Group of every column, shape (d,): the sum of its columns has every entry of them once."""
+    rows: np.ndarray
+    """Row of every entry on one side of the diagonal, or on it, shape (E,)."""
+    columns: np.ndarray
+    """Column of every such entry, shape (E,); the sum of its group has the entry in that row."""
+    order: np.ndarray
+    """Order of elimination, shape (d,)."""
+    slots: np.ndarray
+    """Place of every entry among those of L, shape (E,)."""
+    starts: np.ndarray
+    """Place of the diagonal entry of every column of L, then their number, shape (d + 1,)."""
+    indices: np.ndarray
+    """Row of every entry of L, column by column."""
+    row_starts: np.ndarray
+    """First of the entries of every row in the two arrays below, shape (d + 1,)."""
+    row_columns: np.ndarray
+    """Columns of the entries of L below the diagonal, row by row."""
+    row_slots: np.ndarray
+    """Places of these entries."""
+
+
+def sparsity_of(pattern: csr_array) -> Sparsity:
+    """Return how matrices with a symmetric pattern are found and factorised."""
+    d = pattern.shape[0]
+    groups, is_dense = groups_of(pattern)
+    rows, columns = pattern.nonzero()
+    rank = np.where(is_dense, -1, np.arange(d))
+    once = (rank[columns] < rank[rows]) | ((rank[columns] == rank[rows]) & (columns <= rows))
+    rows, columns = rows[once], columns[once]
+    order, below = _elimination(pattern)
+    place = np.empty(d, dtype=int)
+    place[order] = np.arange(d)
+    lists = [np.sort(np.append(place[each], j)) for j, each in enumerate(below)]
+    starts = np.concatenate([[0], np.cumsum([len(each) for each in lists])])
+    indices = np.concatenate(lists)
+    of_column = np.repeat(np.arange(d), np.diff(starts))
+    low, high = np.sort([place[rows], place[columns]], axis=0)
+    slots = np.searchsorted(of_column * d + indices, low * d + high)
+    inner = np.flatnonzero(indices > of_column)
+    inner = inner[np.argsort(indices[inner], kind="stable")]
+    row_starts = np.searchsorted(indices[inner], np.arange(d + 1))
+    return Sparsity(
+        groups, rows, columns, order, slots, starts, indices, row_starts, of_column[inner], inner
+    )
+
+
+def groups_of(pattern: csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Group the columns of a symmetric pattern, and say which columns are dense.
+
+    A few dense columns are alone. Any two others of a group have no row in common, but for dense
+    rows, whose entries come from the dense columns: Curtis, Powell and Reid (1974), On the
+    estimation of sparse Jacobian matrices; Coleman and Moré (1984).
+    """
+    d = pattern.shape[0]
+    counts = np.diff(pattern.indptr)
+    order = np.argsort(-counts, kind="stable")
+    best, n_best, n_dense = np.arange(d), d, d
+    for dense in range(d):
+        if dense >= n_best:
+            break
+        rest = np.sort(order[dense:])
+        part = pattern[rest][:, rest]
+        if dense + np.diff(part.indptr).max() >= n_best:
+            continue
+        colours = _coloured(part)
+        if dense + colours.max() + 1 < n_best:
+            n_best, n_dense = dense + int(colours.max()) + 1, dense
+            best = np.empty(d, dtype=int)
+            best[order[:dense]] = np.arange(dense)
+            best[rest] = dense + colours
+    is_dense = np.zeros(d, dtype=bool)
+    is_dense[order[:n_dense]] = True
+    return best, is_dense
+
+
+def _coloured(pattern: csr_array) -> np.ndarray:
+    """Return a colour of every column such that no two with the same one share a row."""
+    meets = csr_array(pattern.astype(np.int64) @ pattern.astype(np.int64))
+    colours = np.full(pattern.shape[0], -1)
+    for i in range(pattern.shape[0]):
+        taken = set(colours[meets.indices[meets.indptr[i] : meets.indptr[i + 1]]])
+        colour = 0
+        while colour in taken:
+            colour += 1
+        colours[i] = colour
+    return colours
+
+
+def _elimination(pattern: csr_array) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return an order of elimination, and the rows below the diagonal in each column of L.
+
+    The next column is one with the fewest entries: minimum degree (Tinney and Walker 1967).
+    """
+    d = pattern.shape[0]
+    if pattern.nnz > FULL * d**2:
+        return np.arange(d), [np.arange(j + 1, d) for j in range(d)]
+    near = [
+        set(pattern.indices[pattern.indptr[i] : pattern.indptr[i + 1]].tolist()) - {i}
+        for i in range(d)
+    ]
+    ahead = [(len(each), i) for i, each in enumerate(near)]
+    heapify(ahead)
+    order: list[int] = []
+    below, is_done = [], np.zeros(d, dtype=bool)
+    while ahead:
+        degree, i = heappop(ahead)
+        if is_done[i] or degree != len(near[i]):
+            continue
+        is_done[i] = True
+        order.append(i)
+        below.append(np.array(sorted(near[i]), dtype=int))
+        for j in near[i]:
+            near[j] |= near[i]
+            near[j] -= {i, j}
+            heappush(ahead, (len(near[j]), j))
+    return np.array(order), below
+
+
+@njit(nogil=True, cache=True)
+def factorise(sparsity, entries, factors, is_definite):
+    """Write the Cholesky factors of matrices, from the values of their entries, one a row.
+
+    A matrix that is not positive definite gets a larger diagonal, and is noted.
+    """
+    d = sparsity.order.size
+    work = np.zeros(d)
+    for i in range(len(entries)):
+        shift, tries = 0.0, 0
+        while not _factorised(sparsity, entries[i], shift, factors[i], work):
+            tries += 1
+            shift = SHIFT if tries == 1 else 10.0 * shift
+            if tries > MOST_SHIFTS:
+                factors[i] = 0.0
+                for j in range(d):
+                    factors[i, sparsity.starts[j]] = 1.0
+                break
+        is_definite[i] = tries == 0
+
+
+@njit(nogil=True, cache=True)
+def _factorised(sparsity, entries, shift, factor, work):
+    """Write one factor, column by column; return whether the matrix is positive definite."""
+    starts, indices = sparsity.starts, sparsity.indices
+    for p in range(factor.size):
+        factor[p] = 0.0
+    for e in range(entries.size):
+        factor[sparsity.slots[e]] = entries[e]
+    for j in range(sparsity.order.size):
+        first, last = starts[j], starts[j + 1]
+        for p in range(first, last):
+            work[indices[p]] = factor[p]
+        work[j] += shift * abs(work[j]) + (shift if work[j] == 0.0 else 0.0)
+        for q in range(sparsity.row_starts[j], sparsity.row_starts[j + 1]):
+            begin = sparsity.row_slots[q]
+            scale = factor[begin]
+            for p in range(begin, starts[sparsity.row_columns[q] + 1]):
+                work[indices[p]] -= scale * factor[p]
+        if not work[j] > 0.0 or work[j] == np.inf:
+            return False
+        root = np.sqrt(work[j])
+        factor[first] = root
+        for p in range(first + 1, last):
+            factor[p] = work[indices[p]] / root
+    return True
+
+
+@njit(nogil=True, cache=True)
+def solve(sparsity, factors, vectors):
+    """Solve L Lᵀ x = b for every row b of ``vectors``, in place."""
+    starts, indices, order = sparsity.starts, sparsity.indices, sparsity.order
+    work = np.empty(order.size)
+    for i in range(len(vectors)):
+        factor = factors[i]
+        for j in range(order.size):
+            work[j] = vectors[i, order[j]]
+        for j in range(order.size):
+            work[j] /= factor[starts[j]]
+            for p in range(starts[j] + 1, starts[j + 1]):
+                work[indices[p]] -= factor[p] * work[j]
+        _back(sparsity, factor, work)
+        for j in range(order.size):
+            vectors[i, order[j]] = work[j]
+
+
+@njit(nogil=True, cache=True)
+def unroot(sparsity, factors, vectors):
+    """Solve Lᵀ x = z for every row z, in the order of elimination, in place; x is in that of θ."""
+    order = sparsity.order
+    work = np.empty(order.size)
+    for i in range(len(vectors)):
+        for j in range(order.size):
+            work[j] = vectors[i, j]
+        _back(sparsity, factors[i], work)
+        for j in range(order.size):
+            vectors[i, order[j]] = work[j]
+
+
+@njit(nogil=True, cache=True)
+def times_root(sparsity, factors, vectors):
+    """Write z = Lᵀ x for every row x, in place; z is in the order of elimination."""
+    starts, indices, order = sparsity.starts, sparsity.indices, sparsity.order
+    work = np.empty(order.size)
+    for i in range(len(vectors)):
+        for j in range(order.size):
+            total = 0.0
+            for p in range(starts[j], starts[j + 1]):
+                total += factors[i, p] * vectors[i, order[indices[p]]]
+            work[j] = total
+        for j in range(order.size):
+            vectors[i, j] = work[j]
+
+
+@njit(nogil=True, cache=True)
+def _back(sparsity, factor, work):
+    """Solve Lᵀ x = z in place."""
+    starts, indices = sparsity.starts, sparsity.indices
+    for j in range(sparsity.order.size - 1, -1, -1):
+        for p in range(starts[j] + 1, starts[j + 1]):
+            work[j] -= factor[p] * work[indices[p]]
+        work[j] /= factor[starts[j]]
