@@ -133,20 +133,30 @@ class NestedReference(NamedTuple):
         """Return half of the log determinant of every precision."""
         return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
 
-    def given(self, psis: np.ndarray, slopes: Slopes) -> Conditional:
-        """Return the mode and the precision of x given every row of ψ."""
+    def given(
+        self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray | None = None
+    ) -> Conditional:
+        """Return the mode and the precision of x given every row of ψ.
+
+        Newton's method starts at `start`, or at the rows of ``starts``.
+        """
+        starts = (
+            np.broadcast_to(self.start, (len(psis), len(self.start))) if starts is None else starts
+        )
         n, d = len(psis), len(self.latent)
         groups = int(self.sparsity.groups.max()) + 1
         numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))
         at_once = max(MOST_NUMBERS // numbers, 1)
         firsts = range(0, max(n, 1), at_once)
-        parts = [self._given(psis[i : i + at_once], slopes) for i in firsts]
+        parts = [
+            self._given(psis[i : i + at_once], slopes, starts[i : i + at_once]) for i in firsts
+        ]
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _given(self, psis: np.ndarray, slopes: Slopes) -> Conditional:
+    def _given(self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray) -> Conditional:
         n, d = len(psis), len(self.latent)
         thetas = np.empty((n, d + len(self.others)))
-        thetas[:, self.others], thetas[:, self.latent] = psis, self.start
+        thetas[:, self.others], thetas[:, self.latent] = psis, starts
         values, gradients = slopes(thetas)
         overflows = ~(values < np.inf)
         factors = np.zeros((n, len(self.sparsity.indices)))

@@ -59,7 +59,7 @@ SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Shares of the prior in a defensive reference, and the draws by which the best is found."""
 EVEN = 1.0
 """Relative variance of weights up to which more draws than the fewest are not needed."""
-MOST_TAME_VARIANCE = 20.0
+MOST_TAME_VARIANCE = 64.0
 """Largest relative variance of weights of a good nested or defensive fit: more draws are cheaper
 than annealing, and the tails of these weights are known to be light."""
 

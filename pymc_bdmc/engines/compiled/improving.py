@@ -75,8 +75,9 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
     """Return g = log p + ℓ − log r at draws from r, nats.
 
     It is −∞ if the model is impossible there, or log r is ∞. It also is if ℓ is NaN and the prior
-    density so low that no likelihood of the other draws would make up for it. So a likelihood that overflows far from
-    the posterior, where a t distribution still has draws, does no harm. Anywhere else NaN stays.
+    density so low that no likelihood of the other draws would make up for it. So a likelihood that
+    overflows far from the posterior, where a t distribution still has draws, does no harm. Anywhere
+    else NaN stays.
 
     Parameters
     ----------

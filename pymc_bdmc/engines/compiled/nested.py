@@ -18,7 +18,7 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
     no_reference,
 )
-from pymc_bdmc.kernels.sparse import sparsity_of
+from pymc_bdmc.kernels.sparse import sparsity_of, times_root
 
 __all__ = ["Split", "fit_nested", "refit_nested"]
 
@@ -27,8 +27,12 @@ MOST_OTHERS, MOST_LATENT, MOST_GROUPS = 12, 10_000, 200
 gradients that give a precision of x."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
-CLIMBS, FEW_CLIMBS = 4, 1
-"""Optimisations of the marginal on a first data set, and on those like it."""
+CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
+"""Optimisations of the marginal on a first data set, and on those like it; and how many times as
+many prior draws of x other modes given ψ are looked for from."""
+NEAR, NOTABLE = 0.5, 7.0
+"""Distance of a mode that counts as the same, in standard deviations an element, and nats by which
+the Laplace approximation of another one may be lower if it matters."""
 PROBED = 32
 """Prior draws of ψ among which optimisations of the marginal start."""
 CHECKED = 128
@@ -147,7 +151,7 @@ def fit_nested(
     if not np.isfinite(heights).any():
         return None, "the latent variables have no mode given the others"
     starts = phis[np.argsort(-heights, kind="stable")]
-    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, wide, rng)
+    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, prior, rng)
 
 
 def refit_nested(
@@ -157,8 +161,7 @@ def refit_nested(
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known, first)
-    wide = _wide(known.to_units(prior[:, known.others]))
-    return _fitted(found, density, tops, metric, FEW_CLIMBS, wide, rng)
+    return _fitted(found, density, tops, metric, FEW_CLIMBS, prior, rng)
 
 
 def _wide(phis: np.ndarray) -> Reference:
@@ -173,27 +176,41 @@ def _widened(mixture: Reference, wide: Reference, share: float) -> Reference:
 
 def _fitted(
     found: NestedReference, density: Counted, starts: np.ndarray, metric: Metric,
-    climbs: int, wide: Reference, rng: np.random.Generator,
+    climbs: int, prior: np.ndarray, rng: np.random.Generator,
 ) -> tuple[NestedReference | None, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
     The marginal density may have no mode: with a matrix of two unknown scales, of which one may be
     0, it is flat towards that. So draws are from the prior too at first.
     """
-    tight = found._replace(accuracy=TIGHT)
+    wide, tight = _wide(found.to_units(prior[:, found.others])), found._replace(accuracy=TIGHT)
     tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, CHECKED, rng)
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
-    best = drawn.thetas[[np.argmax(drawn.g)]]
-    centre = found.given(found.from_units(best), density.slopes)
-    found = _started(found, centre)
+    best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
+    if _has_others(found, density, best, prior[: MORE * climbs]):
+        return None, "the latent variables have several modes given the others"
+    found = _started(found, found.given(best, density.slopes))
     found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
     dof = (
         np.inf if _is_exact(found, density, rng) else float(max(len(found.latent), FEWEST_DEGREES))
     )
     return found._replace(degrees_of_freedom=dof), f"marginally, {tops.reason}"
+
+
+def _has_others(
+    found: NestedReference, density: Counted, psi: np.ndarray, prior: np.ndarray
+) -> bool:
+    """Return whether Newton's method comes to other modes of x at one ψ, from prior draws."""
+    starts = np.concatenate([found.given(psi, density.slopes).modes, prior[:, found.latent]])
+    ends = found.given(np.repeat(psi, len(starts), axis=0), density.slopes, starts)
+    distances = ends.modes - ends.modes[0]
+    times_root(found.sparsity, np.repeat(ends.factors[:1], len(starts), axis=0), distances)
+    is_far = (distances**2).sum(axis=1) > NEAR**2 * len(found.latent)
+    matters = ends.log_marginal > ends.log_marginal[0] - NOTABLE
+    return bool((is_far & matters & ends.is_normal).any())
 
 
 def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator) -> bool:
