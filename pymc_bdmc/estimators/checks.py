@@ -170,8 +170,9 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
 
     An average of K weights needs an effective sample size of 10, and of so many that the average of
     log-normal weights would have a skewness of at most 0.65: it is (x + 2) √(x − 1)/√K with x =
-    K/ESS. So 10.4 of 16 weights are needed, 13.9 of 24, 22.1 of 48 and 35.5 of 100. Weights that are
-    equal up to rounding are not valid, since they say nothing about regions that no chain found.
+    K/ESS. So it must be 10.4 of 16 weights, 13.9 of 24, 22.1 of 48 and 35.5 of 100. Weights that
+    are equal up to rounding are not valid, since they say nothing about regions that no chain
+    found.
 
     The observed skewness widens the error (see `student_factor`), but is no reason to refuse an
     average: it is large if the heavy weights were found, and small if they were missed. Pareto k of
@@ -209,7 +210,9 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
         reason = "all weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, needed, False, reason)
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"
-    return AverageCheck(size, needed, valid, reason if valid else f"{reason}, {needed:.1f} are needed")
+    if not valid:
+        reason += f", {needed:.1f} are needed"
+    return AverageCheck(size, needed, valid, reason)
 
 
 def skewness_of_mean(log_weights: np.ndarray) -> float:
