@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import log_mean_exp, pareto_shape
 from pymc_bdmc.results.groups import data_sets
 
@@ -24,8 +25,6 @@ MOST_DIVERGENT = 0.01
 HEAVY_TAIL = 0.5
 """Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above it their
 variance does not exist, and so no standard error."""
-MIXED_RHAT = 1.3
-"""Largest R̂ of the pilot behind a fit that is no sign of a miss."""
 
 
 def short_on_simulated(dt: xr.DataTree) -> float:
@@ -99,9 +98,9 @@ def sign_of_a_miss(dt: xr.DataTree) -> str:
     """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
-    signs are that draws from the fit have weights with a heavy tail, that annealing starts at a fit
-    to a pilot which did not mix, and that transitions diverge. docs/method.md says what refusing
-    them costs.
+    signs are that draws from the fit have weights with a heavy tail, and that effects are centred
+    or the pilot did not mix, if runs are annealed from a fit or their transitions diverge.
+    docs/method.md says what refusing them costs.
 
     Parameters
     ----------
@@ -130,21 +129,44 @@ def _sign_of_the_fit(dt: xr.DataTree) -> str:
     """Say why the fit where runs start may miss part of the posterior; empty without a sign."""
     if not _is_fitted(dt):
         return ""
-    rhat = float(np.max(dt["real"].dataset.get("pilot_rhat", np.nan)))
     if (shape := _shape_of_fit(dt)) > HEAVY_TAIL:
         return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
-    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MIXED_RHAT else ""
+    if not _anneals(dt):
+        return ""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"runs start at a fit, which does not reach small scales of the centred {centred}"
+    rhat = _rhat_of_pilot(dt)
+    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
 
 
 def _sign_of_the_kernel(dt: xr.DataTree) -> str:
-    """Say whether transitions on the real data diverge; empty if they do not."""
+    """Say why transitions may not reach part of the posterior; empty without a sign.
+
+    Rejections at a hard constraint count as divergences, so these alone are no sign.
+    """
     share = divergent_share_of(dt, "real") if "real" in dt.children else 0.0
-    return f"{share:.1%} of the transitions diverged" if share > MOST_DIVERGENT else ""
+    if share <= MOST_DIVERGENT:
+        return ""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"{share:.1%} of the transitions diverged, with {centred} centred"
+    rhat = _rhat_of_pilot(dt)
+    told = f"{share:.1%} of the transitions diverged and the pilot did not mix (R̂ {rhat:.2f})"
+    return told if rhat > MAX_RHAT else ""
+
+
+def _rhat_of_pilot(dt: xr.DataTree) -> float:
+    """Return R̂ of the pilot on the real data at β = 1; NaN without one."""
+    return float(np.max(dt["real"].dataset.get("pilot_rhat", np.nan)))
+
+
+def _anneals(dt: xr.DataTree) -> bool:
+    """Return whether the runs on the real data have more than one temperature step."""
+    return dt["real"].sizes.get("beta", 0) > 2
 
 
 def _shape_of_fit(dt: xr.DataTree) -> float:
     """Return Pareto k of weights of draws from the fit: of the runs if they do not anneal."""
-    if dt["real"].sizes.get("beta", 0) == 2 and "particles" in dt.children:
+    if not _anneals(dt) and "particles" in dt.children:
         return pareto_shape(dt["particles"].dataset["bdmc_weight"].values.ravel())
     return float(dt.attrs.get("heavy_tail", 0.0))
 
