@@ -171,8 +171,8 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     An average of K weights needs an effective sample size of 10, and of so many that the average of
     log-normal weights would have a skewness of at most 0.65: it is (x + 2) √(x − 1)/√K with x =
     K/ESS. So it must be 10.4 of 16 weights, 13.9 of 24, 22.1 of 48 and 35.5 of 100. Weights that
-    are equal up to rounding are not valid, since they say nothing about regions that no chain
-    found.
+    are equal up to rounding, but for a tenth at either end, are not valid, since they say nothing
+    about regions that no chain found.
 
     The observed skewness widens the error (see `student_factor`), but is no reason to refuse an
     average: it is large if the heavy weights were found, and small if they were missed. Pareto k of
@@ -206,8 +206,10 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     needed = max(MIN_EFFECTIVE_SAMPLE_SIZE, float(k / (1 + root**2)))
     if size == 0:
         return AverageCheck(0.0, needed, False, "every weight is zero")
-    if k > 1 and np.ptp(log_weights) <= ROUNDING:
-        reason = "all weights are equal, which says nothing about what no chain found"
+    most = np.sort(log_weights)[k // 10 : k - k // 10]
+    if k > 1 and np.isfinite(most[0]) and most[-1] - most[0] <= ROUNDING:
+        share = "all" if np.ptp(log_weights) <= ROUNDING else "nearly all"
+        reason = f"{share} weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, needed, False, reason)
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"
     if not valid:

@@ -154,3 +154,12 @@ def test_all_weights_zero():
     assert estimate.value == -np.inf
     assert np.isnan(estimate.error)
     assert not estimate.valid
+
+
+def test_weights_that_are_equal_but_for_a_few():
+    """A few chains on their way to a mode that none reached. Broken twin: weights that vary."""
+    weights = np.zeros(48)
+    weights[:4] = 0.1
+    assert not jarzynski_forward(weights).valid
+    assert jarzynski_forward(weights).reason.startswith("nearly all weights are equal")
+    assert jarzynski_forward(weights + np.linspace(0, 1e-3, 48)).valid
