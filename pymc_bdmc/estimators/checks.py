@@ -207,8 +207,9 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     if size == 0:
         return AverageCheck(0.0, needed, False, "every weight is zero")
     most = np.sort(log_weights)[k // 10 : k - k // 10]
-    if k > 1 and np.isfinite(most[0]) and most[-1] - most[0] <= ROUNDING:
-        share = "all" if np.ptp(log_weights) <= ROUNDING else "nearly all"
+    is_all = k > 1 and np.ptp(log_weights) <= ROUNDING
+    if is_all or (size >= needed and most[-1] - most[0] <= ROUNDING):
+        share = "all" if is_all else "nearly all"
         reason = f"{share} weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, needed, False, reason)
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"
