@@ -574,6 +574,164 @@ def lost_signs(y: np.ndarray, noise: float = 0.1) -> Adversary:
     return Adversary(model, float(log_ml), below("x", 0.0, 0.5, 0) | below("x", 0.0, 0.5, 1))
 
 
+def observed_car(y: np.ndarray, precision: float = 2.0) -> Adversary:
+    """Neighbours on a line, observed: PyMC leaves a constant out of their density.
+
+    Quadrature over the one parameter, how strongly neighbours depend on each other.
+    """
+    n = len(y)
+    line = np.eye(n, k=1) + np.eye(n, k=-1)
+    with pm.Model() as model:
+        alpha = pm.Uniform("alpha")
+        pm.CAR("y", np.zeros(n), line, alpha, precision, observed=y)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    grid = (nodes + 1) / 2
+    inverse = precision * (np.diag(line.sum(axis=0)) - grid[:, None, None] * line)
+    logs = 0.5 * (np.linalg.slogdet(inverse)[1] - n * np.log(2 * np.pi) - y @ (inverse @ y).T)
+    log_ml, shares = summed(logs + np.log(weights / 2))
+    limit = 1 - 1 / n
+    return Adversary(model, log_ml, below("alpha", limit, shares[grid < limit].sum()))
+
+
+def groups_alike(y: np.ndarray, sd: float) -> Adversary:
+    """Centred groups that differ by no more than their errors: the posterior reaches a neck.
+
+    Quadrature over the log of the deviation between groups; given it the data are jointly normal.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0, 10), pm.HalfNormal("tau", 5)
+        theta = pm.Normal("theta", mu, tau, shape=n)
+        pm.Normal("y", theta, sd, observed=y)
+    step = 0.001
+    logs_of_tau = np.arange(-25, 4, step)
+    tau = np.exp(logs_of_tau)
+    variance = tau**2 + sd**2
+    total = variance + n * 100
+    square = ((y - y.mean()) ** 2).sum() / variance + n * y.mean() ** 2 / total
+    log_ml, shares = summed(
+        stats.halfnorm.logpdf(tau, scale=5) + logs_of_tau
+        - 0.5 * (n * np.log(2 * np.pi) + (n - 1) * np.log(variance) + np.log(total) + square),
+        step,
+    )  # fmt: skip
+    events = [below("tau", limit, shares[tau < limit].sum()) for limit in (sd / 10, sd / 2)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def correlated_slopes(x: np.ndarray, y: np.ndarray) -> Adversary:
+    """Intercepts and slopes of groups that are alike, correlated and centred. Rows of y are groups.
+
+    Quadrature over both deviations, the correlation and the noise. Given them the least squares of
+    every group are jointly normal.
+    """
+    groups, n = y.shape
+    with pm.Model() as model:
+        intercept = pm.Normal("intercept", 6, 1)
+        chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
+        effects = pm.MvNormal("effects", np.zeros(2), chol=chol, shape=(groups, 2))
+        sigma = pm.HalfNormal("sigma", 1)
+        pm.Normal("y", intercept + effects[:, :1] + effects[:, 1:] * x, sigma, observed=y)
+    design = np.stack([np.ones(n), x], axis=1)
+    inverse = np.linalg.inv(design.T @ design)
+    fits = y @ design @ inverse
+    rest = ((y - fits @ design.T) ** 2).sum()
+    centre, spread = fits.mean(axis=0), np.cov(fits.T, ddof=0)
+    step, step_of_log = 0.04, 0.05
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    rho = nodes[:, None, None]
+    # Even functions of each deviation once the correlation is summed over.
+    grid = np.arange(step / 2, 4, step)
+    first, second = grid[:, None], grid
+    prior = stats.halfnorm.logpdf(first) + stats.halfnorm.logpdf(second)
+    prior = prior + np.log(0.75 * (1 - rho**2) * weights[:, None, None])
+    sigmas = np.exp(np.arange(-3, 2, step_of_log))
+    logs = np.empty((len(sigmas), *prior.shape))
+    for k, each in enumerate(sigmas):
+        # The covariance of a group's least squares, and that of their mean over groups.
+        a, d = first**2 + each**2 * inverse[0, 0], second**2 + each**2 * inverse[1, 1]
+        b = rho * first * second + each**2 * inverse[0, 1]
+        determinant = a * d - b**2
+        wide = 1 + a / groups
+        determinant_of_mean = wide * d / groups - (b / groups) ** 2
+        u, v = centre - [6, 0]
+        within = d * spread[0, 0] + a * spread[1, 1] - 2 * b * spread[0, 1]
+        between = d * u**2 / groups + wide * v**2 - 2 * b * u * v / groups
+        logs[k] = prior + stats.halfnorm.logpdf(each) + np.log(each) - 0.5 * (
+            (groups - 1) * np.log(determinant) + groups * within / determinant
+            + np.log(determinant_of_mean) + between / determinant_of_mean
+            + groups * (n * np.log(2 * np.pi) + (n - 2) * 2 * np.log(each))
+            + rest / each**2 - groups * np.linalg.slogdet(inverse)[1] + 2 * np.log(groups)
+        )  # fmt: skip
+    log_ml, shares = summed(logs, step_of_log, step, step)
+    limit = 2 * step
+    return Adversary(model, log_ml, below("chol", limit, shares[:, :, grid < limit].sum(), 0))
+
+
+def thin_ridge(width: float, scale: float, steepness: float) -> Adversary:
+    """Rosenbrock's curved ridge on a square. Given x the rest is normal."""
+    with pm.Model() as model:
+        x, y = pm.Uniform("x", -width, width), pm.Uniform("y", -width, width)
+        pm.Potential("ridge", -scale * ((1 - x) ** 2 + steepness * (y - x**2) ** 2))
+    step = width / 200_000
+    grid = np.arange(-width + step / 2, width, step)
+    root = np.sqrt(2 * scale * steepness)
+    inside = stats.norm.cdf(root * (width - grid**2)) - stats.norm.cdf(root * (-width - grid**2))
+    with np.errstate(divide="ignore"):
+        logs = np.log(inside) - scale * (1 - grid) ** 2
+    logs += 0.5 * np.log(2 * np.pi) - np.log(root) - 2 * np.log(2 * width)
+    log_ml, shares = summed(logs, step)
+    events = [below("x", limit, shares[grid < limit].sum()) for limit in (0.0, 1.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def heavy_tails(x: np.ndarray) -> Adversary:
+    """Separated outcomes with Cauchy coefficients: in some directions only the prior falls.
+
+    Quadrature over inverse hyperbolic sines of both coefficients.
+    """
+    y = (x > 0).astype(int)
+    with pm.Model() as model:
+        intercept, slope = pm.Cauchy("intercept", 0, 2.5), pm.Cauchy("slope", 0, 2.5)
+        pm.Bernoulli("y", logit_p=intercept + slope * x, observed=y)
+    step = 0.03
+    logs_of_size = np.arange(-17 + step / 2, 17, step)
+    each = stats.cauchy.logpdf(np.sinh(logs_of_size), scale=2.5) + np.log(np.cosh(logs_of_size))
+    a, b = np.meshgrid(*2 * [np.sinh(logs_of_size)], indexing="ij")
+    logs = each[:, None] + each
+    for one, outcome in zip(x, y, strict=True):
+        logs += log_expit((2 * outcome - 1) * (a + b * one))
+    log_ml, shares = summed(logs, step, step)
+    events = [below("slope", limit, shares[b < limit].sum()) for limit in (5.0, 20.0)]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def conflict(y: np.ndarray) -> Adversary:
+    """Close observations far from where a t prior expects them: near them, or with much noise.
+
+    A t variable is normal given its precision. Quadrature over the logs of this and of the noise.
+    """
+    n = len(y)
+    with pm.Model() as model:
+        mu, sigma = pm.StudentT("mu", 3, mu=0, sigma=1), pm.HalfNormal("sigma", 5)
+        pm.Normal("y", mu, sigma, observed=y)
+    step = 0.02
+    precision = np.exp(np.arange(-40, 6, step))[:, None]
+    logs_of_sigma = np.arange(-20, 6, step)
+    variance = np.exp(2 * logs_of_sigma)
+    total = variance + n / precision
+    square = ((y - y.mean()) ** 2).sum() / variance + n * y.mean() ** 2 / total
+    log_ml, shares = summed(
+        stats.gamma.logpdf(precision, 1.5, scale=2 / 3) + np.log(precision)
+        + stats.halfnorm.logpdf(np.sqrt(variance), scale=5) + logs_of_sigma
+        - 0.5 * (n * np.log(2 * np.pi) + (n - 1) * np.log(variance) + np.log(total) + square),
+        step,
+        step,
+    )  # fmt: skip
+    limit = 1.0
+    near = shares[:, logs_of_sigma < np.log(limit)].sum()
+    return Adversary(model, log_ml, below("sigma", limit, near))
+
+
 def noise(d: int) -> np.ndarray:
     return np.sqrt(1 + 0.05**2) * np.random.default_rng(3).normal(size=d)
 
@@ -598,6 +756,19 @@ def trend() -> np.ndarray:
     return level + rng.normal(0, 0.4, 10)
 
 
+def walk_of_a_line(n: int) -> np.ndarray:
+    return np.cumsum(np.random.default_rng(15).normal(0, 0.5, n))
+
+
+def alike(groups: int, sd: float) -> np.ndarray:
+    return 1 + sd * np.random.default_rng(16).normal(size=groups)
+
+
+def no_slopes(groups: int) -> tuple[np.ndarray, np.ndarray]:
+    x = np.linspace(-1, 1, 8)
+    return x, 6 + 0.4 * np.random.default_rng(17).normal(size=(groups, len(x)))
+
+
 AGREED = 5 + 1e-3 * np.array([0.3, -1, 0.5, 1.2])
 TORN = np.concatenate([
     -8 + np.array([[-0.5, 0.0, 0.6], [-0.8, 0.1, 0.5], [-0.4, 0.2, 0.3], [-0.9, 0.0, 0.7]]).T,
@@ -610,6 +781,7 @@ FALLS = np.array([2, 1, 0, 2, 1, 1, 3, 0, 6, 5, 8, 4, 7, 5, 6, 1, 2, 0, 1, 3, 1,
 THREE_NORMALS = (-67.429, 0.001, 0.2050, 0.001)
 """By `three_normals_by_gibbs`."""
 FAR_OUT = np.array([0.0, 4.0, 40.0, 4000.0])
+CAR = np.array([0.5, 1.1, 0.3, -0.4, 0.2, 0.9])
 
 ADVERSARIES: dict[str, Callable[[], Adversary]] = {
     "spike in slab, d = 2": lambda: spike_in_slab(noise(2)),
@@ -636,6 +808,37 @@ ADVERSARIES: dict[str, Callable[[], Adversary]] = {
 }
 FRESH = list(ADVERSARIES)[-6:]
 """Models that were written after the rules of the verdict, and by which none was changed."""
+ADVERSARIES |= {
+    "observed CAR, n = 6": lambda: observed_car(CAR),
+    **{
+        f"observed CAR, n = {n}": partial(lambda n: observed_car(walk_of_a_line(n)), n)
+        for n in (20, 60)
+    },
+    **{
+        f"groups alike, J = {n}, s = {sd:g}": partial(
+            lambda n, sd: groups_alike(alike(n, sd), sd), n, sd
+        )
+        for n in (5, 10, 20)
+        for sd in (1.0, 0.1, 0.01)
+    },
+    **{
+        f"correlated slopes, J = {n}": partial(lambda n: correlated_slopes(*no_slopes(n)), n)
+        for n in (8, 20, 40)
+    },
+    "thin ridge, width 5": lambda: thin_ridge(5, scale=1, steepness=100),
+    "thin ridge, width 10": lambda: thin_ridge(10, scale=0.5, steepness=100),
+    "thinner ridge, width 10": lambda: thin_ridge(10, scale=0.5, steepness=1000),
+    **{
+        f"heavy tails, n = {n}": partial(lambda n: heavy_tails(np.linspace(-2, 2, n)), n)
+        for n in (6, 10, 40)
+    },
+    **{
+        f"conflict, {at} ± {apart:g}": partial(
+            lambda at, apart: conflict(at + apart * np.array([-1, 0, 1])), at, apart
+        )
+        for at, apart in ((5, 0.3), (5, 0.03), (20, 0.03))
+    },
+}
 MODELS: dict[str, Callable[[], pm.Model]] = {
     name: lambda make=make: make().model for name, make in ADVERSARIES.items()
 }

@@ -49,15 +49,15 @@ POSTERIOR_SYSTEMS = [
 
 CHECKS = """
 **One direction alone.** A check that uses the same chains as the estimate tends to pass samples
-that look better than they are: those that missed heavy weights, or a long tail. Therefore the
-skewness of an average is taken to be at least that of log-normal weights with the same effective
-sample size, and a cumulant expansion of one direction is not valid if the variance of the work
-exceeds 1 nat². One case cannot be recognised from one sample: forward weights with a long lower
-tail and a bound above (K = 20, gamma (5, 0.5)), whose average covers with an effective sample size
-of 8 to 12 of 100 chains, look like those of the bimodal systems, whose average does not cover. In
-rows where few replicates pass, these few look better than they are. Pareto k of the tail below its
-limit 1 − 1/log₁₀ K is no useful check: it passes 71-97 % of the good samples, and also 13-22 % of
-the samples of systems whose intervals cover only 55-91 %.
+that look better than they are: those that missed heavy weights, or a long tail. Therefore an
+average is judged by the skewness of log-normal weights with the same effective sample size and not
+by the observed one, and a cumulant expansion of one direction is not valid if the variance of the
+work exceeds 1 nat². One case cannot be recognised from one sample: forward weights with a long
+lower tail and a bound above (K = 20, gamma (5, 0.5)), whose average covers with an effective sample
+size of 8 to 12 of 100 chains, look like those of the bimodal systems, whose average does not cover.
+In rows where few replicates pass, these few look better than they are. Pareto k of the tail below
+its limit 1 − 1/log₁₀ K is no useful check: it passes 71-97 % of the good samples, and also 13-22 %
+of the samples of systems whose intervals cover only 55-91 %.
 
 **Both directions.** By Crooks' relation reverse chains show the forward weights that forward chains
 seldom find, and the other way round. So beside a valid BAR the skewness of an average and the bias

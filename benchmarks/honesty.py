@@ -1,11 +1,12 @@
-"""What the default call says of models made to break its claims, beside what is true of them.
+"""What calls say of models made to break their claims, beside what is true of them.
 
-Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [--docs]``;
-``--references`` prints the known answers instead. What has been measured is kept in a file, a line
-a call, so the command goes on where it was stopped, and can be given in parts that run side by
-side; delete the file where the package or a model has changed. ``--docs`` puts all there is in
-docs/honesty.md, seeds above 20 in a section of their own, since no rule was made on these. The
-models, and how their answers are known, are in benchmarks/adversaries.py.
+Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [--real-data-alone]
+[--docs]``. The calls have no option but the seed; with ``--real-data-alone`` they have
+``simulate=None``. ``--references`` prints the known answers instead. What has been measured is kept
+in a file, a line a call, so the command goes on where it was stopped, and can be given in parts
+that run side by side; delete the file where the package or a model has changed. ``--docs`` puts all
+there is in docs/honesty.md, seeds above 20 in a section of their own, since no rule was made on
+these. The models, and how their answers are known, are in benchmarks/adversaries.py.
 """
 
 import argparse
@@ -33,11 +34,11 @@ SIGMAS = 3.0
 STATUSES = ("good", "open", "bad")
 
 
-def sample(adversary: Adversary, seed: int) -> dict:
-    """One default call: what it says and, for every event, its probability and standard error."""
+def sample(adversary: Adversary, seed: int, options: dict) -> dict:
+    """What one call says and, for every event, its probability and standard error."""
     started = time.process_time()
     try:
-        dt = pm.sample_bdmc(adversary.model, random_seed=seed, progressbar=False)
+        dt = pm.sample_bdmc(adversary.model, random_seed=seed, progressbar=False, **options)
     except Exception as exception:
         return {"raised": f"{type(exception).__name__}: {str(exception).splitlines()[0]}"}
     seconds = time.process_time() - started
@@ -71,12 +72,12 @@ def found(dt: xr.DataTree, event: Event) -> tuple[float, float]:
     return float(holds.mean()), float(np.sqrt(between + binomial))
 
 
-def measure(name: str, seeds: list[int], results: Path) -> None:
+def measure(name: str, seeds: list[int], results: Path, options: dict) -> None:
     """Add a line to the results for every seed."""
     adversary = ADVERSARIES[name]()
-    sample(adversary, 0)  # fills the caches
+    sample(adversary, 0, options)  # fills the caches
     for seed in seeds:
-        row = {"model": name, "seed": seed, **sample(adversary, seed)}
+        row = {"model": name, "seed": seed, **sample(adversary, seed, options)}
         with results.open("a") as file:
             print(json.dumps(row), file=file)
         shown(row.values())
@@ -154,9 +155,7 @@ def number(summary: Callable, values: np.ndarray, form: str = ".2f") -> str:
     return "" if np.isnan(value) else format(value, form)
 
 
-def report(
-    kept: dict[str, dict[int, dict]], title: str = "What was measured", made: str = ""
-) -> None:
+def report(kept: dict[str, dict[int, dict]], title: str, made: str = "") -> None:
     """Print a table and its totals, or put them on the page."""
     scores = {
         name: Score(make(), list(kept[name].values()))
@@ -174,7 +173,7 @@ def report(
     without = f" ({unsaid} of them without a claim)" if unsaid else ""
     publish(
         title,
-        f"Made by `python benchmarks/honesty.py{made}`, then `--docs`: no option but the seed.\n"
+        f"Made by `python benchmarks/honesty.py{made}`, then `--docs`.\n"
         f"{calls} calls on {len(scores)} models.",
         f"- Verdicts: {statuses['good']} good{without}, {statuses['open']} open, "
         f"{statuses['bad']} bad.\n"
@@ -182,7 +181,7 @@ def report(
         f"- Recommended log ML: {len(z)}; none in {calls - len(z)} calls.\n"
         f"- Mean z²: {number(np.mean, z**2)} (0.5 to 1.6 is allowed).\n"
         f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed).\n"
-        f"- Of these on the {len(fresh)} models written last, the last rows: "
+        f"- Of these on the {len(fresh)} models from *{FRESH[0]}* to *{FRESH[-1]}*: "
         f"{sum(each.statuses['good'] for each in fresh)} good, "
         f"{sum(each.wrong for each in fresh)} of them wrong; recommended log ML {len(squares)}, "
         f"mean z² {number(np.mean, squares)}, {np.sum(squares > 16)} with |z| above 4.",
@@ -210,7 +209,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", help="those whose names contain one of these")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--results", type=Path, default=ROOT / "output" / "honesty.jsonl")
+    parser.add_argument("--real-data-alone", action="store_true", help="with simulate=None")
+    parser.add_argument("--results", type=Path, help="file of the calls, in output/ by default")
     parser.add_argument("--references", action="store_true", help="print the known answers")
     parser.add_argument("--docs", action="store_true", help="put the table on the page")
     arguments = parser.parse_args()
@@ -219,15 +219,20 @@ def main() -> None:
     for name in ("pymc", "pymc.bdmc"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    arguments.results.parent.mkdir(exist_ok=True)
+    alone = arguments.real_data_alone
+    options = {"simulate": None} if alone else {}
+    kind, made = (", the real data alone", " --real-data-alone") if alone else ("", "")
+    default = ROOT / "output" / ("honesty_alone.jsonl" if alone else "honesty.jsonl")
+    results = arguments.results or default
+    results.parent.mkdir(exist_ok=True)
     parts = arguments.models or [""]
     for name in ADVERSARIES:
-        done = read(arguments.results)[name]
+        done = read(results)[name]
         asked = range(arguments.first, arguments.first + arguments.seeds)
         seeds = [seed for seed in asked if seed not in done]
         if seeds and any(part in name for part in parts):
-            measure(name, seeds, arguments.results)
-    kept = read(arguments.results)
+            measure(name, seeds, results, options)
+    kept = read(results)
     seen, unseen = (
         {
             name: {seed: call for seed, call in calls.items() if (seed > SEEDS) == is_unseen}
@@ -238,10 +243,10 @@ def main() -> None:
     if not any(kept.values()):
         raise SystemExit("No call is kept: does --models name part of a model's name?")
     if any(seen.values()):
-        report(seen)
+        report(seen, f"What was measured{kind}", made)
     if any(unseen.values()):
         n = max(map(len, unseen.values()))
-        report(unseen, "Other seeds", f" --first {SEEDS + 1} --seeds {n}")
+        report(unseen, f"Other seeds{kind}", f"{made} --first {SEEDS + 1} --seeds {n}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pymc_bdmc.results.groups import (
     is_simulated_tempering,
     mean_of_logs,
 )
+from pymc_bdmc.results.missed import divergent_share_of
 from pymc_bdmc.results.reverse import both_sides
 
 __all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "warn"]
@@ -146,7 +147,7 @@ def divergent_share(dt: xr.DataTree) -> float:
     0.27
     """
     groups = [forward for forward, _ in SIDES.values() if forward in dt.children]
-    return max((_share(dt, group) for group in groups), default=0.0)
+    return max((divergent_share_of(dt, group) for group in groups), default=0.0)
 
 
 def _interruption(dt: xr.DataTree) -> str:
@@ -236,17 +237,8 @@ def _dead(dt: xr.DataTree, group: str) -> str:
 
 
 def _divergent(dt: xr.DataTree, group: str) -> str:
-    share = _share(dt, group)
+    share = divergent_share_of(dt, group)
     return f"{share:.1%} of the transitions diverged" if share > MAX_DIVERGENT_SHARE else ""
-
-
-def _share(dt: xr.DataTree, group: str) -> float:
-    """Return the share of divergent transitions in a group; 0 if they were not counted."""
-    run, chains = dt[group].dataset, _n_chains(dt, group)
-    if "divergences" not in run or not chains:
-        return 0.0
-    transitions = chains * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
-    return float(run["divergences"].sum()) / transitions
 
 
 def _diverges(dt: xr.DataTree) -> bool:

@@ -8,10 +8,8 @@ from pymc_bdmc.estimators import (
     ESTIMATORS,
     Comparison,
     compare_estimators,
-    log_mean_exp,
     log_prior_mass,
     refutes,
-    total_variation,
 )
 from pymc_bdmc.results.groups import (
     data_sets,
@@ -19,14 +17,11 @@ from pymc_bdmc.results.groups import (
     real_log_weights,
     start_of_reverse,
 )
+from pymc_bdmc.results.missed import short_on_simulated, sign_of_a_miss, simulated_pairs
 from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
 
-__all__ = ["annealed_estimates", "evidence", "refuting_path", "short_on_simulated"]
+__all__ = ["annealed_estimates", "evidence", "refuting_path"]
 
-FEWEST_TO_JUDGE = 5
-"""Fewest simulated data sets from which the share that forward runs miss is estimated."""
-MOST_SHORT = 30.0
-"""Largest shortfall of one data set, in nats; rounding could make it infinite."""
 MAX_SHORTFALL = 1.0
 """Largest shortfall of valid forward averages on simulated data (root mean square), in nats."""
 
@@ -53,7 +48,9 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
         Indexed by (data, dataset, method), with the data ``simulated``, ``real`` or ``tempering``.
         Columns: ``value``; ``error``, one standard error (for forward methods on the real data, the
         shortfall of such averages on simulated data is added in quadrature); ``valid``, whether the
-        method's own check holds; ``recommended``, true for the method to use on that data set;
+        method's own check holds and nothing contradicts it (on the real data: runs on another path,
+        simulated data or, without these, signs that all runs miss the same part of the posterior);
+        ``recommended``, true for the method to use on that data set;
         ``reason``, what the checks found, and the kind of start of reverse chains that is not
         exact. If part of the prior makes the data impossible, value and error include log P(ℓ >
         −∞).
@@ -133,6 +130,7 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
         Kind of data; empty for both.
     """
     rows, short = {}, short_on_simulated(dt)
+    sign = "" if simulated_pairs(dt) else sign_of_a_miss(dt)
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         if of not in ("", data):
             continue
@@ -141,9 +139,12 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
         other = refuting_path(dt) if data == "real" else ""
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
-            doubt = f"runs on path {other!r} give a higher log ML, beyond chance" if other else ""
             needs = ESTIMATORS[name].needs
-            missed = short if data == "real" and "reverse" not in needs else 0.0
+            alone = data == "real" and "reverse" not in needs
+            doubt = sign if alone else ""
+            if other:
+                doubt = f"runs on path {other!r} give a higher log ML, beyond chance"
+            missed = short if alone else 0.0
             if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"
             if missed > MAX_SHORTFALL:
@@ -162,47 +163,6 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
                 "reason": reason,
             }
     return rows
-
-
-def short_on_simulated(dt: xr.DataTree) -> float:
-    """Estimate how far forward averages fall below log Z on simulated data, in nats (RMS).
-
-    Reverse runs show what forward runs miss, even if all forward weights agree. On one data set,
-    the mean of (1 − Ẑ/w)₊ over reverse runs, less that of (1 − w/Ẑ)₊ over forward runs with Ẑ from
-    the others, estimates the share s of the posterior that forward runs do not reach. With the true
-    Z in place of Ẑ, and nothing missed, both means are equal by Crooks' relation. So Ẑ is too low
-    by −log(1 − s). If the real data are like the simulated ones, the same applies to them, and the
-    mean square of this shortfall is added to the variance of their log ML. Squares are
-    of −log(1 − |s|) and keep the sign of s, so that symmetric noise cancels on average. The rest of
-    the noise widens the error: with two runs a direction and nothing missed, by about 0.22 nats if
-    log weights have a standard deviation of 0.5, and by 0.54 if it is 1.
-
-    Parameters
-    ----------
-    dt : DataTree
-        Result of `sample_bdmc`.
-
-    Returns
-    -------
-    float
-        Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets.
-    """
-    pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
-    if len(pairs) < FEWEST_TO_JUDGE or min(pair[0].size for pair in pairs) < 2:
-        return 0.0
-    missed = np.array(
-        [total_variation(f[None], r[None], islands=1).value - _spread_alone(f) for f, r in pairs]
-    )
-    with np.errstate(divide="ignore"):
-        shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)
-    return float(np.sqrt(max(0.0, np.mean(np.sign(missed) * shortfall**2))))
-
-
-def _spread_alone(forward: np.ndarray) -> float:
-    """Return the mean of (1 − w/Ẑ)₊ over forward runs, each with Ẑ from the others."""
-    others = [log_mean_exp(np.delete(forward, k)) for k in range(len(forward))]
-    with np.errstate(invalid="ignore"):  # if every weight is zero, nothing is known
-        return float(np.mean(np.nan_to_num(-np.expm1(np.minimum(forward - others, 0.0)))))
 
 
 def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:

@@ -165,11 +165,10 @@ def log_ml(dt: xr.DataTree) -> LogML:
 
 
 def notes(dt: xr.DataTree) -> str:
-    """Return what log ML includes, and what its error may not, a line each.
+    """Return what log ML includes, a line each.
 
     Log ML includes the prior probability of constraints. Runs from the prior show it: they count
-    the draws that the constraints reject. The error includes what runs miss as far as simulated
-    data show it; without these, a heavy tail of the weights of a fit is a sign of it.
+    the draws that the constraints reject.
     """
     told = [line for line in str(dt.attrs.get("constraints", "")).split("\n") if line]
     from_prior = str(dt.attrs.get("path")) in ("prior", "data")
@@ -182,14 +181,6 @@ def notes(dt: xr.DataTree) -> str:
                 "Log ML includes the log prior probability of the parameters that constraints and "
                 f"data allow, {mass.estimate:.{n}f} ± {mass.error:.{n}f}."
             )
-    if (shape := dt.attrs.get("heavy_tail")) and "forward" not in dt.children:
-        centred = dt.attrs.get("centred_effects")
-        remedy = f", or write {centred} non-centred" if centred else ""
-        told.append(
-            "The fit where runs start has too little mass in part of the posterior (Pareto k of "
-            f"weights is {shape:.2g}), so all runs may miss some of it, and the error may be too "
-            f"small. To see it, simulate data, as by default{remedy}."
-        )
     return "\n".join(told)
 
 

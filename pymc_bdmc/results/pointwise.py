@@ -6,8 +6,9 @@ import xarray as xr
 
 from pymc_bdmc.estimators import predictive_densities
 from pymc_bdmc.results.compare import check_comparable
-from pymc_bdmc.results.evidence import annealed_estimates, short_on_simulated
+from pymc_bdmc.results.evidence import annealed_estimates
 from pymc_bdmc.results.groups import check_annealed, variable
+from pymc_bdmc.results.missed import short_on_simulated
 
 __all__ = ["pointwise"]
 

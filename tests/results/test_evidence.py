@@ -10,9 +10,7 @@ from pymc_bdmc.estimators import (
     certified_lower,
     certified_probability,
     compare_estimators,
-    jarzynski_forward,
 )
-from pymc_bdmc.results.evidence import short_on_simulated
 from pymc_bdmc.testsystems import GaussianWork
 from tests.results.test_summary import tree
 
@@ -127,53 +125,3 @@ def test_reverse_chains_say_where_they_start(status):
         ["forward average", "cumulant forward"]
     )
     assert (told == (uses_reverse & (status != "exact"))).all()
-
-
-def missing_a_mode(rng, probability, sd=0.5, share=0.6, n_sets=20):
-    """Log weights with log Z = 0, on data sets some of which have a mode that no forward run finds.
-
-    The posterior of such a set has this share in the mode, where forward runs never go and reverse
-    runs start with that probability. The last set is the real one.
-    """
-    work = GaussianWork(stds=(sd,))
-    hidden = rng.random(n_sets + 1) < probability
-    short = np.where(hidden, np.log1p(-share), 0.0)[:, None]
-    forward = np.array([work.forward(16, rng) for _ in hidden]) + short
-    reverse = np.array([work.reverse(2, rng) for _ in hidden[:-1]]) + short[:-1]
-    reverse[hidden[:-1] & (rng.random(n_sets) < share)] += 30.0
-    return forward[:-1, :2], reverse, forward[-1]
-
-
-@pytest.mark.parametrize("probability", [0.3, 0.0])
-def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(probability):
-    """Mean z² is 0.98 with a mode that is sometimes hidden, where the plain standard error has 15,
-    and 0.37 without (300 calls): noise of the two runs a direction widens errors.
-
-    Of 100 calls it has a standard error of 0.15 (α < 1e-3), the plain one at least of 2.
-    """
-    rng = np.random.default_rng(21)
-    squares, plain = [], []
-    for _ in range(100):
-        forward, reverse, real = missing_a_mode(rng, probability)
-        estimate = jarzynski_forward(real)
-        short = short_on_simulated(tree(forward, reverse, real))
-        squares.append(estimate.value**2 / (estimate.error**2 + short**2))
-        plain.append((estimate.value / estimate.error) ** 2)
-    assert 0.1 < np.mean(squares) < 1.3
-    assert (np.mean(plain) > 5) == (probability > 0)
-
-
-@pytest.mark.parametrize(("sd", "expected"), [(0.5, 0.22), (1.0, 0.54)])
-def test_noise_widens_the_error_by_what_is_stated(sd, expected):
-    """Median over 60 calls in which nothing is missed, within a quarter: twice would not do."""
-    rng = np.random.default_rng(5)
-    calls = [tree(*missing_a_mode(rng, 0.0, sd)) for _ in range(60)]
-    assert np.median([short_on_simulated(dt) for dt in calls]) == pytest.approx(expected, rel=0.25)
-
-
-def test_an_average_is_not_valid_where_simulated_data_show_that_most_is_missed():
-    forward, reverse, real = missing_a_mode(np.random.default_rng(1), 1.0, share=0.95)
-    rows = bdmc.evidence(tree(forward, reverse, real)).loc["real"]
-    assert not rows["recommended"].any()
-    assert not rows["valid"].any()
-    assert rows["reason"].str.startswith("on simulated data such averages are too low").all()

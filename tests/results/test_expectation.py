@@ -27,7 +27,7 @@ def result():
 def test_means_of_a_conjugate_model(result):
     found = bdmc.expectation(result, "x")
     assert found.attrs["effective_sample_size"] > 10
-    assert "skewness" in found.attrs["reason"]
+    assert "effective sample size" in found.attrs["reason"]
     assert found["mean"].dims == ("place",)
     assert found["place"].values.tolist() == ["north", "south", "east"]
     deviations = np.abs(found["mean"] - 0.9 * Y) / found["error"]

@@ -37,19 +37,6 @@ def test_no_number_is_told_that_its_check_contradicts():
     assert repr(factor).startswith("The Bayes factor is not known: the log ML of b cannot be")
 
 
-def test_a_fit_that_may_miss_something_is_told_where_no_data_are_simulated():
-    dt = result()
-    assert not bdmc.log_ml(dt).notes
-    dt.attrs |= {"heavy_tail": 0.72, "centred_effects": "theta"}
-    del dt["forward"], dt["reverse"]
-    found = bdmc.log_ml(dt)
-    assert "(Pareto k of weights is 0.72), so all runs may miss some of it" in found.notes
-    assert "or write theta non-centred" in repr(found)
-    judged = result()
-    judged.attrs["heavy_tail"] = 0.72
-    assert not bdmc.log_ml(judged).notes
-
-
 def test_a_result_without_real_data_has_no_log_ml():
     dt = result()
     del dt["real"]

@@ -1,0 +1,181 @@
+"""Estimate what all runs on the real data may miss: from simulated data, or from signs of it."""
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.base.types import MAX_RHAT
+from pymc_bdmc.estimators import log_mean_exp, pareto_shape
+from pymc_bdmc.results.groups import data_sets
+
+__all__ = ["divergent_share_of", "short_on_simulated", "sign_of_a_miss", "simulated_pairs"]
+
+FEWEST_TO_JUDGE = 5
+"""Fewest simulated data sets from which the share that forward runs miss is estimated."""
+MOST_SHORT = 3.0
+"""Largest shortfall of one data set, in nats: two runs a direction cannot tell 95 % from 100 %."""
+LEAST_EVIDENCE = 0.9
+"""Standard errors by which mean squares must lie above 0 to widen an error; chosen. A single data
+set that exceeds all others by far lies 1 above 0, however large it is."""
+OUTLYING = 5.0
+"""Standard deviations above the mean from which a reverse run stands out; of 40 normal ones, one in
+100,000 calls has such a run."""
+
+MOST_DIVERGENT = 0.01
+"""Largest share of divergent transitions that is no sign of a miss; measured, as the others."""
+HEAVY_TAIL = 0.5
+"""Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above it their
+variance does not exist, and so no standard error."""
+
+
+def short_on_simulated(dt: xr.DataTree) -> float:
+    """Estimate how far forward averages fall below log Z on simulated data, in nats (RMS).
+
+    Reverse runs show what forward runs miss, even if all forward weights agree. With weights v, v′
+    of forward runs and w of reverse runs on one data set, E(1 − v/w)₊ = E|v − v′|/(2Z) by Crooks'
+    relation if nothing is missed. So the mean of (1 − v/w)₊ over all pairs, less that of
+    |v − v′|/(v + v′), estimates the share s of the posterior that forward runs do not reach, and
+    log Ẑ is too low by −log(1 − s). If the real data are like the simulated ones, the same applies
+    to them, and the mean square of this shortfall is added to the variance of their log ML. Squares
+    are of −log(1 − |s|) and keep the sign of s, so that noise cancels on average.
+
+    With two runs a direction noise would be most of the stated error. So nothing is added unless
+    the mean of the squares lies above 0 by `LEAST_EVIDENCE` standard errors, or transitions
+    diverge. If a reverse run lies far above all that the spread of forward runs explains, or if the
+    fit where runs start may miss something (see `sign_of_a_miss`), all positive squares count.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc`.
+
+    Returns
+    -------
+    float
+        Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets.
+    """
+    if not (pairs := simulated_pairs(dt)):
+        return 0.0
+    missed = np.array([_share_missed(*pair) for pair in pairs])
+    with np.errstate(divide="ignore"):
+        shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)
+    squares = np.sign(missed) * shortfall**2
+    if _sign_of_the_fit(dt) or _stands_out(pairs):
+        return float(np.sqrt(np.mean(np.maximum(squares, 0.0))))
+    mean, error = np.mean(squares), np.std(squares, ddof=1) / np.sqrt(len(squares))
+    counts = mean > LEAST_EVIDENCE * error or _sign_of_the_kernel(dt)
+    return float(np.sqrt(max(mean, 0.0))) if counts else 0.0
+
+
+def _stands_out(pairs: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Return whether a reverse run lies far above the forward runs on its data set.
+
+    If log weights are normal with variance σ², log w − log Ẑ of two forward runs has a mean of σ²
+    and a variance of 3σ²/2. σ² is that of the forward runs, on average over data sets.
+    """
+    with np.errstate(invalid="ignore"):  # −∞, a weight of zero
+        variance = np.mean([np.var(forward, ddof=1) for forward, _ in pairs])
+        highest = max(reverse.max() - log_mean_exp(forward) for forward, reverse in pairs)
+        return bool(highest > variance + OUTLYING * np.sqrt(1.5 * variance))
+
+
+def simulated_pairs(dt: xr.DataTree) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return forward and reverse log weights of every simulated data set; none if they are few."""
+    pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
+    enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
+    return pairs if enough else []
+
+
+def _share_missed(forward: np.ndarray, reverse: np.ndarray) -> float:
+    """Return the mean of (1 − v/w)₊ over all pairs, less that of |v − v′|/(v + v′)."""
+    first, second = np.triu_indices(forward.size, 1)
+    with np.errstate(invalid="ignore"):  # two weights of zero are equal
+        apart = np.nan_to_num(np.abs(forward[first] - forward[second]), posinf=np.inf)
+        seen = -np.expm1(np.minimum(forward[:, None] - reverse, 0.0))
+    return float(np.mean(np.nan_to_num(seen)) - np.mean(np.tanh(apart / 2)))
+
+
+def sign_of_a_miss(dt: xr.DataTree) -> str:
+    """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
+
+    Such a part shows neither in the effective sample size nor in the differences between runs. The
+    signs are that draws from the fit have weights with a heavy tail, and that effects are centred
+    or the pilot did not mix, if runs are annealed from a fit or their transitions diverge.
+    docs/method.md says what refusing them costs.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc`.
+
+    Returns
+    -------
+    str
+        Empty without a sign.
+    """
+    if not (sign := _sign_of_the_fit(dt) or _sign_of_the_kernel(dt)):
+        return ""
+    centred = dt.attrs.get("centred_effects")
+    ways = [f"write {centred} non-centred"] if centred else ['use path="prior"'] * _is_fitted(dt)
+    remedy = ", or ".join([*ways, "simulate data to measure it"])
+    return f"{sign}, so all runs may miss the same part: {remedy}"
+
+
+def _is_fitted(dt: xr.DataTree) -> bool:
+    """Return whether runs on the real data start at a fit."""
+    return "real" in dt.children and dt.attrs.get("path") == "fitted"
+
+
+def _sign_of_the_fit(dt: xr.DataTree) -> str:
+    """Say why the fit where runs start may miss part of the posterior; empty without a sign."""
+    if not _is_fitted(dt):
+        return ""
+    if (shape := _shape_of_fit(dt)) > HEAVY_TAIL:
+        return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
+    if not _anneals(dt):
+        return ""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"runs start at a fit, which does not reach small scales of the centred {centred}"
+    rhat = _rhat_of_pilot(dt)
+    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
+
+
+def _sign_of_the_kernel(dt: xr.DataTree) -> str:
+    """Say why transitions may not reach part of the posterior; empty without a sign.
+
+    Rejections at a hard constraint count as divergences, so these alone are no sign.
+    """
+    share = divergent_share_of(dt, "real") if "real" in dt.children else 0.0
+    if share <= MOST_DIVERGENT:
+        return ""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"{share:.1%} of the transitions diverged, with {centred} centred"
+    rhat = _rhat_of_pilot(dt)
+    told = f"{share:.1%} of the transitions diverged and the pilot did not mix (R̂ {rhat:.2f})"
+    return told if rhat > MAX_RHAT else ""
+
+
+def _rhat_of_pilot(dt: xr.DataTree) -> float:
+    """Return R̂ of the pilot on the real data at β = 1; NaN without one."""
+    return float(np.max(dt["real"].dataset.get("pilot_rhat", np.nan)))
+
+
+def _anneals(dt: xr.DataTree) -> bool:
+    """Return whether the runs on the real data have more than one temperature step."""
+    return dt["real"].sizes.get("beta", 0) > 2
+
+
+def _shape_of_fit(dt: xr.DataTree) -> float:
+    """Return Pareto k of weights of draws from the fit: of the runs if they do not anneal."""
+    if not _anneals(dt) and "particles" in dt.children:
+        return pareto_shape(dt["particles"].dataset["bdmc_weight"].values.ravel())
+    return float(dt.attrs.get("heavy_tail", 0.0))
+
+
+def divergent_share_of(dt: xr.DataTree, group: str) -> float:
+    """Return the share of divergent transitions in a group; 0 if they were not counted."""
+    run = dt[group].dataset
+    n_runs = int(run["log_weight"].notnull().sum())
+    if "divergences" not in run or not n_runs:
+        return 0.0
+    transitions = n_runs * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
+    return float(run["divergences"].sum()) / transitions
