@@ -72,6 +72,9 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
     """Lock for the use of the density."""
     rows: int
     """Number of observations that are added in turn; 0 if all are added together."""
+    has_gradient: bool
+    """Whether the kernel uses a gradient; a density without one is likely to call a solver, and
+    evaluations take long."""
 
     @property
     def no_reference(self) -> str:
@@ -115,6 +118,7 @@ class PriorOnly:
     """Part of an engine whose paths start at the prior only."""
 
     no_reference = "since PyMC's step methods move along the path from the prior"
+    has_gradient = True  # only engines with references are asked
 
     def _refuse(self, *_) -> Never:
         raise NotImplementedError(f"no reference is possible, {self.no_reference}")
@@ -156,6 +160,8 @@ class Fit(NamedTuple):
         Cost, in evaluations of log p + ℓ with or without its gradient.
     refuses_draws : bool
         Whether a fit to draws that were given was tried and is far from the posterior.
+    seconds : float
+        CPU seconds of an evaluation; NaN if not known.
     """
 
     tuning: Tuning | None
@@ -163,6 +169,7 @@ class Fit(NamedTuple):
     variance: float
     gradient_evaluations: int
     refuses_draws: bool = False
+    seconds: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.types import Point, Population, Run
 from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
-from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.metric import Metric, deviations, metric_of
@@ -42,8 +42,6 @@ __all__ = [
     "weigh",
 ]
 
-MOST_ELEMENTS = 500
-"""Most elements of θ, whose curvature takes about two gradients for each."""
 CLIMBS, FEW_CLIMBS = 16, 4
 """Fewest climbs from prior draws on a first data set, where the chance that all end at the same of
 two tops with equal basins is 3e-5; and for each top of it on those like it."""
@@ -114,10 +112,12 @@ class Counted:
     target : Target
     stop : ndarray of shape (1,)
         Set by Ctrl-C; the next evaluation raises `Stopped` then.
+    climbing : Climbing
+        How its tops are found; `BY_VALUES` if it has no gradient.
     """
 
-    def __init__(self, target: Target, stop: np.ndarray):
-        self._target, self._stop = target, stop
+    def __init__(self, target: Target, stop: np.ndarray, climbing: Climbing = BY_GRADIENTS):
+        self._target, self._stop, self.climbing = target, stop, climbing
         self.evaluations = 0
         self._seconds: list[float] = []
 
@@ -127,9 +127,9 @@ class Counted:
         return float(np.median(self._seconds)) if self._seconds else np.nan
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p + ℓ and its gradient."""
+        """Return log p + ℓ and its gradient, zeros if it has none."""
         self._count(1)
-        gradient, started = np.empty(len(theta)), time.thread_time()
+        gradient, started = np.zeros(len(theta)), time.thread_time()
         value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
         self._seconds.append(time.thread_time() - started)
         return value, gradient
@@ -185,10 +185,12 @@ def first_fit(
         if fit.tuning is not None:
             return fit
         known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
-    if prior.shape[1] > MOST_ELEMENTS:
-        return failed(f"θ has more than {MOST_ELEMENTS} elements")
+    if prior.shape[1] > (most := density.climbing.most_elements):
+        return failed(f"θ has more than {most} elements")
     starts, shape = _starts(prior, ells, CLIMBS), _shape(prior)
-    tops = fit_to_tops(density, starts, shape, CLIMBS, degrees_of_freedom, OVERLOOKED)
+    tops = fit_to_tops(
+        density, starts, shape, CLIMBS, degrees_of_freedom, OVERLOOKED, density.climbing
+    )
     if tops.reference is None or not tops.is_all:
         return failed(tops.reason)
     fit = _judged(density, tops.reference, tops.reason, prior, terms, rng)
@@ -252,7 +254,9 @@ def further_fit(
     further = FEW_CLIMBS * len(like.locations)
     starts = chain(like.locations, _starts(prior, density.terms(prior)[:, 1], further))
     climbs, shape = len(like.locations) + further, metric_at(like, 0)
-    tops = fit_to_tops(density, starts, shape, climbs, like.degrees_of_freedom)
+    tops = fit_to_tops(
+        density, starts, shape, climbs, like.degrees_of_freedom, climbing=density.climbing
+    )
     if tops.reference is None or not tops.is_all:
         return Fit(None, tops.reason, np.inf, density.evaluations)
     drawn = _improved(density, _weighted(density, tops.reference, CHECKED, rng), rng)

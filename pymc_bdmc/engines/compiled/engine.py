@@ -47,6 +47,8 @@ from pymc_bdmc.engines.compiled.pilot import (
     refit,
 )
 from pymc_bdmc.engines.compiled.system import CompiledSystem
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
+from pymc_bdmc.engines.compiled.values import BY_VALUES
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
@@ -119,6 +121,7 @@ class CompiledEngine:
         self.lock = threading.Lock()
         self._step = step
         gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
+        self.has_gradient = gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
@@ -191,11 +194,13 @@ class CompiledEngine:
             self.density.set_data(task.data)
             draws = self._draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng, target)
         prior = draws[np.isfinite(draws).all(axis=1)]
-        density = Counted(target, self._stop)
+        climbing = BY_GRADIENTS if self.has_gradient else BY_VALUES
+        density = Counted(target, self._stop, climbing)
         try:
             if task.known:
                 return further_fit(density, prior, task.known, rng)
-            return first_fit(density, prior, task.reference, rng, task.degrees_of_freedom)
+            fit = first_fit(density, prior, task.reference, rng, task.degrees_of_freedom)
+            return fit._replace(seconds=density.seconds)
         except Stopped:
             return None
 
