@@ -7,7 +7,7 @@ from itertools import chain
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import chdtri, logsumexp, softmax
 
 from pymc_bdmc.base.types import Point, Population, Run
 from pymc_bdmc.engines.compiled.loops import slope_of, terms_of
@@ -60,6 +60,10 @@ if these are too few, by so many."""
 RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
+UNLIKELY, MOST_SURPLUS = 0.1, 5.0
+"""Share of a normal posterior at states too unlikely for a fit to be judged there by what climbs
+passed, and the nats by which g may be larger at the others than at any draw from the fit. Measured
+on thin ridges (6 nats or more) and on models of which a normal mixture is a good fit (below 3)."""
 NEGLIGIBLE = 10.0
 """Nats below the mean weight at which a draw does not count, whatever its likelihood."""
 
@@ -120,6 +124,7 @@ class Counted:
         self._target, self._stop, self.climbing = target, stop, climbing
         self.evaluations = 0
         self._seconds: list[float] = []
+        self._passed: list[tuple[np.ndarray, float]] = []
 
     @property
     def seconds(self) -> float:
@@ -132,7 +137,20 @@ class Counted:
         gradient, started = np.zeros(len(theta)), time.thread_time()
         value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
         self._seconds.append(time.thread_time() - started)
+        self._passed.append((theta.copy(), value))
         return value, gradient
+
+    def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the states that climbs passed among the most likely, and log p + ℓ there, nats.
+
+        A normal posterior has all but `UNLIKELY` of its mass at states of such a density.
+        """
+        if not self._passed:
+            return np.empty((0, 0)), np.empty(0)
+        thetas, heights = map(np.array, zip(*self._passed, strict=True))
+        heights[np.isnan(heights)] = -np.inf
+        likely = heights >= heights.max() - chdtri(thetas.shape[1], UNLIKELY) / 2
+        return thetas[likely], heights[likely]
 
     def _count(self, n: int) -> None:
         if self._stop[0]:
@@ -228,6 +246,12 @@ def _judged(
     if missed > MISSED:
         part = f"{min(missed, 1):.0%} of the posterior"
         return failed(f"weighted prior draws put {part} where a fit has almost no probability")
+    surplus = _surplus(density, drawn)
+    if surplus > MOST_SURPLUS:
+        return failed(
+            "optimisations passed likely states where a fit has almost no probability (its density "
+            f"there is {surplus:.2g} nats too low)"
+        )
     share = 1 / (1 + drawn.variance)
     reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
     return _fit(density, drawn, reason)
@@ -383,6 +407,18 @@ def _missed(drawn: _Drawn, prior: np.ndarray, log_prior: np.ndarray, ells: np.nd
     with np.errstate(invalid="ignore", over="ignore"):
         rare = log_prior + ells - log_ml - log_reference(drawn.reference, prior) > RARE
         return float(np.exp(np.where(rare, ells - log_ml, -np.inf)).mean())
+
+
+def _surplus(density: Counted, drawn: _Drawn) -> float:
+    """Return how far g exceeds, at likely states that climbs passed, all values at draws; nats.
+
+    Climbs follow a thin curved ridge, whose arms a normal approximation at its top does not cover;
+    draws from that may all have even weights.
+    """
+    thetas, heights = density.most_likely_passed()
+    if not len(thetas):  # nothing was climbed
+        return -np.inf
+    return float((heights - log_reference(drawn.reference, thetas)).max() - drawn.g.max())
 
 
 def settled(
