@@ -1,18 +1,22 @@
 """Find the variables of a model that are hard to sample."""
 
 import pymc as pm
+from pymc.distributions.discrete import Bernoulli, Categorical, DiscreteUniform
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-__all__ = ["hard_variables"]
+__all__ = ["hard_variables", "sum_out"]
 
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
 """Location-scale families whose last or only parameter is the scale."""
+
+FINITE = tuple(each.rv_type for each in (Bernoulli, Categorical, DiscreteUniform))
+"""Types of the operations whose variables have few values, over which a density can be summed."""
 
 
 def hard_variables(model: pm.Model) -> dict[str, str]:
@@ -21,8 +25,9 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        ``discrete_variables``, and ``centred_effects``: variables whose scale is a free variable,
-        such as group effects, random walks and autoregressive processes.
+        ``discrete_variables``; ``finite_variables``, those of them with few values; and
+        ``centred_effects``: variables whose scale is a free variable, such as group effects, random
+        walks and autoregressive processes.
 
     Examples
     --------
@@ -32,7 +37,7 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     ...     effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
     ...     y = pm.Normal("y", effect + pm.Bernoulli("shifted", 0.5), observed=[0.1, 0.5, 0.3])
     >>> hard_variables(model)
-    {'discrete_variables': 'shifted', 'centred_effects': 'effect'}
+    {'discrete_variables': 'shifted', 'finite_variables': 'shifted', 'centred_effects': 'effect'}
     """
     free = set(model.free_RVs)
     centred = [
@@ -41,7 +46,29 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
         if (scale := _scale(rv)) is not None and free.intersection(ancestors([scale]))
     ]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
-    return {"discrete_variables": ", ".join(discrete), "centred_effects": ", ".join(centred)}
+    finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FINITE)]
+    found = {"discrete": discrete, "finite": finite}
+    return {f"{kind}_variables": ", ".join(names) for kind, names in found.items()} | {
+        "centred_effects": ", ".join(centred)
+    }
+
+
+def sum_out(names: str) -> str:
+    """Say how to sum variables with few values out of a model.
+
+    Parameters
+    ----------
+    names : str
+        The attribute ``finite_variables`` of `hard_variables`.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.model.hard_variables import sum_out
+    >>> sum_out("real")
+    'sum real out: `import pymc_extras as pmx`, `model = pmx.marginalize(model, ["real"])`'
+    """
+    listed = ", ".join(f'"{name}"' for name in names.split(", "))
+    return f"sum {names} out: `import pymc_extras as pmx`, `model = pmx.marginalize(model, [{listed}])`"
 
 
 def _scale(rv: Variable) -> Variable | None:
