@@ -68,7 +68,8 @@ def sum_out(names: str) -> str:
     'sum real out: `import pymc_extras as pmx`, `model = pmx.marginalize(model, ["real"])`'
     """
     listed = ", ".join(f'"{name}"' for name in names.split(", "))
-    return f"sum {names} out: `import pymc_extras as pmx`, `model = pmx.marginalize(model, [{listed}])`"
+    call = f"pmx.marginalize(model, [{listed}])"
+    return f"sum {names} out: `import pymc_extras as pmx`, `model = {call}`"
 
 
 def _scale(rv: Variable) -> Variable | None:
