@@ -103,7 +103,8 @@ def sample_bdmc(
         The kernel. ``"hmc"``, ``"autostep"``, ``"nuts"``, ``"metropolis"`` or a `NamedKernel` of
         your own: compiled moves of the continuous variables, with Metropolis moves of the discrete
         ones and, now and then, to a fresh draw from the prior. ``"autostep"`` is HMC that halves
-        its step size where the density requires it, as in a funnel. None: ``"hmc"``.
+        its step size where the density requires it, as in a funnel. None: ``"hmc"``, or
+        ``"metropolis"`` if the density has no gradient.
         Or PyMC's step methods, such as ``pm.NUTS`` or ``functools.partial(pm.NUTS,
         target_accept=0.95)``; several are assigned by competence. They are also used if a model
         cannot be compiled or ``backend`` is not numba; ``pm.HamiltonianMC``, without local step

@@ -16,6 +16,7 @@ from pymc.distributions.transforms import _default_transform
 from pymc.step_methods.compound import BlockedStep
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
+from pytensor.link.numba.dispatch.basic import numba_funcify
 
 __all__ = [
     "DIVERGENCES",
@@ -27,6 +28,7 @@ __all__ = [
     "deviations_of",
     "dumps",
     "has_draws",
+    "has_numba",
     "history_of",
     "jitted_function",
     "log_step_size_of",
@@ -135,6 +137,11 @@ def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
 def has_draws(op) -> bool:
     """Return whether a CustomDist has a `random`; PyMC uses a function that raises if not."""
     return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
+
+
+def has_numba(op) -> bool:
+    """Return whether numba has code of its own for an operation; else it runs it in Python."""
+    return numba_funcify.dispatch(type(op)) is not numba_funcify.dispatch(object)
 
 
 def log_step_size_of(step) -> float:

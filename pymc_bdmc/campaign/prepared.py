@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 import numpy as np
 import xarray as xr
@@ -24,6 +25,7 @@ from pymc_bdmc.campaign.tree import last_states
 from pymc_bdmc.campaign.weighing import NoFit, NotNear, Weighing
 from pymc_bdmc.engines import ModelEngine, make_engine
 from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
 from pymc_bdmc.model.simulation import Simulated
@@ -32,6 +34,11 @@ from pymc_bdmc.paths import Path, PriorPath
 __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
 
 _log = logging.getLogger("pymc.bdmc")
+
+
+MOST_FINITE = 30
+"""Elements with few values from which the log says how to sum them out: runs with 13 are fast, and
+those with 100 may end without an estimate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +167,7 @@ def prepare(campaign: Campaign) -> Prepared:
         If Ctrl-C comes before it is done.
     """
     request = campaign.request
+    _tell_what_to_sum_out(campaign)
     common = campaign.pool, campaign.engine, campaign.entropy
     simulated: dict[int, list[Simulated]] = {}
     annealing, refused = Annealing(*common, request.resources.progressbar), 0
@@ -175,6 +183,16 @@ def prepare(campaign: Campaign) -> Prepared:
                 _log.warning(f"path: {reason}. The path is chosen without these draws.")
                 campaign = _without_path(campaign)
     return _prepare(campaign, annealing, simulated, refused)
+
+
+def _tell_what_to_sum_out(campaign: Campaign) -> None:
+    """Log how to be rid of many variables with few values, which move one by one."""
+    density = campaign.density
+    finite = hard_variables(campaign.request.model)["finite_variables"]
+    titles, names = density.titles, finite.split(", ")
+    sizes = [prod(shape) for name, shape in density.shapes.items() if titles[name] in names]
+    if sum(sizes) > MOST_FINITE:
+        _log.info(f"{sum(sizes)} discrete elements mix slowly. For short runs {sum_out(finite)}")
 
 
 def _without_path(campaign: Campaign) -> Campaign:

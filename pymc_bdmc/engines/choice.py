@@ -7,14 +7,17 @@ import numpy as np
 
 from pymc_bdmc.engines.compiled.engine import CompiledEngine
 from pymc_bdmc.engines.steps.engine import StepEngine
-from pymc_bdmc.kernels import NamedKernel, Step, compiled_kernel
-from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.kernels import NamedKernel, Step
+from pymc_bdmc.model.jitted import NoGradient, NotJittable
 from pymc_bdmc.model.prior_check import check_prior
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = ["make_engine"]
 
 _log = logging.getLogger("pymc.bdmc")
+
+WITHOUT_GRADIENT = "metropolis"
+"""Default kernel of a density without a gradient, such as one that calls a solver in Python."""
 
 
 def make_engine(
@@ -41,7 +44,7 @@ def make_engine(
     numba = backend in (None, "numba") and "mode" not in (compile_kwargs or {})
     if numba and (step is None or isinstance(step, str | NamedKernel)):
         try:
-            engine = CompiledEngine(density, step, in_turn)
+            engine = _compiled(density, step, in_turn)
         except NotJittable as reason:
             _log.warning(
                 f"This model cannot be compiled ({reason}): PyMC's step methods are used, which "
@@ -53,7 +56,20 @@ def make_engine(
                     "compile_kwargs: the compiled chains have no use for it. Leave it out, or "
                     "choose PyMC's step methods: by step, by another backend, or by a mode in it."
                 )
-            check_prior(density, engine.jitted if compiled_kernel(step).needs_gradient else None)
+            check_prior(density, engine.jitted if engine.moves.needs_gradient else None)
             return engine
     check_prior(density)
     return StepEngine(density, betas, step, density.compile_kwargs)
+
+
+def _compiled(
+    density: TemperedDensity, step: str | NamedKernel | None, in_turn: bool | tuple[int, ...]
+) -> CompiledEngine:
+    """Return the compiled engine; by default with a kernel that the density allows."""
+    try:
+        return CompiledEngine(density, step, in_turn)
+    except NoGradient as reason:
+        if step is not None:
+            raise
+        _log.info(f"This model has no gradient ({reason}): nothing in this call needs one.")
+        return CompiledEngine(density, WITHOUT_GRADIENT, in_turn)

@@ -72,6 +72,9 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
     """Lock for the use of the density."""
     rows: int
     """Number of observations that are added in turn; 0 if all are added together."""
+    has_gradient: bool
+    """Whether the kernel uses a gradient; a density without one is likely to call a solver, and
+    evaluations take long."""
 
     @property
     def no_reference(self) -> str:
@@ -120,6 +123,7 @@ class PriorOnly:
 
     no_reference = "since PyMC's step methods move along the path from the prior"
     heavy_tails: Sequence[str] = ()
+    has_gradient = True  # only engines with references are asked
 
     def _refuse(self, *_) -> Never:
         raise NotImplementedError(f"no reference is possible, {self.no_reference}")
@@ -163,6 +167,8 @@ class Fit(NamedTuple):
         The largest relative variance with which it may be used.
     refuses_draws : bool
         Whether a fit to draws that were given was tried and is far from the posterior.
+    seconds : float
+        CPU seconds of an evaluation; NaN if not known.
     """
 
     tuning: Tuning | None
@@ -171,6 +177,7 @@ class Fit(NamedTuple):
     gradient_evaluations: int
     most_variance: float = MOST_VARIANCE
     refuses_draws: bool = False
+    seconds: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)

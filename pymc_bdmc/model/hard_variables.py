@@ -2,6 +2,7 @@
 
 import pymc as pm
 from pymc.distributions.continuous import SkewStudentTRV
+from pymc.distributions.discrete import Bernoulli, Categorical, DiscreteUniform
 from pymc.distributions.multivariate import MvStudentTRV
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.vartypes import discrete_types
@@ -9,7 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import CauchyRV, StudentTRV
 
-__all__ = ["hard_variables", "heavy_tailed", "scale_of"]
+__all__ = ["hard_variables", "heavy_tailed", "scale_of", "sum_out"]
 
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
@@ -19,6 +20,9 @@ SCALE_LAST = {
 HEAVY = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
 """Families on the real line with polynomial tails."""
 
+FINITE = tuple(each.rv_type for each in (Bernoulli, Categorical, DiscreteUniform))
+"""Types of the operations whose variables have few values, over which a density can be summed."""
+
 
 def hard_variables(model: pm.Model) -> dict[str, str]:
     """Return the names of free variables that are hard to sample, by reason, as attributes.
@@ -26,8 +30,9 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        ``discrete_variables``, and ``centred_effects``: variables whose scale is a free variable,
-        such as group effects, random walks and autoregressive processes.
+        ``discrete_variables``; ``finite_variables``, those of them with few values; and
+        ``centred_effects``: variables whose scale is a free variable, such as group effects, random
+        walks and autoregressive processes.
 
     Examples
     --------
@@ -37,7 +42,7 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     ...     effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
     ...     y = pm.Normal("y", effect + pm.Bernoulli("shifted", 0.5), observed=[0.1, 0.5, 0.3])
     >>> hard_variables(model)
-    {'discrete_variables': 'shifted', 'centred_effects': 'effect'}
+    {'discrete_variables': 'shifted', 'finite_variables': 'shifted', 'centred_effects': 'effect'}
     """
     free = set(model.free_RVs)
     centred = [
@@ -46,7 +51,30 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
         if (scale := scale_of(rv)) is not None and free.intersection(ancestors([scale]))
     ]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
-    return {"discrete_variables": ", ".join(discrete), "centred_effects": ", ".join(centred)}
+    finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FINITE)]
+    found = {"discrete": discrete, "finite": finite}
+    return {f"{kind}_variables": ", ".join(names) for kind, names in found.items()} | {
+        "centred_effects": ", ".join(centred)
+    }
+
+
+def sum_out(names: str) -> str:
+    """Say how to sum variables with few values out of a model.
+
+    Parameters
+    ----------
+    names : str
+        The attribute ``finite_variables`` of `hard_variables`.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.model.hard_variables import sum_out
+    >>> sum_out("real")
+    'sum real out: `import pymc_extras as pmx`, `model = pmx.marginalize(model, ["real"])`'
+    """
+    listed = ", ".join(f'"{name}"' for name in names.split(", "))
+    call = f"pmx.marginalize(model, [{listed}])"
+    return f"sum {names} out: `import pymc_extras as pmx`, `model = {call}`"
 
 
 def heavy_tailed(model: pm.Model) -> list[str]:

@@ -1,6 +1,7 @@
 """Compile the tempered density as one numba function of flat vectors."""
 
 import logging
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
 from pickle import UnpicklingError
@@ -29,6 +30,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, jitted_function
+from pymc_bdmc.model.black_box import guarded
 from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
@@ -36,13 +38,17 @@ from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["JittedDensity", "NotJittable"]
+__all__ = ["JittedDensity", "NoGradient", "NotJittable"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 
 class NotJittable(Exception):
     """Error that says why a model's density cannot be compiled by numba with its gradient."""
+
+
+class NoGradient(NotJittable):
+    """Error that says why a model's density has no gradient; its values may be compiled."""
 
 
 class JittedDensity:
@@ -240,7 +246,7 @@ class JittedDensity:
             flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
         if self.rows:
             flat |= {now: data[end], then: data[end + 1]}
-        outputs = graph_replace(outputs, flat, strict=False)
+        outputs = guarded(graph_replace(outputs, flat, strict=False))
         scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
         return _Graph([theta, data], [*scalars, *outputs[2:]])
 
@@ -250,7 +256,7 @@ class JittedDensity:
         try:
             graph = self._graph(gradient)
         except Exception as error:  # PyTensor raises many types of error for a missing gradient
-            raise NotJittable(f"its gradient is not implemented: {_in_a_line(error)}") from error
+            raise NoGradient(f"its gradient is not implemented: {_in_a_line(error)}") from error
         for variable in graph_inputs(graph.outputs):
             if isinstance(variable, SharedVariable):
                 raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
@@ -298,7 +304,8 @@ def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
 
 
 def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
-    with pm.Model(check_bounds=check_bounds, model=None):  # PyMC reads it in context
+    with warnings.catch_warnings(), pm.Model(check_bounds=check_bounds, model=None):
+        warnings.filterwarnings("ignore", "Numba will use object mode")  # as `guarded` expects
         function = compile_graph(
             graph.inputs, graph.outputs, mode=WITH_FAST_LOOPS, on_unused_input="ignore"
         )

@@ -140,7 +140,7 @@ def _values(density: TemperedDensity, draws, layout: dict[str, slice]) -> LogDen
             for name in names
         )
         try:
-            return density.terms(*values)[0]
+            return density.log_prior(*values)
         except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 

@@ -146,7 +146,8 @@ class TemperedDensity:
     def __getstate__(self) -> dict:
         """Return the state without compiled functions; another process compiles its own."""
         compiled = (
-            "jitted", "terms", "gradient", "_compiled_terms", "_compiled_factors", "_constrain",
+            "jitted", "terms", "log_prior", "gradient", "_compiled_terms", "_compiled_factors",
+            "_constrain",
         )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
@@ -192,6 +193,20 @@ class TemperedDensity:
             )
         terms.trust_input = True
         return terms
+
+    @cached_property
+    @alone
+    def log_prior(self) -> Callable[..., float]:
+        """Return a function from the variables to log p, which leaves the likelihood alone."""
+        with self.model:  # PyMC reads `check_bounds` from the context
+            function = compile_graph(
+                self.model.value_vars,
+                self.model.varlogp,
+                on_unused_input="ignore",
+                **self.compile_kwargs,
+            )
+        function.trust_input = True
+        return function
 
     @cached_property
     def gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import bar, check_average, jeffreys_bound
+from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.evidence import evidence
@@ -353,6 +354,8 @@ def _lighter_tails(dt: xr.DataTree) -> str:
 def _more_effort(dt: xr.DataTree) -> str:
     if better := _better_moves(dt):
         return better
+    if finite := dt.attrs.get("finite_variables"):
+        return f"{sum_out(finite)}."
     more = f" or {_more_particles(dt)}" if _has_particles(dt) else ""
     kernel = _another_kernel(dt)
     return f"use more temperatures{more}{f', or try {kernel}' * (kernel != MORE_PARTICLES)}."
@@ -379,10 +382,13 @@ def _better_moves(dt: xr.DataTree) -> str:
 def _easier(dt: xr.DataTree, kernel: str) -> str:
     """Return changes of the model that its variables suggest, then another kernel."""
     discrete, centred = map(dt.attrs.get, ("discrete_variables", "centred_effects"))
+    finite = dt.attrs.get("finite_variables")
     remedies = [f"try {kernel}"]
     if centred:
         remedies.insert(0, f"write {centred} non-centred, as mean + scale * z with z of unit scale")
-    if discrete:
+    if finite:
+        remedies.insert(0, sum_out(finite))
+    elif discrete:
         remedies.insert(0, f"sum {discrete} out of the likelihood, as pm.Mixture does")
     return ", or ".join(remedies)
 

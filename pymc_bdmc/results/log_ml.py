@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system, variable
@@ -157,6 +158,8 @@ def log_ml(dt: xr.DataTree) -> LogML:
     method = next((name for name, row in rows.items() if row["recommended"]), "")
     row = rows.get(method, {"value": np.nan, "error": np.nan})
     reason = row.get("reason") or next(iter(rows.values()))["reason"]
+    if not method and (finite := str(dt.attrs.get("finite_variables", ""))):
+        reason += f"; {sum_out(finite)}"
     lower, upper = map(float, sure)
     return LogML(
         float(row["value"]), float(row["error"]), bool(method), method, reason, lower, upper,

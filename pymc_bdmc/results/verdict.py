@@ -14,6 +14,7 @@ from pymc_bdmc.estimators import (
     datasets_needed,
     round_confidence,
 )
+from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.certified import certified_total_variation
@@ -550,6 +551,8 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     found = log_ml(dt)
     if not found.valid:
         lower, upper = found.certified_lower, found.certified_upper
-        yield _Finding("log ML", "open", found.sentence, lower=lower, upper=upper)
+        finite = str(dt.attrs.get("finite_variables", ""))
+        remedy = f"{sum_out(finite)}." if finite else ""
+        yield _Finding("log ML", "open", found.sentence, remedy, lower=lower, upper=upper)
         return
     yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)

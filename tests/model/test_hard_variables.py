@@ -42,4 +42,6 @@ def test_discrete_variables():
         k = pm.Bernoulli("k", 0.5, shape=2)
         pm.Poisson("y", 1.0 + pm.Poisson("n", 3.0) + k.sum(), observed=2)
     found = hard_variables(model)
-    assert found == {"discrete_variables": "k, n", "centred_effects": ""}
+    assert found == {
+        "discrete_variables": "k, n", "finite_variables": "k", "centred_effects": ""
+    }  # fmt: skip

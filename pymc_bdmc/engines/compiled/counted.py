@@ -4,11 +4,17 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import chdtri
 
 from pymc_bdmc.engines.compiled.loops import slope_of, slopes_of, terms_of
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
 from pymc_bdmc.kernels.state import Target
 
 __all__ = ["Counted", "Stopped"]
+
+UNLIKELY = 0.1
+"""Share of a normal posterior at states too unlikely for a fit to be judged there by what climbs
+passed."""
 
 
 class Stopped(Exception):
@@ -25,6 +31,8 @@ class Counted:
         Set by Ctrl-C; the next evaluation raises `Stopped` then.
     draw_prior : callable
         Draws so many θ from the prior by a generator, one a row.
+    climbing : Climbing
+        How its tops are found; `BY_VALUES` if it has no gradient.
     """
 
     def __init__(
@@ -32,8 +40,11 @@ class Counted:
         target: Target,
         stop: np.ndarray,
         draw_prior: Callable[[int, np.random.Generator], np.ndarray],
+        climbing: Climbing = BY_GRADIENTS,
     ):
         self._target, self._stop, self.draw_prior = target, stop, draw_prior
+        self.climbing = climbing
+        self._passed: list[tuple[np.ndarray, float]] = []
         self.evaluations = 0
         self._seconds: list[float] = []
 
@@ -43,12 +54,25 @@ class Counted:
         return float(np.median(self._seconds)) if self._seconds else np.nan
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return log p + ℓ and its gradient."""
+        """Return log p + ℓ and its gradient, zeros if it has none."""
         self._count(1)
-        gradient, started = np.empty(len(theta)), time.thread_time()
+        gradient, started = np.zeros(len(theta)), time.thread_time()
         value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
         self._seconds.append(time.thread_time() - started)
+        self._passed.append((theta.copy(), value))
         return value, gradient
+
+    def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the states that climbs passed among the most likely, and log p + ℓ there, nats.
+
+        A normal posterior has all but `UNLIKELY` of its mass at states of such a density.
+        """
+        if not self._passed:
+            return np.empty((0, 0)), np.empty(0)
+        thetas, heights = map(np.array, zip(*self._passed, strict=True))
+        heights[np.isnan(heights)] = -np.inf
+        likely = heights >= heights.max() - chdtri(thetas.shape[1], UNLIKELY) / 2
+        return thetas[likely], heights[likely]
 
     def _count(self, n: int) -> None:
         if self._stop[0]:

@@ -38,8 +38,6 @@ __all__ = [
     "weigh",
 ]
 
-MOST_ELEMENTS = 500
-"""Most elements of θ, whose curvature takes about two gradients for each."""
 CLIMBS, FEW_CLIMBS = 16, 4
 """Fewest climbs from prior draws on a first data set, where the chance that all end at the same of
 two tops with equal basins is 3e-5; and for each top of it on those like it."""
@@ -53,6 +51,10 @@ HEAVY = 1.0
 RARE, MISSED = 3.0, 0.03
 """Nats by which log r lies below the log posterior where r misses it, and the share of the
 posterior there, by prior draws, from which a fit is not used."""
+MOST_SURPLUS = 5.0
+"""Nats by which g may be larger at likely states that climbs passed than at any draw from a fit.
+Measured on thin ridges (6 nats or more) and on models of which a normal mixture is a good fit
+(below 3)."""
 UNSEEN = -5.0
 """Nats of ℓ above log ML up to which prior draws together hold less than a third of that share."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
@@ -175,6 +177,7 @@ class Fitting:
             reason=known + fit.reason,
             gradient_evaluations=self._density.evaluations,
             refuses_draws=bool(known),
+            seconds=self._density.seconds,
         )
 
     def further(self, known: DrawTuning) -> Fit:
@@ -204,19 +207,23 @@ class Fitting:
         further = FEW_CLIMBS * len(like.locations)
         starts = chain(like.locations, _starts(self._prior, self._ells, further))
         climbs, shape = len(like.locations) + further, metric_at(like, 0)
-        tops = fit_to_tops(self._density, starts, shape, climbs, like.degrees_of_freedom)
+        tops = fit_to_tops(
+            self._density, starts, shape, climbs, like.degrees_of_freedom,
+            climbing=self._density.climbing,
+        )  # fmt: skip
         return (tops.reference if tops.is_all else None), tops.reason
 
     def _by_tops(self, degrees_of_freedom: float | None) -> Fit:
         """Fit t distributions to all tops."""
         prior = self._prior
-        if prior.shape[1] > MOST_ELEMENTS:
-            return self._failed(f"θ has more than {MOST_ELEMENTS} elements")
+        if prior.shape[1] > (most := self._density.climbing.most_elements):
+            return self._failed(f"θ has more than {most} elements")
         heights = self._ells + (self._log_prior if self._structure.has_heavy_tails else 0.0)
         starts = _starts(prior, heights, CLIMBS)
         tops = fit_to_tops(
-            self._density, starts, spread_of(prior), CLIMBS, degrees_of_freedom, OVERLOOKED
-        )
+            self._density, starts, spread_of(prior), CLIMBS, degrees_of_freedom, OVERLOOKED,
+            self._density.climbing,
+        )  # fmt: skip
         if tops.reference is None or not tops.is_all:
             return self._failed(tops.reason)
         return self._judged(tops.reference, tops.reason)
@@ -267,9 +274,26 @@ class Fitting:
             return self._failed(
                 f"weighted prior draws put {part} where a fit has almost no probability"
             )
+        if isinstance(reference, Reference) and (surplus := self._surplus(drawn)) > MOST_SURPLUS:
+            return self._failed(
+                "optimisations passed likely states where a fit has almost no probability (its "
+                f"density there is {surplus:.2g} nats too low)"
+            )
         share = 1 / (1 + drawn.variance)
         reason += f"; draws from the fit have a relative effective sample size of {share:.0%}"
         return self._fit(drawn, reason)
+
+    def _surplus(self, drawn: Drawn) -> float:
+        """Return how far g exceeds all values at draws, at likely states that climbs passed; nats.
+
+        Climbs follow a thin curved ridge, whose arms a normal approximation at its top does not
+        cover; draws from that may all have even weights.
+        """
+        thetas, heights = self._density.most_likely_passed()
+        if not len(thetas):  # nothing was climbed
+            return -np.inf
+        log_r = drawn.reference.log_density(thetas, self._density)
+        return float((heights - log_r).max() - drawn.g.max())
 
     def _failed(self, reason: str) -> Fit:
         return Fit(None, reason, np.inf, self._density.evaluations)

@@ -47,6 +47,8 @@ from pymc_bdmc.engines.compiled.pilot import (
     refit,
 )
 from pymc_bdmc.engines.compiled.system import CompiledSystem
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
+from pymc_bdmc.engines.compiled.values import BY_VALUES
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
@@ -121,6 +123,7 @@ class CompiledEngine:
         self.lock = threading.Lock()
         self._step = step
         gradient = bool(jitted.n_continuous) and self.moves.needs_gradient
+        self.has_gradient = gradient
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
@@ -210,13 +213,15 @@ class CompiledEngine:
                 self.density.set_data(data)
                 return self._draw(n, rng, target)
 
-        return Counted(target, self._stop, draw_prior)
+        climbing = BY_GRADIENTS if self.has_gradient else BY_VALUES
+        return Counted(target, self._stop, draw_prior, climbing)
 
     @cached_property
     def _structure(self) -> Structure:
         model = self.density.model
+        latent = latent_variables(model) if self.has_gradient else ()
         return Structure(
-            Split(self.jitted.elements_of(latent_variables(model)), self.jitted.units),
+            Split(self.jitted.elements_of(latent), self.jitted.units),
             bool(hard_variables(model)["centred_effects"]),
             bool(self.heavy_tails),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,11 +14,13 @@ from scipy.special import softmax
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
 from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
 
-__all__ = ["LogDensity", "Tops", "fit_to_tops"]
+__all__ = ["BY_GRADIENTS", "Climbing", "LogDensity", "Top", "Tops", "fit_to_tops"]
 
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
 
+MOST_ELEMENTS = 500
+"""Most elements of θ, whose curvature takes about two gradients for each."""
 MOST_CLIMBS = 64
 FEWEST = 2
 """Climbs after which a top must have been found."""
@@ -44,6 +47,19 @@ MOST_TRIALS = 4
 """Most steps of finite differences that are tried for an element."""
 
 
+class Climbing(NamedTuple):
+    """The two ways of looking at a density that `fit_to_tops` needs."""
+
+    climb: Callable[..., np.ndarray | None]
+    """``climb(log_density, start, root, near)`` returns where it comes near a known top, or
+    ends."""
+    top: "Callable[..., tuple[float, Top | None]]"
+    """``top(log_density, theta, unit)`` returns the height where a climb ends, and the top there;
+    None if it is none."""
+    most_elements: int
+    """Most elements of θ, whose curvature takes many evaluations."""
+
+
 class Tops(NamedTuple):
     """The tops that climbs came to, as a reference."""
 
@@ -55,7 +71,7 @@ class Tops(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Top:
+class Top:
     """A maximum of the density, with its normal approximation."""
 
     theta: np.ndarray
@@ -65,6 +81,12 @@ class _Top:
     """Inverse of the matrix L of `root_of`."""
     log_mass: float
     """Log of the normal approximation's integral, nats."""
+
+    @classmethod
+    def of(cls, theta: np.ndarray, height: float, covariance: np.ndarray) -> "Top":
+        """Return a top with the shape of a covariance, shape (n, n)."""
+        metric, (_, log_det) = metric_of(covariance), np.linalg.slogdet(2 * np.pi * covariance)
+        return cls(theta, height, metric, np.linalg.inv(root_of(metric)), height + log_det / 2)
 
     def is_near(self, theta: np.ndarray) -> bool:
         """Return whether a state is so near that a climb from it would end here."""
@@ -79,6 +101,7 @@ def fit_to_tops(
     climbs: int,
     degrees_of_freedom: float | None = None,
     overlooked: float = 1.0,
+    climbing: Climbing | None = None,
 ) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
@@ -103,21 +126,23 @@ def fit_to_tops(
         Degrees of freedom of the t distributions; see `make_reference`.
     overlooked : float
         Largest probability that one of these tops is not found; 1 if starts are near known tops.
+    climbing : Climbing, optional
+        How to climb and to measure the curvature. Default: by gradients.
     """
-    tops: list[_Top] = []
+    climb, top_at, _ = climbing or BY_GRADIENTS
+    tops: list[Top] = []
     visits: list[int] = []
     kept: list[int] = []
     root, unit, highest = root_of(metric), metric.scale, -np.inf
     n_climbs, n_lost, is_all = 0, 0, False
     for start in islice(starts, MOST_CLIMBS):
-        end = _climb(log_density, start, root, tops)
+        end = climb(log_density, start, root, partial(_nearest, tops))
         if end is None:
             continue
         n_climbs += 1
         near = _nearest(tops, end)
         if near is None:
-            height, top = _top(log_density, end, unit)
-            highest = max(highest, height)
+            height, top = top_at(log_density, end, unit)
             near = _nearest(tops, top.theta) if top else None
             if top and near is None:
                 near = len(tops)
@@ -126,6 +151,7 @@ def fit_to_tops(
                 root, unit = root_of(top.metric), top.metric.scale
         if near is None:
             n_lost += 1
+            highest = max(highest, height)
         else:
             visits[near] += 1
         kept = _notable(tops, highest)
@@ -151,7 +177,7 @@ def _chance_to_overlook(n_tops: int, n_climbs: int) -> float:
     return (n_tops + 1) * (n_tops / (n_tops + 1)) ** n_climbs
 
 
-def _rare_share(tops: Sequence[_Top], visits: Sequence[int], kept: Sequence[int]) -> float:
+def _rare_share(tops: Sequence[Top], visits: Sequence[int], kept: Sequence[int]) -> float:
     """Return the share of the posterior at tops that one climb came to, if there are several."""
     if len(kept) == 1:
         return 0.0
@@ -159,21 +185,24 @@ def _rare_share(tops: Sequence[_Top], visits: Sequence[int], kept: Sequence[int]
     return float(sum(share for share, i in zip(shares, kept, strict=True) if visits[i] == 1))
 
 
-def _notable(tops: list[_Top], highest: float) -> list[int]:
-    """Return the tops that matter; none if a climb went higher than any of them."""
+def _notable(tops: list[Top], highest: float) -> list[int]:
+    """Return the tops that matter; none if a climb that was lost went higher than any of them."""
     if not tops or highest > max(top.height for top in tops):
         return []
     most = max(top.log_mass for top in tops)
     return [i for i, top in enumerate(tops) if top.log_mass > most + np.log(NOTABLE)]
 
 
-def _nearest(tops: Sequence[_Top], theta: np.ndarray) -> int | None:
+def _nearest(tops: Sequence[Top], theta: np.ndarray) -> int | None:
     """Return the index of the first top that is near; None if none is."""
     return next((i for i, top in enumerate(tops) if top.is_near(theta)), None)
 
 
 def _climb(
-    log_density: LogDensity, start: np.ndarray, root: np.ndarray, tops: Sequence[_Top]
+    log_density: LogDensity,
+    start: np.ndarray,
+    root: np.ndarray,
+    near: Callable[[np.ndarray], int | None],
 ) -> np.ndarray | None:
     """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``.
 
@@ -196,7 +225,7 @@ def _climb(
         return float(abs(slope @ (z - place)) - value), slope
 
     def stop_near(z: np.ndarray) -> None:
-        if _nearest(tops, start + root @ z) is not None:
+        if near(start + root @ z) is not None:
             raise StopIteration
 
     options = dict(maxiter=MOST_STEPS, maxfun=MOST_GRADIENTS, gtol=STEEP)
@@ -208,10 +237,9 @@ def _climb(
     return start + root @ found.x if len(highest[1]) else None
 
 
-def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, _Top | None]:
+def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, Top | None]:
     """Return the height where a climb ends, and the top there; None if it is none."""
     height, slope = log_density(theta)
-    n = len(theta)
     for _ in range(CORRECTIONS + 1):
         if not (np.isfinite(height) and np.isfinite(slope).all()):
             return -np.inf, None
@@ -225,11 +253,7 @@ def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[
         half = unit[:, None] * vectors / np.sqrt(values)
         rise = half.T @ slope
         if rise @ rise / 2 <= REACHED:
-            metric = metric_of(half @ half.T)
-            log_mass = height + n / 2 * np.log(2 * np.pi)
-            log_mass += np.log(unit).sum() - np.log(values).sum() / 2
-            whiten = np.linalg.inv(root_of(metric))
-            return height, _Top(theta, height, metric, whiten, log_mass)
+            return height, Top.of(theta, height, half @ half.T)
         theta, below = theta + half @ rise, height
         height, slope = log_density(theta)
         if not height >= below:
@@ -257,3 +281,6 @@ def _curvature(
         else:
             return None
     return (bending + bending.T) / 2
+
+
+BY_GRADIENTS = Climbing(_climb, _top, MOST_ELEMENTS)
