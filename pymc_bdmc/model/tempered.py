@@ -11,10 +11,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
+from pymc.distributions.multivariate import CARRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
+from pymc_bdmc.base.car import CorrectedCAR
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
@@ -54,6 +56,9 @@ class TemperedModel(pm.Model):
         for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
             ordered = [tempered[rv.name] for rv in getattr(model, variables)]
             setattr(tempered, variables, ordered)  # the copy does not keep their order
+        for rv in tempered.basic_RVs:
+            if isinstance(rv.owner.op, CARRV):
+                rv.owner.op = CorrectedCAR()
         tempered.beta = pytensor.shared(np.array(1.0), name="beta")
         tempered.observed = {}
         for rv in tempered.observed_RVs:

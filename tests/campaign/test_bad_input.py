@@ -206,7 +206,12 @@ PRIORS = [
         ),
         f"x: its prior draws repeat a value.*{ATOMS}",
     ),
-    (lambda n: pm.CAR(n, mu=np.zeros(2), W=PAIR, alpha=0.5, tau=1.0), "x: this version of PyMC"),
+    (
+        lambda n: pm.Mixture(
+            n, [0.5, 0.5], [pm.CAR.dist(np.zeros(2), PAIR, alpha, 1.0) for alpha in (0.1, 0.9)]
+        ),
+        "x: PyMC's density of a pm.CAR within another distribution",
+    ),
     (undefined, "^x: it is NaN in some prior draws, because a parameter"),
 ]
 
