@@ -60,8 +60,8 @@ def sample_bdmc(
     Parameters
     ----------
     model : pymc.Model or object that has one, optional
-        Any model with a proper prior and a likelihood, or a built model of Bambi. Default: the one
-        of the ``with`` block.
+        Any model with a proper prior and a likelihood, also of `pymc.dims`, or a built model of
+        Bambi. Default: the one of the ``with`` block.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
         as ``target_error`` asks for, from 16 to 48, and 48 where moves at β = 1 mix slowly, so that

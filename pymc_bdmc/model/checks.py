@@ -1,6 +1,7 @@
 """Reject models and arguments that cannot give a right answer, before any sampling."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,20 @@ from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
 
 __all__ = [
-    "check_model",
+    "checked_model",
     "check_simulable",
     "check_storable",
     "explain_atoms",
     "model_of",
     "no_reference_for",
+    "with_plain_tensors",
 ]
 
 
 def model_of(thing: Any) -> pm.Model:
     """Return a PyMC model, the one in an object such as a Bambi model, or that of the context.
 
-    Other things are returned as they are, for `check_model` to refuse.
+    Other things are returned as they are, for `checked_model` to refuse.
 
     Parameters
     ----------
@@ -68,8 +70,10 @@ def model_of(thing: Any) -> pm.Model:
     return thing
 
 
-def check_model(model: pm.Model) -> None:
-    """Raise an error for models without a path from prior to posterior.
+def checked_model(model: pm.Model) -> pm.Model:
+    """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
+
+    A model of `pymc.dims` is converted; any other is returned as it is.
 
     Raises
     ------
@@ -87,6 +91,7 @@ def check_model(model: pm.Model) -> None:
             "model: it has no observed variables, so its posterior is its prior. "
             "Pass observed=... to the variables that were measured."
         )
+    model = with_plain_tensors(model)
     for rv in model.basic_RVs:
         op = rv.owner.op
         _check_distribution(rv, model)
@@ -110,6 +115,15 @@ def check_model(model: pm.Model) -> None:
                 f"{rv.name}: pm.Simulator has no likelihood, only a random distance. "
                 "Use a distribution with a log density."
             )
+    return model
+
+
+def with_plain_tensors(model: pm.Model) -> pm.Model:
+    """Return the model, or a copy with plain tensors if it has labelled ones (`pymc.dims`)."""
+    variables = [*model.named_vars.values(), *model.rvs_to_values.values()]
+    if any(hasattr(each.type, "dims") for each in ancestors(variables)):
+        model = import_module("pymc_bdmc.model.plain").plain_model(model)
+    return model
 
 
 def _check_distribution(rv: Variable, model: pm.Model) -> None:

@@ -22,7 +22,7 @@ from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 
-__all__ = ["TemperedDensity", "TemperedModel", "without_initial_values"]
+__all__ = ["TemperedDensity", "TemperedModel", "keep_order", "without_initial_values"]
 
 
 class TemperedModel(pm.Model):
@@ -53,9 +53,7 @@ class TemperedModel(pm.Model):
         # PyMC's own idiom for changing methods of a rebuilt model (see `freeze_model`).
         tempered.__class__ = cls
         tempered.check_bounds = model.check_bounds
-        for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
-            ordered = [tempered[rv.name] for rv in getattr(model, variables)]
-            setattr(tempered, variables, ordered)  # the copy does not keep their order
+        keep_order(tempered, model)
         for rv in tempered.basic_RVs:
             if isinstance(rv.owner.op, CARRV):
                 rv.owner.op = CorrectedCAR()
@@ -75,6 +73,12 @@ class TemperedModel(pm.Model):
         log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
         # The switch makes β = 0 exact: 0·(−∞) counts as 0.
         return log_prior + pt.switch(self.beta > 0, self.beta * self.datalogp, 0.0)
+
+
+def keep_order(copy: pm.Model, model: pm.Model) -> None:
+    """Put the variables of a copy into their order in the model, which PyMC does not keep."""
+    for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
+        setattr(copy, variables, [copy[rv.name] for rv in getattr(model, variables)])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The corrected `CAR` has the density and the draws of the normal distribution that it stands for."""
+"""The corrected `CAR` has the density and the draws of a normal distribution."""
 
 import numpy as np
 import pymc as pm
