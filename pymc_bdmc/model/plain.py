@@ -49,8 +49,8 @@ def plain_model(model: pm.Model) -> pm.Model:
     ...     data = pmd.as_xtensor([0.3, 0.5], dims="row")
     ...     y = pmd.Normal("y", pmd.Normal("x"), 1, observed=data)
     >>> plain = plain_model(model)
-    >>> plain["y"].type, plain.named_vars_to_dims["y"]
-    (Vector(float64, shape=(2,)), ('row',))
+    >>> plain["y"].type.shape, plain.named_vars_to_dims["y"]
+    ((2,), ('row',))
     """
     with without_initial_values(model):
         graph, _ = fgraph_from_model(freeze_dims_and_data(model))
