@@ -25,6 +25,10 @@ from pymc_bdmc.model.jitted import JittedDensity
 __all__ = ["TemperedDensity", "TemperedModel", "keep_order", "without_initial_values"]
 
 
+CHECKED = 512
+"""Prior draws that must be finite before anything is compiled."""
+
+
 class TemperedModel(pm.Model):
     """Copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).
 
@@ -307,8 +311,8 @@ class TemperedDensity:
         Raises
         ------
         ValueError
-            If a variable or Potential cannot be evaluated, or there are no data; the message names
-            it.
+            If a variable or Potential cannot be evaluated, prior draws are infinite, or there are
+            no data; the message names it.
         """
         if not self.model.potentials and not any(data.size for data in self.data.values()):
             names = ", ".join(name.removesuffix("_observed") for name in self.data)
@@ -316,6 +320,7 @@ class TemperedDensity:
                 f"{names}: all of its data are missing, or there are none, so the posterior is the "
                 "prior. Pass observed=... with at least one value."
             )
+        self.prior.check_finite(CHECKED)
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:
