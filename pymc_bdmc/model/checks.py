@@ -70,10 +70,16 @@ def model_of(thing: Any) -> pm.Model:
     return thing
 
 
-def checked_model(model: pm.Model) -> pm.Model:
+def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
     """Return a model of plain tensors; raise an error if it has no path from prior to posterior.
 
     A model of `pymc.dims` is converted; any other is returned as it is.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    may_be_null : bool, default False
+        Whether a model without free variables passes.
 
     Raises
     ------
@@ -84,7 +90,7 @@ def checked_model(model: pm.Model) -> pm.Model:
         raise TypeError(f"model: a pymc.Model is needed, got {model!r}.")
     if model.parent is not None:
         raise ValueError("model: a nested model is only a part; pass the outermost model.")
-    if not model.free_RVs:
+    if not (model.free_RVs or may_be_null):
         raise ValueError("model: it has no free variables, so there is no posterior to check.")
     if not model.observed_RVs and not model.potentials:
         raise ValueError(
@@ -133,7 +139,9 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
         if isinstance(op, FlatRV | HalfFlatRV | ICARRV):
             raise ValueError(
                 f"{rv.name}: an improper prior ({title}) has no normalised "
-                "density, so the marginal likelihood is not defined. Use a proper prior."
+                "density, so the marginal likelihood is not defined. Use a proper prior. For a "
+                "location or scale that all compared models share, a wide one leaves Bayes factors "
+                "nearly as they are."
             )
         if isinstance(op, CARRV) and op is not rv.owner.op:
             raise ValueError(
