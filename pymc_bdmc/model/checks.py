@@ -24,9 +24,9 @@ from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
 
 __all__ = [
-    "checked_model",
     "check_simulable",
     "check_storable",
+    "checked_model",
     "explain_atoms",
     "model_of",
     "no_reference_for",

@@ -178,6 +178,10 @@ class Reweighing:
             return _unusable("a log density is NaN or +∞ at some particles")
         return self._estimates(log_ratios)
 
+    def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
+        """Return log Z of a normalisable density that is given at the particles, run after run."""
+        return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
+
     def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
         """Say why particles cannot be reweighed to a density; empty if they can."""
         data = self._density.data
