@@ -74,12 +74,10 @@ def unknown_family(rv: Variable, model: pm.Model) -> str:
     ('', 'CustomDist')
     """
     for op in distribution(rv, model):
-        if isinstance(op, CustomDistRV):
+        is_derived = isinstance(op, CustomSymbolicDistRV) and op.inline_logprob
+        if isinstance(op, CustomDistRV | CustomSymbolicDistRV) and not is_derived:
             return "CustomDist"
-        if isinstance(op, CustomSymbolicDistRV):
-            if not op.inline_logprob:
-                return "CustomDist"
-        elif isinstance(op, RandomVariable | SymbolicRandomVariable):
-            if not isinstance(op, NORMALISED):
-                return type(op).__name__.removesuffix("RV")
+        is_drawn = isinstance(op, RandomVariable | SymbolicRandomVariable) and not is_derived
+        if is_drawn and not isinstance(op, NORMALISED):
+            return type(op).__name__.removesuffix("RV")
     return ""

@@ -143,7 +143,7 @@ def test_real_data_may_be_missing(schools_result):
 def test_the_same_data_in_another_form_are_compared_if_the_caller_says_so():
     """The error of other data names the remedy, which works; two models of y and of log y."""
     results = {"y": result(-9.0, y=np.exp(Y)), "log y": result(-3.0, z=Y)}
-    with pytest.raises(ValueError, match="pass same_data=True; with z = g.y. in place of y"):
+    with pytest.raises(ValueError, match=r"pass same_data=True; with z = g\(y\) in place of y"):
         bdmc.compare(results)
     with pytest.raises(ValueError, match="same_data=True"):
         bdmc.bayes_factor(*results.values())
