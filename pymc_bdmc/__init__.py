@@ -52,6 +52,7 @@ _HOMES = {
     "plot_sensitivity": "plots.sensitivity",
     "plot_tempering": "plots.tempering",
     "plot_work": "plots.work",
+    "point_null": "studies.point_null",
     "pointwise": "results.pointwise",
     "pointwise_orders": "studies.pointwise_orders",
     "report": "results.report",

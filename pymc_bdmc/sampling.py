@@ -60,8 +60,9 @@ def sample_bdmc(
     Parameters
     ----------
     model : pymc.Model or object that has one, optional
-        Any model with a proper prior and a likelihood, or a built model of Bambi. Default: the one
-        of the ``with`` block.
+        Any model with a proper prior and a likelihood, also of `pymc.dims`, or a built model of
+        Bambi. Default: the one of the ``with`` block. Without free variables log ML is the log
+        density, with error 0, and no other argument has an effect.
     chains : int, optional
         Independent runs per direction and data set, at least 2. Default: on the real data as many
         as ``target_error`` asks for, from 16 to 48, and 48 where moves at β = 1 mix slowly, so that
@@ -247,6 +248,9 @@ def sample_bdmc(
     Frozen({'round': 2, 'dataset': 20, 'chain': 4})
     """
     campaign = import_module("pymc_bdmc.campaign")
+    model = campaign.model_of(model)
+    if not getattr(model, "free_RVs", True):
+        return campaign.null_result(model)
     request = campaign.Request.of(
         model,
         campaign.Size(chains, particles, target_error),

@@ -86,7 +86,7 @@ def test_estimators_and_schedules_need_numpy_and_scipy_only():
                 assert all(a.name.split(".")[0] in allowed for a in node.names), path
 
 
-FRONTS = {"sample_bdmc", "anneal", "train", "temper"}
+FRONTS = {"sample_bdmc", "anneal", "train", "temper", "compare_models"}
 
 
 def _shape(function: ast.FunctionDef, lines: list[str]) -> tuple[int, int]:

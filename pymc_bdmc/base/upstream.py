@@ -11,8 +11,10 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+from pymc.distributions import mixture
 from pymc.distributions.multivariate import LKJCorr, _LKJCholeskyCov
 from pymc.distributions.transforms import _default_transform
+from pymc.logprob.abstract import _logprob
 from pymc.step_methods.compound import BlockedStep
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
@@ -21,6 +23,7 @@ from pytensor.link.numba.dispatch.basic import numba_funcify
 __all__ = [
     "DIVERGENCES",
     "HISTORY",
+    "HURDLE",
     "LKJ",
     "alone",
     "competence",
@@ -31,6 +34,7 @@ __all__ = [
     "has_numba",
     "history_of",
     "jitted_function",
+    "log_density_of",
     "log_step_size_of",
     "own_constants",
     "restart_step_size",
@@ -45,8 +49,14 @@ DIVERGENCES = "_num_divs_sample"
 HISTORY = "_history"
 """Attribute with the past states of a DEMetropolisZ."""
 
+HURDLE = getattr(mixture, "_HurdleRV", mixture.MixtureRV)
+"""Type of the operations that draw from hurdle models; older versions of PyMC make mixtures."""
+
 LKJ = LKJCorr.rv_type, _LKJCholeskyCov.rv_type
 """Types of the operations that draw matrices from an LKJ prior."""
+
+log_density_of = _logprob
+"""Dispatch of PyMC from the type of a random variable's operation to its log density."""
 
 
 class _Alone(ContextDecorator):

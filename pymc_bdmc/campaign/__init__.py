@@ -1,9 +1,11 @@
 """A call, stage by stage: request, prepared runs, rounds of annealing, result."""
 
 from pymc_bdmc.campaign.call import anneal, finish
+from pymc_bdmc.campaign.null import null_result
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.prepared import open_campaign, prepare
 from pymc_bdmc.campaign.request import Question, Request, Size
+from pymc_bdmc.model.checks import model_of
 
 __all__ = [
     "Compilation",
@@ -15,6 +17,8 @@ __all__ = [
     "Size",
     "anneal",
     "finish",
+    "model_of",
+    "null_result",
     "open_campaign",
     "prepare",
 ]

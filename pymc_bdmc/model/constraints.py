@@ -1,4 +1,4 @@
-"""Name the constraints whose prior probability is part of log ML."""
+"""Name the constraints and densities that PyMC does not normalise, and which log ML contains."""
 
 from math import lgamma, prod
 
@@ -8,17 +8,19 @@ from pymc.distributions.transforms import Ordered
 from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_bdmc.model.families import unknown_family
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 
 __all__ = ["constraints"]
 
 
 def constraints(model: pm.Model) -> dict[str, str]:
-    """Return sentences on constraints that PyMC does not normalise, as an attribute.
+    """Return sentences on constraints and densities that PyMC does not normalise, as an attribute.
 
     The transform ``ordered`` restricts a prior to increasing values but leaves its density as it
     is, so that it integrates to the prior probability of that order. For k exchangeable elements
-    this is 1/k!. A Potential is a part of the likelihood.
+    this is 1/k!. A Potential is a part of the likelihood. So is the density of observed variables,
+    which a user may have written without its constant.
 
     Returns
     -------
@@ -45,6 +47,12 @@ def constraints(model: pm.Model) -> dict[str, str]:
         f"The Potential {potential.name} is a part of the likelihood: if it expresses a "
         "constraint, log ML includes the log prior probability of that constraint."
         for potential in model.potentials
+    ]
+    told += [
+        f"The density of {rv.name}, a {family}, is taken to integrate to 1 over its values; log ML "
+        "can be compared with that of another density of the data only if it does."
+        for rv in model.observed_RVs
+        if (family := unknown_family(rv, model))
     ]
     return {"constraints": "\n".join(told)}
 

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.multivariate import StickBreakingWeightsRV
 from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform, Transform
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import reseed_rngs
@@ -18,7 +19,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import dfs_rewriter
-from pytensor.tensor.random.basic import BetaRV, GammaRV, InvGammaRV
+from pytensor.tensor.random.basic import BetaRV, DirichletRV, GammaRV, InvGammaRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type_other import NoneTypeT
@@ -125,6 +126,27 @@ def _undefined(name: str) -> str:
         f"{name}: it is NaN in some prior draws, because a parameter of its distribution leaves "
         "its domain (for example the logarithm of a negative number), or because a constant is "
         "NaN. Give that parameter a prior within its domain, or correct the constant."
+    )
+
+
+def _infinite(model: pm.Model, name: str) -> str:
+    """Return the message for a variable whose unconstrained value, of this name, is infinite."""
+    rv = next(rv for value, rv in model.values_to_rvs.items() if value.name == name)
+    remedy = "Use a less extreme prior, or define the variable on the log scale."
+    if isinstance(rv.owner.op, StickBreakingWeightsRV):
+        remedy = (
+            'Write the sticks as a variable, v = pm.Beta("v", 1, alpha, shape=K), and the weights '
+            f'as pm.Deterministic("{rv.name}", pt.concatenate([[1.0], pt.cumprod(1 - v)]) * '
+            "pt.concatenate([v, [1.0]])); that is the same prior."
+        )
+    elif isinstance(rv.owner.op, DirichletRV):
+        remedy = (
+            f'Write g = pm.Gamma("g", a, 1), and the weights as pm.Deterministic("{rv.name}", '
+            "g / g.sum(-1, keepdims=True)); that is the same prior."
+        )
+    return (
+        f"{rv.name}: some of its prior draws are rounded to the edge of its support, which is "
+        f"infinite on the unconstrained scale. {remedy}"
     )
 
 
@@ -374,20 +396,21 @@ class ForwardSampler:
             f"{', '.join(self._names)}. Choose a prior that puts mass there."
         )
 
-    @staticmethod
-    def supports(point: Point) -> bool:
+    def supports(self, point: Point) -> bool:
         """Return whether θ lies in the support that the transforms impose.
 
         Raises
         ------
         ValueError
-            If a value is infinite.
+            If a value is infinite; the message names the variable and the remedy.
         """
         for name, value in point.items():
             if np.isinf(value).any():
-                raise ValueError(
-                    f"A prior draw of {name} is infinite in floating point, so the prior cannot "
-                    "be represented on the unconstrained scale. Use a less extreme prior, or "
-                    "define the variable on the log scale."
-                )
+                raise ValueError(_infinite(self._model, name))
         return all(np.isfinite(value).all() for value in point.values())
+
+    def check_finite(self, n: int) -> None:
+        """Raise the error of `supports` if one of n draws is infinite; only if draws are cheap."""
+        if self.batches:
+            draws = self.draw_many(n, np.random.default_rng(0))
+            self.supports({name: np.where(np.isnan(each), 0, each) for name, each in draws.items()})

@@ -3,7 +3,6 @@
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.logprob.transforms import Transform
 from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
@@ -11,6 +10,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.model.families import unknown_family
 from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import shape_of
@@ -37,8 +37,8 @@ def different_variables(old: pm.Model, new: pm.Model) -> str:
     """
     for model in (old, new):
         for rv in model.free_RVs:
-            if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
-                return f"the density of {rv.name}, a CustomDist, need not integrate to 1"
+            if family := unknown_family(rv, model):
+                return f"the density of {rv.name}, a {family}, need not integrate to 1"
     first, second = ({rv.name: rv for rv in model.free_RVs} for model in (old, new))
     if other := sorted(first.keys() ^ second.keys()):
         return f"the free variables {other} are in one of the models only"

@@ -11,16 +11,22 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
+from pymc.distributions.multivariate import CARRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
+from pymc_bdmc.base.car import CorrectedCAR
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 
-__all__ = ["TemperedDensity", "TemperedModel", "without_initial_values"]
+__all__ = ["TemperedDensity", "TemperedModel", "keep_order", "without_initial_values"]
+
+
+CHECKED = 512
+"""Prior draws that must be finite before anything is compiled."""
 
 
 class TemperedModel(pm.Model):
@@ -51,9 +57,10 @@ class TemperedModel(pm.Model):
         # PyMC's own idiom for changing methods of a rebuilt model (see `freeze_model`).
         tempered.__class__ = cls
         tempered.check_bounds = model.check_bounds
-        for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
-            ordered = [tempered[rv.name] for rv in getattr(model, variables)]
-            setattr(tempered, variables, ordered)  # the copy does not keep their order
+        keep_order(tempered, model)
+        for rv in tempered.basic_RVs:
+            if isinstance(rv.owner.op, CARRV):
+                rv.owner.op = CorrectedCAR()
         tempered.beta = pytensor.shared(np.array(1.0), name="beta")
         tempered.observed = {}
         for rv in tempered.observed_RVs:
@@ -70,6 +77,12 @@ class TemperedModel(pm.Model):
         log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
         # The switch makes β = 0 exact: 0·(−∞) counts as 0.
         return log_prior + pt.switch(self.beta > 0, self.beta * self.datalogp, 0.0)
+
+
+def keep_order(copy: pm.Model, model: pm.Model) -> None:
+    """Put the variables of a copy into their order in the model, which PyMC does not keep."""
+    for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
+        setattr(copy, variables, [copy[rv.name] for rv in getattr(model, variables)])
 
 
 @contextmanager
@@ -313,8 +326,8 @@ class TemperedDensity:
         Raises
         ------
         ValueError
-            If a variable or Potential cannot be evaluated, or there are no data; the message names
-            it.
+            If a variable or Potential cannot be evaluated, prior draws are infinite, or there are
+            no data; the message names it.
         """
         if not self.model.potentials and not any(data.size for data in self.data.values()):
             names = ", ".join(name.removesuffix("_observed") for name in self.data)
@@ -322,6 +335,7 @@ class TemperedDensity:
                 f"{names}: all of its data are missing, or there are none, so the posterior is the "
                 "prior. Pass observed=... with at least one value."
             )
+        self.prior.check_finite(CHECKED)
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:

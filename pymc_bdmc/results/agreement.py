@@ -24,6 +24,7 @@ from pymc_bdmc.estimators.agreement import (
     MOST_RHAT,
     effective_runs,
 )
+from pymc_bdmc.model.checks import with_plain_tensors
 from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.elements import Elements, paired_elements
 from pymc_bdmc.results.evidence import evidence, refuting_path
@@ -181,7 +182,7 @@ def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | No
     model = model or pm.Model.get_context(error_if_none=False)
     if model is None or not {rv.name for rv in model.free_RVs} <= set(elements.shapes):
         return None
-    return model
+    return with_plain_tensors(model)
 
 
 def _compared(elements: Elements, model: pm.Model | None) -> tuple[list[str], DrawsComparison]:

@@ -82,7 +82,7 @@ class BayesFactor(WithInterval):
         )
 
 
-def bayes_factor(a: xr.DataTree, b: xr.DataTree) -> BayesFactor:
+def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> BayesFactor:
     """Return the log Bayes factor of two models of the same data, with its error; nats.
 
     It is the difference of their `log_ml`: above 0 where the data favour ``a``.
@@ -91,6 +91,11 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree) -> BayesFactor:
     ----------
     a, b : DataTree
         Results of `sample_bdmc` on the same data. Their errors are taken to be independent.
+    same_data : bool, default False
+        Results on data with other values are refused. True says that they are the same data in
+        another form: in other units, on another scale, or split into variables or a Potential.
+        Nothing is converted: if a model has z = g(y) in place of y, add Σ log |g′(y)| to its log ML
+        yourself.
 
     Returns
     -------
@@ -122,7 +127,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree) -> BayesFactor:
     True
     """
     results = {"a": a, "b": b}
-    check_comparable(results)
+    check_comparable(results, same_data)
     first, second = log_ml(a), log_ml(b)
     notes = [
         f"{name}: {note}"

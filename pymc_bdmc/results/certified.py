@@ -16,6 +16,7 @@ from pymc_bdmc.results.groups import (
     SIDES,
     by_data_set,
     data_sets,
+    is_null,
     start_of_reverse,
     variable,
 )
@@ -82,6 +83,9 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         if _is_cut_short(dt, data, dataset):
             rows[data, dataset] = (-np.inf, np.inf, confidence, "none: interrupted")
+            continue
+        if is_null(dt):
+            rows[data, dataset] = (forward[0], forward[0], confidence, "log density")
             continue
         rejected = n_draws.sum() > n_draws.size
         level = 1 - failure / (4 if rejected else 2)

@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import softmax
 
+from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates
 from pymc_bdmc.results.groups import check_annealed, directions, is_system
@@ -33,6 +34,7 @@ def compare(
     *,
     prior: Mapping[str, float] | None = None,
     details: bool = False,
+    same_data: bool = False,
 ) -> pd.DataFrame:
     """Compare models by log ML and Bayes factors, and samplers by their Jeffreys bounds.
 
@@ -46,6 +48,11 @@ def compare(
         Prior probabilities of the models, or numbers proportional to them. Default: equal.
     details : bool, default False
         Whether the table has the gap and the cost of the runs too, and what the checks found.
+    same_data : bool, default False
+        Results on data with other values are refused. True says that they are the same data in
+        another form: in other units, on another scale, or split into variables or a Potential.
+        Nothing is converted: if a model has z = g(y) in place of y, add Σ log |g′(y)| to its log ML
+        yourself.
 
     Returns
     -------
@@ -108,7 +115,7 @@ def compare(
     narrow               0.0          0.9
     wide                -2.0          0.1
     """
-    check_comparable(results)
+    check_comparable(results, same_data)
     odds = _prior_odds(prior, list(results))
     table = pd.DataFrame.from_dict(
         {name: _row(dt) for name, dt in results.items()}, orient="index", columns=COLUMNS
@@ -173,8 +180,12 @@ def _row(dt: xr.DataTree) -> dict:
     return row | found | {"error": best.error, "valid": best.valid}
 
 
-def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
-    """Raise an error unless ``results`` is a mapping of results on the same data."""
+def check_comparable(results: Mapping[str, xr.DataTree], same_data: bool = False) -> None:
+    """Raise an error unless ``results`` is a mapping of results on the same data.
+
+    With ``same_data`` the caller answers for the data.
+    """
+    check_flags(same_data=same_data)
     # A DataTree is itself a mapping of its groups.
     if isinstance(results, xr.DataTree) or not isinstance(results, Mapping) or len(results) < 2:
         raise ValueError(
@@ -183,6 +194,8 @@ def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
         )
     for dt in results.values():
         check_annealed(dt, "compare")
+    if same_data:
+        return
     first, *others = results
     expected = _observed(first, results[first])
     for name in others:
@@ -191,7 +204,9 @@ def check_comparable(results: Mapping[str, xr.DataTree]) -> None:
             raise ValueError(
                 f"{name}: its data are not those of {first}, so their evidences cannot be "
                 f"compared. {first} has {_told(left, right)}; {name} has {_told(right, left)}. "
-                "Values, and their order, must be the same."
+                "Values, and their order, must be the same. If both are the same data in another "
+                "form, pass same_data=True; with z = g(y) in place of y, add Σ log |g′(y)| to its "
+                "log ML."
             )
 
 

@@ -1,6 +1,8 @@
 """Convert finished runs to the groups of an ArviZ DataTree."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -24,6 +26,8 @@ __all__ = [
     "simulated_dataset",
     "starts_dataset",
 ]
+
+_log = logging.getLogger("pymc.bdmc")
 
 POSTERIOR_CHAINS = 4
 """Number of chains of the group ``posterior``; ArviZ asks for four to compare them."""
@@ -123,7 +127,6 @@ def particles_dataset(
     n_particles : int
         N.
     """
-    coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
     shape = len(ends), len(ends[0][1])
     states = {name: np.concatenate([points[name] for points, _ in ends]) for name in ends[0][0]}
@@ -132,17 +135,11 @@ def particles_dataset(
         for name, value in density.constrain(states).items()
     }
     finite = log_weights[np.isfinite(log_weights)]
-    dataset = dict_to_dataset(
-        values,
-        coords=coords,
-        dims=dims,
-        sample_dims=["chain", "particle"],
-        inference_library=pm,
-        attrs={
-            "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
-            "free_variables": [rv.name for rv in density.model.free_RVs],
-        },
-    )
+    attrs = {
+        "pareto_k": pareto_shape(np.exp(finite - finite.max(initial=-np.inf))),
+        "free_variables": [rv.name for rv in density.model.free_RVs],
+    }
+    dataset = _labelled(density, values, ["chain", "particle"], attrs)
     with np.errstate(invalid="ignore"):  # without any finite weight they are NaN
         weights = np.exp(log_softmax(log_weights))
     shares = weights[:, None] * np.array([within for _, within in ends])
@@ -215,20 +212,13 @@ def posterior_dataset(
 
 def simulated_dataset(density: TemperedDensity, simulated: Sequence[Simulated]) -> xr.Dataset:
     """Return y* and θ* (constrained) of every simulated data set."""
-    coords, dims = coords_and_dims_for_inferencedata(density.model)
     points = density.constrain(stack([each.point for each in simulated]))
     free = {rv.name: points[rv.name] for rv in density.model.free_RVs}
     observed = {
         name: np.stack([each.data[name] for each in simulated]) for name in simulated[0].data
     }
-    return dict_to_dataset(
-        free | observed,
-        coords=coords,
-        dims=dims,
-        sample_dims=["dataset"],
-        inference_library=pm,
-        attrs={key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs},
-    )
+    attrs = {key: [each.attrs[key] for each in simulated] for key in simulated[0].attrs}
+    return _labelled(density, free | observed, ["dataset"], attrs)
 
 
 def burn_in_dataset(
@@ -255,19 +245,34 @@ def burn_in_dataset(
 
 def starts_dataset(density: TemperedDensity, starts: Sequence[Point]) -> xr.Dataset:
     """Return the start of every reverse run on the real data, as the model's variables."""
-    coords, dims = coords_and_dims_for_inferencedata(density.model)
     density.set_data(density.data)  # Deterministics may depend on the observed variables
-    return dict_to_dataset(
-        density.constrain(stack(starts)),
-        coords=coords,
-        dims=dims,
-        sample_dims=["chain"],
-        inference_library=pm,
-    )
+    return _labelled(density, density.constrain(stack(starts)), ["chain"])
 
 
 def observed_dataset(density: TemperedDensity) -> xr.Dataset:
     """Return the real data in the form that ArviZ uses."""
+    return _labelled(density, {name: value.copy() for name, value in density.data.items()}, [])
+
+
+def _labelled(
+    density: TemperedDensity,
+    values: Mapping[str, np.ndarray],
+    sample_dims: list[str],
+    attrs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Return values by variable with the model's dims and coords, as far as these fit the shapes.
+
+    PyMC lets a Deterministic have dims of other lengths than its own, as in Bambi's ``y ~ 1``.
+    """
     coords, dims = coords_and_dims_for_inferencedata(density.model)
-    data = {name: value.copy() for name, value in density.data.items()}
-    return dict_to_dataset(data, coords=coords, dims=dims, sample_dims=[], inference_library=pm)
+    lengths = {dim: int(each.data) for dim, each in density.model.dim_lengths.items()}
+    for name, value in values.items():
+        shape = value.shape[len(sample_dims) :]
+        wanted = dims.get(name, [])
+        if any(lengths.get(dim, n) != n for dim, n in zip(wanted, shape, strict=False)):
+            _log.debug(f"{name}: its dims {wanted} are left out, since its shape is {shape}")
+            del dims[name]
+    return dict_to_dataset(
+        dict(values), coords=coords, dims=dims, sample_dims=sample_dims, inference_library=pm,
+        attrs=attrs,
+    )  # fmt: skip

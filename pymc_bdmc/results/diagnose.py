@@ -18,6 +18,7 @@ from pymc_bdmc.results.groups import (
     check_result,
     data_sets,
     directions,
+    is_null,
     is_simulated_tempering,
     mean_of_logs,
 )
@@ -108,6 +109,8 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
+    if is_null(dt):
+        return []
     doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
     for find, remedy in _DOUBTS:
         groups = [group for group in GROUPS if group in dt.children]

@@ -24,7 +24,7 @@ from pymc_bdmc.estimators import (
     total_variation_of_divergence,
 )
 from pymc_bdmc.model.approximation import Approximation, make_approximation
-from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.lending import Loan
@@ -160,8 +160,7 @@ def distance(
     named = dict(approximation) if several else {"": approximation}
     if not named:
         raise ValueError("approximation: the mapping is empty.")
-    model = _model(model, named)
-    check_model(model)
+    model = checked_model(_model(model, named))
     loan = Loan(model)
     check_model_of_runs(dt, loan, "distance")
     with_runs = _Runs(dt, loan.density, confidence)

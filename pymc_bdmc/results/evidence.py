@@ -7,12 +7,14 @@ import xarray as xr
 from pymc_bdmc.estimators import (
     ESTIMATORS,
     Comparison,
+    Estimate,
     compare_estimators,
     log_prior_mass,
     refutes,
 )
 from pymc_bdmc.results.groups import (
     data_sets,
+    is_null,
     is_simulated_tempering,
     real_log_weights,
     start_of_reverse,
@@ -134,7 +136,12 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
     for data, dataset, forward, reverse, n_draws in data_sets(dt):
         if of not in ("", data):
             continue
-        found = _forward_only(forward) if reverse is None else compare_estimators(forward, reverse)
+        if is_null(dt):
+            found = _log_density(forward[0])
+        elif reverse is None:
+            found = _forward_only(forward)
+        else:
+            found = compare_estimators(forward, reverse)
         mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
         other = refuting_path(dt) if data == "real" else ""
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
@@ -183,6 +190,13 @@ def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
     others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
     found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
     return found[0] if found else ""
+
+
+def _log_density(value: float) -> Comparison:
+    """Return log ML of a model without free variables."""
+    reason = "the log density of a model without free variables"
+    exact = Estimate(float(value), 0.0, "forward average", True, reason)
+    return Comparison({exact.method: exact}, exact.method, reason)
 
 
 def _forward_only(forward: np.ndarray) -> Comparison:

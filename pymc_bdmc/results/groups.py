@@ -17,6 +17,7 @@ __all__ = [
     "check_result",
     "data_sets",
     "directions",
+    "is_null",
     "is_simulated_tempering",
     "is_system",
     "ladder",
@@ -44,6 +45,11 @@ def is_simulated_tempering(dt: xr.DataTree) -> bool:
 def is_system(dt: xr.DataTree) -> bool:
     """Return whether this is a result of a system without data, such as a lattice."""
     return "observed_data" not in dt.children and "system" in dt.attrs
+
+
+def is_null(dt: xr.DataTree) -> bool:
+    """Return whether this is the result for a model without free variables, which is exact."""
+    return dt.attrs.get("path") == "none"
 
 
 def check_result(dt: xr.DataTree) -> None:

@@ -93,6 +93,8 @@ class LogML(WithInterval):
         told = zip(("at least", "at most"), outwards(*bounds), bounds, strict=True)
         ends = " and ".join(f"{word} {end}" for word, end, bound in told if np.isfinite(bound))
         certain = f"; it is certified to be {ends}" if ends else ""
+        if self.error == 0:
+            return f"Log ML is {self.value:.{decimals(0.0)}f}, the log density of the data."
         if not self.valid:
             return f"No estimate of log ML can be trusted{certain} ({self.reason})."
         n, (lower, upper) = decimals(self.error), self.interval
@@ -103,7 +105,9 @@ class LogML(WithInterval):
 
 
 def decimals(error: float) -> int:
-    """Return the number of decimals that shows two digits of an error."""
+    """Return the number of decimals that shows two digits of an error; four if it is 0."""
+    if error == 0:
+        return 4
     return max(0, 1 - int(np.floor(np.log10(max(error, 1e-9)))))
 
 

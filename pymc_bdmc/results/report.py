@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.results.groups import check_annealed, data_sets, directions, is_system
+from pymc_bdmc.results.groups import check_annealed, data_sets, directions, is_null, is_system
 from pymc_bdmc.results.log_ml import decimals, log_ml, notes
 from pymc_bdmc.results.summary import summary
 from pymc_bdmc.results.verdict import verdict
@@ -96,7 +96,7 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
         "Methods": " ".join(_methods(dt)),
         "Results": _impersonal(" ".join(told)),
         "Caveats": _impersonal(" ".join(_sentence(each) for each in caveats if each)),
-        "References": REFERENCES,
+        "References": "" if is_null(dt) else REFERENCES,
     }
     parts = {name: text for name, text in parts.items() if text}
     rows = [HEADER, *_best(dt), *(_row(key, row) for key, row in table.iterrows())]
@@ -125,6 +125,8 @@ def _methods(dt: xr.DataTree) -> list[str]:
     versions = [f"pymc_bdmc {attrs.get('pymc_bdmc_version', '(version unknown)')}"]
     versions += [f"PyMC {attrs['pymc_version']}"] if "pymc_version" in attrs else []
     particles, n = int(attrs.get("particles", 1)), dt[directions(dt)[0]].sizes["beta"] - 1
+    if is_null(dt):
+        return [f"The log density of the data was computed by {' and '.join(versions)}."]
     subject = f" of {attrs['system']}" if "system" in attrs else ""
     told = [
         f"We used bidirectional Monte Carlo{subject} by {' and '.join(versions)}.",

@@ -17,7 +17,7 @@ from pymc_bdmc.estimators import (
     log_prior_mass,
     reweighted_evidence,
 )
-from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.checks import checked_model, with_plain_tensors
 from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.lending import Loan
@@ -75,7 +75,7 @@ def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
     """
     then = json.loads(dt.attrs.get("model", "{}"))
     for model in models:
-        if then and fingerprint(model) == then:
+        if then and fingerprint(with_plain_tensors(model)) == then:
             return model
     raise ValueError(
         "values: none of them gives the model of dt, or it contains code of your own, so that this "
@@ -131,7 +131,7 @@ class Reweighing:
     """
 
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
-        check_model(model)
+        model = checked_model(model)
         loan = Loan(model)
         check_model_of_runs(dt, loan, reader)
         dt = as_drawn(dt)
@@ -162,7 +162,7 @@ class Reweighing:
         both_ways : bool, default False
             Whether the supports must be equal. Otherwise that of the new model may be smaller.
         """
-        check_model(model)
+        model = checked_model(model)
         if reason := different_variables(self._density.model, model):
             return _unusable(reason)
         loan = Loan(model)
@@ -177,6 +177,10 @@ class Reweighing:
         if not (log_ratios[seen] < np.inf).all():
             return _unusable("a log density is NaN or +∞ at some particles")
         return self._estimates(log_ratios)
+
+    def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
+        """Return log Z of a normalisable density that is given at the particles, run after run."""
+        return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
 
     def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
         """Say why particles cannot be reweighed to a density; empty if they can."""

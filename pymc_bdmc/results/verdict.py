@@ -21,7 +21,14 @@ from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
 from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
 from pymc_bdmc.results.evidence import refuting_path
-from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, data_sets, is_system
+from pymc_bdmc.results.groups import (
+    SIDES,
+    by_data_set,
+    check_annealed,
+    data_sets,
+    is_null,
+    is_system,
+)
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
@@ -232,6 +239,9 @@ def _findings(
     if dt.attrs.get("interrupted"):
         sentence = "The run was interrupted, so the finished part may not be a random sample."
         yield _Finding("interruption", "open", sentence, "run it again.")
+    if is_null(dt):
+        yield from _evidence(dt)
+        return
     if "forward" not in dt.children:
         yield from _evidence(dt)
         yield from _contradictions(dt)

@@ -17,7 +17,8 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
 from pymc_bdmc.results.compare import check_comparable
 from pymc_bdmc.results.evidence import refuting_path
-from pymc_bdmc.results.reweighting import log_weights_of_runs
+from pymc_bdmc.results.groups import is_null
+from pymc_bdmc.results.reweighting import log_weights_of_runs, recommended_log_ml
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.cost import cost_of_call
 
@@ -97,6 +98,7 @@ def compare_models(
     confidence: float = 0.95,
     max_looks: int = 5,
     max_time: float | None = None,
+    same_data: bool = False,
     random_seed: RandomSeed = None,
     progressbar: bool = True,
     **options,
@@ -122,6 +124,8 @@ def compare_models(
     max_time : float, optional
         Seconds, after which no further look begins. The number of looks may then depend on the
         machine.
+    same_data : bool, default False
+        Whether other observed values are the same data in another form; see `compare`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
         One seed gives one result for any ``cores``, unless ``max_time`` ends the looks.
     progressbar : bool, default True
@@ -181,7 +185,7 @@ def compare_models(
                     return _choice(entrants, confidence, look - 1)
                 progress.advance(each.name, 1, each.log_ml.value)
             if look == 1:
-                check_comparable({each.name: each.results[0] for each in entrants})
+                check_comparable({each.name: each.results[0] for each in entrants}, same_data)
             _judge(entrants, (1 - round_confidence(confidence, look)) / (len(entrants) - 1))
             for each in entrants:
                 if each.beaten:
@@ -224,6 +228,8 @@ class _Entrant:
 
 def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
     """Estimate log ML from all runs of several results of one model, with equal weights, nats."""
+    if is_null(results[0]):
+        return recommended_log_ml(results[0])
     weights, errors = zip(*map(log_weights_of_runs, results), strict=True)
     joined = np.concatenate(weights)
     average = jarzynski_forward(joined)

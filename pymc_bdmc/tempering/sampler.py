@@ -24,7 +24,7 @@ from pymc_bdmc.estimators.simulated_tempering import (
     place_probabilities,
 )
 from pymc_bdmc.kernels import Step
-from pymc_bdmc.model.checks import check_model
+from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.diagnose import warn
@@ -257,8 +257,7 @@ def temper(
 
 def _as_system(system, ladder: Schedule, step, rng: np.random.Generator) -> System:
     if system is None or isinstance(system, pm.Model):
-        model = pm.modelcontext(system)
-        check_model(model)
+        model = checked_model(pm.modelcontext(system))
         density = TemperedDensity(model)
         density.check()
         return make_engine(density, ladder.betas, step).system(rng)

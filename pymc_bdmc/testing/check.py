@@ -9,7 +9,7 @@ import pymc as pm
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.report import Report
@@ -57,11 +57,10 @@ class Check:
         TypeError, ValueError
             If a model cannot be annealed, or not ``simulated``; names the variable.
         """
-        for model in models:
-            check_model(model)
-            if simulated:
-                check_simulable(model)
-        self._loans = [Loan(model) for model in models]
+        plain = [checked_model(model) for model in models]
+        for model in plain if simulated else []:
+            check_simulable(model)
+        self._loans = [Loan(model) for model in plain]
         return [loan.density for loan in self._loans]
 
     def report(

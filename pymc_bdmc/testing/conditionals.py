@@ -9,7 +9,7 @@ from pymc.model.transform.conditioning import remove_value_transforms
 
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.checks import check_model, check_simulable
+from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
@@ -117,7 +117,7 @@ def check_conditionals(
 
 def _of_model(model: pm.Model, n: int, rng: np.random.Generator) -> tuple[list[Point], LogDensity]:
     """Return draws of all variables on the model's own scale, and their joint log density."""
-    check_model(model)
+    model = checked_model(model)
     check_simulable(model)
     density = TemperedDensity(remove_value_transforms(model))
     sampler = density.joint()

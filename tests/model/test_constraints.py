@@ -76,3 +76,14 @@ def test_ordered_variables_with_bounds_and_potentials():
     assert first.startswith("rate is ordered")
     assert "−log 2! = −0.69." in first
     assert second.startswith("The Potential apart is a part of the likelihood")
+
+
+def test_an_observed_density_of_the_users_own_is_named():
+    """Its constant cannot be known; one that PyMC derives from a distribution is normalised."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.CustomDist("mine", x, logp=lambda y, x: -((y - x) ** 2), observed=0.5)
+        pm.CustomDist("derived", x, dist=lambda x, size: pm.Normal.dist(x, size=size), observed=0.5)
+        pm.Normal("known", x, observed=0.5)
+    (told,) = constraints(model)["constraints"].split("\n")
+    assert told.startswith("The density of mine, a CustomDist, is taken to integrate to 1")

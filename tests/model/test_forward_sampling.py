@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from scipy import special, stats
@@ -171,3 +172,44 @@ def test_effects_whose_precision_rounds_to_zero_are_left_out_and_counted():
     share = log_gamma_cdf(np.log(5e-324) + np.log(0.0042), 0.0042)
     low, high = stats.binom.interval(1 - 1e-6, trials, share)
     assert low <= trials - 400 <= high
+
+
+def weights(kind):
+    """A mixture whose weights may be rounded to 0, or the same prior as the error tells it."""
+    with pm.Model() as model:
+        alpha = pm.Gamma("alpha", 1, 1)
+        if kind == "sticks":
+            pm.StickBreakingWeights("w", alpha, K=4)
+        elif kind == "Dirichlet":
+            pm.Dirichlet("w", pt.full(4, alpha / 100))
+        elif kind == "sticks, as told":
+            v = pm.Beta("v", 1, alpha, shape=4)
+            left, rest = pt.concatenate([[1.0], pt.cumprod(1 - v)]), pt.concatenate([v, [1.0]])
+            pm.Deterministic("w", left * rest)
+        else:
+            g = pm.Gamma("g", pt.full(4, alpha / 100), 1)
+            pm.Deterministic("w", g / g.sum(-1, keepdims=True))
+        pm.NormalMixture(
+            "y", model["w"], np.arange(5.0 if "sticks" in kind else 4.0), 1, observed=0
+        )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [("sticks", r"w: .* v = pm.Beta\(.v., 1, alpha, shape=K\)"), ("Dirichlet", "w: .* g = pm.Gam")],
+)
+def test_weights_that_are_rounded_to_zero_are_refused_with_another_form_of_the_prior(kind, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        TemperedDensity(weights(kind), QUICK).check()
+
+
+@pytest.mark.parametrize("kind", ["sticks, as told", "Dirichlet, as told"])
+def test_the_other_form_of_the_prior_works(kind):
+    """Prior draws have a finite log density, and so has a run."""
+    density = TemperedDensity(weights(kind), QUICK)
+    density.check()
+    draws = density.prior.draw_many(200, np.random.default_rng(1))
+    for i in range(200):
+        point = {name: values[i] for name, values in draws.items()}
+        assert not density.prior.supports(point) or np.isfinite(density.log_joint(point))

@@ -138,3 +138,17 @@ def test_real_data_may_be_missing(schools_result):
     assert table.loc["without", "reason"] == "no runs on the real data"
     assert np.isnan(table.loc["without", "log_ml"])
     assert np.isfinite(table.loc["without", "jeffreys_bound"])
+
+
+def test_the_same_data_in_another_form_are_compared_if_the_caller_says_so():
+    """The error of other data names the remedy, which works; two models of y and of log y."""
+    results = {"y": result(-9.0, y=np.exp(Y)), "log y": result(-3.0, z=Y)}
+    with pytest.raises(ValueError, match=r"pass same_data=True; with z = g\(y\) in place of y"):
+        bdmc.compare(results)
+    with pytest.raises(ValueError, match="same_data=True"):
+        bdmc.bayes_factor(*results.values())
+    table = bdmc.compare(results, same_data=True)
+    found = bdmc.bayes_factor(*results.values(), same_data=True)
+    assert found.value == pytest.approx(table.loc["y", "log_bayes_factor"])
+    with pytest.raises(TypeError, match="same_data"):
+        bdmc.compare(results, same_data="yes")

@@ -1,0 +1,177 @@
+"""Compare a model with the one in which some of its variables are fixed at values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
+from pymc.vartypes import continuous_types
+from scipy import stats
+from scipy.special import softmax
+
+from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.model.checks import checked_model
+from pymc_bdmc.model.joint import log_joint_of
+from pymc_bdmc.model.posterior import shape_of
+from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
+from pymc_bdmc.results.log_ml import decimals, log_ml
+from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.sampling import sample_bdmc
+
+__all__ = ["PointNull", "point_null"]
+
+MOST_APART = 4.0
+"""Difference of both ways in joint standard errors, from which chance does not explain it."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PointNull:
+    """Result of `point_null`; it prints as sentences.
+
+    Attributes
+    ----------
+    factor : BayesFactor
+        The log Bayes factor of the null model against the full one, by a run of the null model.
+    of_draws : Estimate
+        The same from the draws of the full model alone, nats; not valid if too few lie near the
+        fixed values.
+    result : DataTree
+        The run of the null model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_bdmc as bdmc
+    >>> from pymc_bdmc.estimators import Estimate
+    >>> from pymc_bdmc.studies.point_null import PointNull
+    >>> run = bdmc.lattice.anneal(bdmc.lattice.Ising(4), random_seed=1, progressbar=False)
+    >>> draws = Estimate(np.nan, np.nan, "draws", False, "Pareto k̂ is 2")
+    >>> print(repr(PointNull(bdmc.bayes_factor(run, run), draws, run)).splitlines()[-1])
+    The draws of the full model do not show it (Pareto k̂ is 2); believe the run.
+    """
+
+    factor: BayesFactor
+    of_draws: Estimate
+    result: xr.DataTree
+
+    def __repr__(self) -> str:
+        draws, run = self.of_draws, self.factor
+        if not draws.valid:
+            second = (
+                f"The draws of the full model do not show it ({draws.reason}); believe the run."
+            )
+        else:
+            n = decimals(draws.error)
+            second = (
+                f"The draws of the full model give {draws.value:.{n}f} ± {draws.error:.{n}f} "
+                f"(generalised Savage-Dickey ratio){self._which()}."
+            )
+        return f"The first model is the null model. {run!r}\n{second}"
+
+    def _which(self) -> str:
+        draws, run = self.of_draws, self.factor
+        if not run.valid:
+            return ", which is all that is known"
+        if abs(draws.value - run.value) <= MOST_APART * np.hypot(draws.error, run.error):
+            return (
+                ", which agrees; believe the run, which does not need draws near the fixed values"
+            )
+        if draws.value > run.value:
+            return (
+                "; this is higher beyond chance, so the run of the null model missed part of the "
+                "posterior: sample it with path='prior'"
+            )
+        return "; this is lower beyond chance, so the draws missed part; believe the run"
+
+
+def point_null(
+    dt: xr.DataTree,
+    fixed: Mapping[str, ArrayLike],
+    *,
+    model: pm.Model | None = None,
+    **options: Any,
+) -> PointNull:
+    """Return the Bayes factor of the model with variables fixed against that with them free; nats.
+
+    The null model is ``pm.do(model, fixed)``: it keeps the priors of all other variables. It is
+    sampled in a run of its own. The draws of ``dt`` give the Bayes factor once more, as the average
+    of w(b) p₀(ψ, y)/p(ψ, b, y), with b the fixed variables, ψ the others, p₀ the density of the
+    null model, and w a normal density with the mean and covariance of the draws of b (Chen 1994).
+    If ψ and b are independent a priori, it estimates the Savage-Dickey ratio; here they need not
+    be.
+
+    Parameters
+    ----------
+    dt : DataTree
+        Result of `sample_bdmc` on the real data.
+    fixed : mapping of str to array_like
+        Values of one or more free variables, on the model's own scale.
+    model : pymc.Model, optional
+        The model of ``dt``. Default: the one of the ``with`` block.
+    **options
+        Passed to `sample_bdmc`.
+
+    Returns
+    -------
+    PointNull
+
+    Raises
+    ------
+    ValueError
+        For names that are no free variables, or a result of another model.
+
+    References
+    ----------
+    Dickey (1971), The weighted likelihood ratio. Chen (1994), Importance-weighted marginal Bayesian
+    posterior density estimation.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> options = dict(random_seed=1, cores=1, progressbar=False)
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("effect"), 1, observed=[0.5, 1.0])
+    ...     dt = pm.sample_bdmc(simulate=None, **options)
+    >>> found = bdmc.point_null(dt, {"effect": 0}, model=model, **options)
+    >>> abs(found.factor.value - 0.174) < 0.05, found.of_draws.valid  # ½ log 3 − 2.25/6
+    (True, True)
+    """
+    model = checked_model(pm.modelcontext(model))
+    free = [rv.name for rv in model.free_RVs]
+    if not isinstance(fixed, Mapping) or not fixed or not set(fixed) <= set(free):
+        raise ValueError(f"fixed: a mapping of some of the free variables {free} is needed.")
+    full = Reweighing(dt, model, "point_null")
+    with without_initial_values(model):
+        null = pm.do(
+            model,
+            {
+                name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
+                for name, value in fixed.items()
+            },
+        )
+    result = sample_bdmc(null, simulate=None, **options)
+    return PointNull(bayes_factor(result, dt), _of_draws(full, model, null, result), result)
+
+
+def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.DataTree) -> Estimate:
+    """Return the log Bayes factor of the null model from the particles of the full one, nats."""
+    others = {rv.name for rv in null.free_RVs}
+    fixed = [rv for rv in model.free_RVs if rv.name not in others]
+    for rv in fixed:
+        if model.rvs_to_transforms[rv] is not None or rv.dtype not in continuous_types:
+            reason = f"{rv.name} is bounded or discrete, and the normal density w is not"
+            return Estimate(np.nan, np.nan, "draws", False, reason)
+    b = np.concatenate([full.values[rv.name].reshape(full.shares.size, -1) for rv in fixed], axis=1)
+    weights = (full.shares * softmax(full.log_weights)[:, None]).ravel()
+    mean, cov = weights @ b, np.atleast_2d(np.cov(b.T, aweights=weights))
+    log_w = stats.multivariate_normal(mean, cov).logpdf(b)
+    if others:
+        log_null = log_joint_of(TemperedDensity(null), full.values)
+    else:
+        log_null = np.full(full.shares.size, log_ml(result).value)
+    return full.to_density(log_w + log_null).log_bayes_factor

@@ -1,0 +1,95 @@
+"""Models of Bambi, over its formulas and families: each gives draws with the model's names."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_bdmc as bdmc
+from tests.models import SIGMAS
+
+bambi = pytest.importorskip("bambi", reason="Bambi is not installed: pip install bambi")
+pandas = pytest.importorskip("pandas")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:For backward compatibility"),  # of pandas, to Bambi
+    pytest.mark.filterwarnings("ignore:The intercept is omitted in ordinal families"),
+]
+
+QUICK = {
+    "simulate": None, "path": "prior", "step": "metropolis", "chains": 2, "particles": 4,
+    "temperatures": 3, "random_seed": 1, "cores": 1, "progressbar": False,
+}  # fmt: skip
+
+MODELS = [
+    ("y ~ 1", "gaussian"),
+    ("y ~ 0 + h", "gaussian"),
+    ("y ~ x * z + x:h", "gaussian"),
+    ("y ~ x + (1 | g)", "gaussian"),
+    ("y ~ x + (x | g)", "gaussian"),
+    ("y ~ (1 | h / g)", "gaussian"),
+    ("y ~ hsgp(x, m=3, c=1.5)", "gaussian"),
+    ("y ~ x", "t"),
+    ("k ~ x + offset(z)", "poisson"),
+    ("k ~ 1", "negativebinomial"),
+    ("k ~ x", "zero_inflated_poisson"),
+    ("k ~ 1", "hurdle_poisson"),
+    ("c ~ x", "categorical"),
+    ("p(s, n) ~ x", "binomial"),
+    ("b ~ 1", "bernoulli"),
+    ("o ~ x", "cumulative"),
+    ("o ~ x", "sratio"),
+    ("positive ~ 1", "gamma"),
+    ("share ~ x", "beta"),
+]
+
+
+def table(rows=24):
+    rng = np.random.default_rng(0)
+    x, z, trials = rng.normal(size=rows), rng.normal(size=rows), np.full(rows, 5)
+    return pandas.DataFrame({
+        "x": x, "z": z, "y": x + rng.normal(size=rows), "n": trials,
+        "g": np.resize(list("abc"), rows), "h": np.resize(list("uv"), rows),
+        "k": rng.poisson(np.exp(0.3 * x)), "b": (x > 0).astype(int), "s": rng.binomial(trials, 0.4),
+        "c": rng.choice(list("pqr"), rows),
+        "o": pandas.Categorical(rng.integers(1, 4, rows), ordered=True),
+        "positive": np.exp(x), "share": rng.beta(2, 3, rows),
+    })  # fmt: skip
+
+
+def built(formula, family):
+    model = bambi.Model(formula, table(), family=family)
+    model.build()
+    return model
+
+
+@pytest.mark.parametrize(("formula", "family"), MODELS)
+def test_formulas_and_families(formula, family):
+    model = built(formula, family)
+    dt = pm.sample_bdmc(model, **QUICK)
+    known, particles = model.backend.model, dt["particles"].to_dataset()
+    assert set(particles) == {rv.name for rv in known.unobserved_RVs}
+    for name, values in particles.items():
+        assert np.isfinite(values).all()
+        dims = known.named_vars_to_dims.get(name, ())
+        if values.shape[2:] == tuple(len(known.coords[dim]) for dim in dims):
+            assert values.dims[2:] == tuple(dims)
+
+
+def test_the_null_model_is_right():
+    """Log ML within 4 errors of a sum over a grid, α = 6e-5; its mean has no row for each datum."""
+    model = built("y ~ 1", "gaussian")
+    dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
+    known, found = model.backend.model, bdmc.log_ml(dt)
+    log_p = known.compile_logp()
+    intercept, log_scale = np.linspace(-3, 3, 121), np.linspace(-1.5, 1.5, 61)
+    names = [value.name for value in known.value_vars]
+    values = {names[0]: log_scale, names[1]: intercept}
+    if "sigma" not in names[0]:
+        values = {names[0]: intercept, names[1]: log_scale}
+    first, second = values.values()
+    grid = [[log_p({names[0]: a, names[1]: b}) for b in second] for a in first]
+    cell = np.log((first[1] - first[0]) * (second[1] - second[0]))
+    exact = np.logaddexp.reduce(np.ravel(grid)) + cell
+    assert found.valid
+    assert abs(found.value - exact) < SIGMAS * found.error
+    assert dt["posterior"]["mu"].shape[2:] == (1,)

@@ -1,0 +1,95 @@
+"""Variables fixed at values: the run and the draws agree with exact Bayes factors."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.studies.point_null import PointNull
+from tests.models import SIGMAS
+
+X = np.linspace(-1, 1, 12)
+Y = 0.4 + 0.6 * X + np.resize([0.5, -0.8, 0.1, 0.9], 12)
+OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
+
+
+def regression():
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1)
+        pm.Normal("y", pm.Normal("level", 0, 2) + slope * X, 1, observed=Y)
+    return model
+
+
+def of_slope(variance):
+    """Log ML with a slope of this prior variance."""
+    cov = np.eye(12) + 4 + variance * np.outer(X, X)
+    return stats.multivariate_normal(np.zeros(12), cov).logpdf(Y)
+
+
+def shrunk():
+    """The scale of the slope is unknown: its prior is not that given slope = 0."""
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, pm.Uniform("scale", 0.5, 2))
+        pm.Normal("y", pm.Normal("level", 0, 2) + slope * X, 1, observed=Y)
+    return model
+
+
+EXACT = {
+    regression: of_slope(0) - of_slope(1),
+    shrunk: of_slope(0) - np.log(quad(lambda s: np.exp(of_slope(s**2)) / 1.5, 0.5, 2)[0]),
+}
+
+
+@pytest.mark.parametrize("make", EXACT)
+def test_both_ways_are_right(make):
+    """Within 4 standard errors, α = 1.3e-4; the twin is off by 0.1."""
+    model = make()
+    dt = pm.sample_bdmc(model, simulate=None, **OPTIONS)
+    found = bdmc.point_null(dt, {"slope": 0}, model=model, **OPTIONS)
+    assert found.factor.valid
+    assert found.of_draws.valid
+    assert abs(found.factor.value - EXACT[make]) < SIGMAS * found.factor.error
+    assert abs(found.of_draws.value - EXACT[make]) < SIGMAS * found.of_draws.error
+    assert abs(found.of_draws.value - EXACT[make] - 0.1) > SIGMAS * found.of_draws.error
+    assert "which agrees; believe the run" in repr(found)
+
+
+def test_nothing_is_left_free():
+    model = regression()
+    dt = pm.sample_bdmc(model, simulate=None, **OPTIONS)
+    found = bdmc.point_null(dt, {"slope": 0.5, "level": 0.3}, model=model, **OPTIONS)
+    log_p = stats.norm(0.3 + 0.5 * X, 1).logpdf(Y).sum()
+    assert found.result.attrs["log_ml"] == pytest.approx(log_p)
+    exact = log_p - of_slope(1)
+    for each in (found.factor, found.of_draws):
+        assert abs(each.value - exact) < SIGMAS * each.error
+
+
+def test_bounded_variables_have_the_run_alone():
+    with pm.Model() as model:
+        pm.Normal("y", 0, pm.HalfNormal("scale"), observed=Y)
+        dt = pm.sample_bdmc(simulate=None, **OPTIONS)
+        found = bdmc.point_null(dt, {"scale": 1.0}, **OPTIONS)
+    assert found.factor.valid
+    assert "scale is bounded or discrete" in repr(found)
+    with pytest.raises(ValueError, match=r"fixed: a mapping of some of the free variables \['sc"):
+        bdmc.point_null(dt, {"slope": 0}, model=model)
+
+
+@pytest.mark.parametrize(
+    ("value", "valid", "told"),
+    [
+        (0.02, True, "which agrees; believe the run"),
+        (1.0, True, "higher beyond chance, so the run of the null model missed"),
+        (-1.0, True, "lower beyond chance, so the draws missed part; believe the run"),
+        (np.nan, False, "do not show it (few); believe the run."),
+    ],
+)
+def test_which_to_believe(value, valid, told):
+    """A log Bayes factor of 0 with an error of 0.02."""
+    factor = bdmc.bayes_factor(*2 * [pm.sample_bdmc(pm.do(regression(), {"slope": 0, "level": 0}))])
+    found = PointNull(factor, Estimate(value, 0.02, "draws", valid, "few"), None)
+    assert told in repr(found)
