@@ -61,7 +61,7 @@ class NestedReference(NamedTuple):
     """Steps of the differences of gradients, shape (d,)."""
     sparsity: Sparsity
     degrees_of_freedom: float
-    """Of r(x | ψ); infinite if it is normal."""
+    """Degrees of freedom of r(x | ψ); infinite if it is normal."""
     accuracy: float
     """Nats by which the last Newton step may miss what a normal density predicts."""
 

@@ -98,8 +98,9 @@ def sign_of_a_miss(dt: xr.DataTree) -> str:
     """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
-    signs are that draws from the fit have weights with a heavy tail, and that effects are centred
-    or the pilot did not mix, if runs are annealed from a fit or their transitions diverge.
+    signs are that draws from the fit have weights with a heavy tail, or that it does not reach small
+    scales of centred effects; and that effects are centred or the pilot did not mix, if runs are
+    annealed from a fit or their transitions diverge.
     docs/method.md says what refusing them costs.
 
     Parameters
@@ -131,10 +132,10 @@ def _sign_of_the_fit(dt: xr.DataTree) -> str:
         return ""
     if (shape := _shape_of_fit(dt)) > HEAVY_TAIL:
         return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
+    if centred := dt.attrs.get("unreached"):
+        return f"runs start at a fit, which does not reach small scales of the centred {centred}"
     if not _anneals(dt):
         return ""
-    if centred := dt.attrs.get("centred_effects"):
-        return f"runs start at a fit, which does not reach small scales of the centred {centred}"
     rhat = _rhat_of_pilot(dt)
     return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
 

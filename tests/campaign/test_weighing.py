@@ -11,7 +11,14 @@ from pymc_bdmc.campaign import Size, prepared
 from pymc_bdmc.campaign.weighing import NotNear, Weighing
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
-from tests.models import SIGMAS, conjugate_regression, eight_schools
+from tests.models import (
+    SD_SCHOOLS,
+    SIGMAS,
+    Y_SCHOOLS,
+    conjugate_regression,
+    eight_schools,
+    eight_schools_log_ml,
+)
 
 QUICK = dict(random_seed=3, progressbar=False)
 
@@ -91,10 +98,30 @@ def refuse_many(n_bytes, **sizes):
         raise ValueError(f"{sizes['chains']} runs")
 
 
+def funnel():
+    """Centred effects that are not normal, so no reference is normal in them."""
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 5), pm.HalfCauchy("scale", 5)
+        effect = pm.Logistic("effect", mean, scale, shape=8)
+        pm.Normal("y", effect, SD_SCHOOLS, observed=Y_SCHOOLS)
+    return model
+
+
+def test_centred_effects_need_no_annealing():
+    """They are latent variables: draws reach into the neck of their funnel."""
+    dt = pm.sample_bdmc(eight_schools(centred=True), simulate=None, **QUICK)
+    assert dt["real"].sizes["beta"] == 2
+    assert dt.attrs["path_reason"].startswith("1 parameter, 9 latent variables: ")
+    assert dt.attrs["unreached"] == ""
+    found = bdmc.log_ml(dt)
+    assert abs(found.value - eight_schools_log_ml()) < SIGMAS * found.error
+
+
 def test_a_funnel_is_annealed(caplog):
     with caplog.at_level("INFO", logger="pymc.bdmc"):
-        dt = pm.sample_bdmc(eight_schools(centred=True), simulate=None, chains=2, **QUICK)
+        dt = pm.sample_bdmc(funnel(), simulate=None, chains=2, **QUICK)
     assert dt["real"].sizes["beta"] > 30
+    assert dt.attrs["unreached"] == "effect"
     assert any(
         record.message.startswith("Annealing is needed: no mode") for record in caplog.records
     )
@@ -143,9 +170,9 @@ def test_draws_that_are_no_fit_are_left_out_of_the_path(regression, default):
 def test_a_funnel_is_annealed_as_without_draws(caplog):
     """No t distribution is near it; reverse runs from the draws would cost as much again."""
     options = dict(simulate=None, chains=16, **QUICK)
-    default = pm.sample_bdmc(eight_schools(centred=True), **options)
+    default = pm.sample_bdmc(funnel(), **options)
     path = FittedPath(default["posterior"].dataset)
-    dt = pm.sample_bdmc(eight_schools(centred=True), path=path, **options)
+    dt = pm.sample_bdmc(funnel(), path=path, **options)
     assert "The path is chosen without these draws." in caplog.text
     assert "real_reverse" not in dt.children
     assert "real_starts" not in dt.children

@@ -487,7 +487,7 @@ class Found(annealing.Annealing):
             for name, length in zip(self.reached, lengths, strict=True)
         }  # fmt: skip
         self.surplus, self.asked = surplus, []
-        self._engine = SimpleNamespace(no_reference="")
+        self._engine = SimpleNamespace(no_reference="", heavy_tails=[])
 
     def tunings(self, data, path):
         return dict.fromkeys(data, self.pilots[path.name])

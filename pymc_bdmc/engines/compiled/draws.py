@@ -112,7 +112,7 @@ class DrawTuning:
 
 
 class Structure(NamedTuple):
-    """What the model itself says about where its posterior is hard to fit."""
+    """Signs in a model that its posterior is hard to fit."""
 
     split: Split
     is_centred: bool
@@ -236,7 +236,8 @@ class Fitting:
         )
         if reference is None:
             return self._failed(reason)
-        parts = f"{(~split.latent).sum()} parameters, {split.latent.sum()} latent variables"
+        others, latent = (~split.latent).sum(), split.latent.sum()
+        parts = f"{others} parameter{'s' * (others > 1)}, {latent} latent variables"
         return self._judged(reference, f"{parts}: {reason}")
 
     def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:
