@@ -236,7 +236,7 @@ class Fitting:
         )
         if reference is None:
             return self._failed(reason)
-        others, latent = (~split.latent).sum(), split.latent.sum()
+        others, latent = int((~split.latent).sum()), int(split.latent.sum())
         parts = f"{others} parameter{'s' * (others > 1)}, {latent} latent variables"
         return self._judged(reference, f"{parts}: {reason}")
 
