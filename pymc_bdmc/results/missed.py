@@ -98,9 +98,9 @@ def sign_of_a_miss(dt: xr.DataTree) -> str:
     """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
-    signs are that draws from the fit have weights with a heavy tail, or that it does not reach small
-    scales of centred effects; and that effects are centred or the pilot did not mix, if runs are
-    annealed from a fit or their transitions diverge.
+    signs are that draws from the fit have weights with a heavy tail, or do not reach small scales
+    of centred effects; that the pilot did not mix, if runs are annealed from a fit; and that more
+    than a few transitions diverge, if effects are centred or the pilot did not mix.
     docs/method.md says what refusing them costs.
 
     Parameters
