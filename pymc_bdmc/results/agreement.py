@@ -57,7 +57,9 @@ class Agreement:
         A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
         simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess`` and ``own_ess``, the effective
         sample sizes of the draws and of the run's own particles in this row; ``rhat``, split R̂ of
-        the draws, where it is larger than chance explains; ``status``.
+        the draws, where it is larger than chance explains; ``away``, the distance from the median
+        of the run, in posterior standard deviations, that nine tenths of the draws of some chain
+        exceed, and ``reach``, its limit; ``status``.
 
     Examples
     --------
@@ -132,13 +134,15 @@ def agreement(
     ``distance``  largest error of any probability P(x ≤ c)              0.15
     ============  =====================================================  ======================
 
-    *Good*: all 95 % limits, simultaneous over all rows and columns, lie within the margins. The
-    directions can only make the status *bad*, since they are tested on half of the draws. *Bad*:
-    99.5 % simultaneous limits exclude *no difference*, and the estimate is beyond half of the
-    margin; or the draws are copies of each other. Draws from the posterior are called bad with a
-    probability of at most 0.005, if the run's own are from it too. *Open*: neither. Draws are not
-    judged if their effective sample size is below 100, if their R̂ is above 1.01, or if the runs
-    contradict each other.
+    *Good*: in every row and column both 95 % limits lie within the margins. If a row is off by more
+    than its margin, draws are called good with a probability of at most 0.05. (The limits in the
+    table are wider, since all of them hold together.) The directions can only make the status
+    *bad*, since they are tested on half of the draws. *Bad*: simultaneous limits exclude *no
+    difference*, and the estimate is beyond half of the margin; or a chain lies far off (column
+    ``away``); or the draws are copies of each other. Draws from the posterior are called bad with a
+    probability of at most 0.005, if the run's own are from it too. *Open*: neither. Apart from
+    chains that lie far off, draws are not judged if their effective sample size is below 100 or if
+    their R̂ is above 1.01; and none are if the runs contradict each other.
 
     The run's own draws are an estimate too; `verdict` says how far they can be trusted.
 
@@ -215,9 +219,9 @@ def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
 
 
 def _copies(elements: Elements) -> float:
-    """Return the mean number of copies of a draw; 1 if only one element could show copies."""
+    """Return the mean number of copies of a draw; 1 if no element could show copies."""
     chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
-    return copies(elements.draws[..., chosen]) if chosen.size > 1 else 1.0
+    return copies(elements.draws[..., chosen]) if chosen.size else 1.0
 
 
 def _table(
@@ -230,10 +234,13 @@ def _table(
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
         with np.errstate(over="ignore"):  # exp of a very wide limit may be infinite
             columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
-    columns |= {"ess": found.ess, "own_ess": found.own_ess, "rhat": found.rhat, "status": statuses}
+    for name in ("ess", "own_ess", "rhat", "away", "reach"):
+        columns[name] = getattr(found, name)
+    columns["status"] = statuses
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
     rank = np.array([["bad", "open", "good"].index(status) for status in statuses])
     far = np.nanmax(np.abs(found.estimate) / MARGINS, axis=1)
+    far = np.where(found.is_far, np.maximum(far, found.away / MARGINS[0]), far)
     return table.iloc[np.lexsort((-far, rank))]
 
 
@@ -257,10 +264,10 @@ def _told(
     elif status == "good":
         count = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield (
-            f"The {n} draws that you gave agree with those of this run. By 95 % simultaneous "
-            f"limits for {count} quantities, no mean is off by more than {MARGINS[0]:g} posterior "
-            f"standard deviations, no standard deviation by more than a factor of "
-            f"{np.exp(MARGINS[1]):g}, and no probability P(x ≤ c) by more than {MARGINS[2]:g}."
+            f"The {n} draws that you gave agree with those of this run: of {count} quantities, no "
+            f"mean is off by more than {MARGINS[0]:g} posterior standard deviations, no standard "
+            f"deviation by more than a factor of {np.exp(MARGINS[1]):g}, and no probability "
+            f"P(x ≤ c) by more than {MARGINS[2]:g} (95 % confidence)."
         )
         yield f"{_difference(worst)}."
     else:
@@ -279,20 +286,27 @@ def _worst(table: pd.DataFrame) -> pd.Series:
 
 
 def _difference(row: pd.Series) -> str:
-    """Describe the largest difference of a row in words."""
+    """Describe the largest difference of a row in words, with its simultaneous limits."""
+    said = f"The largest difference is in {row.name!r}: "
+    if row["away"] > row["reach"]:
+        return (
+            f"{said}nine tenths of the draws of a chain are more than {row['away']:.2g} posterior "
+            "standard deviations from the median of the run"
+        )
     size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
     name = _MEASURES[int(np.nanargmax(size))]
     value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
     if name == "shift":
         limits = sorted(np.array([lower, upper]) * np.sign(value))
         side = "higher" if value > 0 else "lower"
-        said = f"the mean is {abs(value):.2g} posterior standard deviations {side}"
+        said += f"the mean is {abs(value):.2g} posterior standard deviations {side}"
         lower, upper = limits
     elif name == "ratio":
-        said = f"the standard deviation is {value:.2g} times that of the run"
+        said += f"the standard deviation is {value:.2g} times that of the run"
     else:
-        said = f"a probability P(x ≤ c) is off by {value:.2g}"
-    return f"The largest difference is in {row.name!r}: {said} ({lower:.2g} to {upper:.2g})"
+        said += f"a probability P(x ≤ c) is off by {value:.2g}"
+    limits = "" if row["status"] == "good" else f" ({lower:.2g} to {upper:.2g})"
+    return said + limits
 
 
 def _to_settle(
@@ -311,12 +325,13 @@ def _to_settle(
             f"sampler longer, until every R̂ is below {MOST_RHAT:g} and every effective sample "
             f"size is at least {LEAST_ESS}."
         )
-    # If the draws are right, the estimates are noise of about 0.4 times half an interval.
-    _, upper = found.limits(0.95, found.estimate.size)
-    half = (upper - np.where(np.arange(3) < 2, found.estimate, 0)) / MARGINS
-    half[[label in DIRECTIONS for label in labels]] = 0
-    place, j = np.unravel_index(np.nanargmax(half), half.shape)
-    factor, of_draws = max(2 * half[place, j] ** 2, 1.2), found.share[place, j]
+    # If the draws are right, the largest of all estimates is noise, seldom beyond the half width of
+    # an interval that holds for all rows in half of the cases. The limits of its own row add to it.
+    own, of_all = found.limits(0.90, 1)[1], found.limits(0.5, found.estimate.size)[1]
+    needed = (own + of_all - 2 * found.estimate) / MARGINS
+    needed[[label in DIRECTIONS for label in labels]] = 0
+    place, j = np.unravel_index(np.nanargmax(needed), needed.shape)
+    factor, of_draws = max(needed[place, j] ** 2, 1.2), found.share[place, j]
     wanted = []
     if of_draws > 0.2:
         wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
