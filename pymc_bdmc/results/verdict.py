@@ -25,7 +25,7 @@ from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
 from pymc_bdmc.results.reverse import both_sides
-from pymc_bdmc.results.summary import summary
+from pymc_bdmc.results.summary import independent_gaps, summary
 
 __all__ = ["Verdict", "verdict"]
 
@@ -389,13 +389,10 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
     row = summary(dt).loc[("simulated", "jeffreys bound")]
     value, error = row["value"], row["error"]
     forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
-    finished = ~np.isnan(forward).all(axis=1) & ~np.isnan(reverse).all(axis=1)
-    if not finished.any():
+    n = independent_gaps(forward, reverse)
+    if not n:
         yield _Finding("Jeffreys bound", "open", "No run was finished in one of the directions.")
         return
-    n = int(finished.sum())
-    if n == 1:  # runs on a single data set are independent
-        n = min(int(np.sum(~np.isnan(each))) for each in (forward, reverse))
     if value + half_interval(error, n, 1 - 2 * MAX_CHANCE) < 0:
         sentence = (
             f"Reverse runs lie below forward ones, by {value:.2g} ± {error:.2g} nats, which cannot "

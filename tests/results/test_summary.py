@@ -278,6 +278,21 @@ def test_ideal_gap_is_the_squared_length_per_temperature():
     assert row["valid"]
 
 
+def test_an_ideal_gap_above_that_of_the_runs_is_not_valid():
+    """The gap of the runs is 1 ± 0.2. Twin: a gap below the ideal one by chance."""
+    dt = tree(FORWARD, REVERSE)
+    for group in ("forward", "reverse"):
+        dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 101))
+    gap = bdmc.summary(dt).loc[("simulated", "jeffreys bound")]
+    for ideal, valid in ((0.5, True), (gap["value"] + gap["error"], True), (170_799.0, False)):
+        lengths = np.full(3, np.sqrt(100 * ideal))
+        dt["forward"]["thermodynamic_length"] = xr.DataArray(lengths, dims="dataset")
+        row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
+        assert row["value"] == pytest.approx(ideal)
+        assert row["valid"] == valid
+        assert ("the gap of the runs is smaller, at most" in row["kind"]) == (not valid)
+
+
 @pytest.mark.parametrize(("rhat", "valid"), [(1.2, True), (2.4, False), (np.nan, True)])
 def test_an_ideal_gap_from_a_pilot_that_did_not_mix_says_so(rhat, valid):
     dt = with_paths(np.zeros_like)
