@@ -56,6 +56,7 @@ def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> x
     dt = to_datatree(campaign, prepared, rounds)
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
+        write_log_ml(dt)  # it is withheld if the draws show a part that the runs miss
     if campaign.store:
         campaign.store.show(lambda: dt)
     warn(dt)

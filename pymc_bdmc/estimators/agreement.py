@@ -19,6 +19,7 @@ __all__ = [
     "copies",
     "differing_directions",
     "effective_runs",
+    "exceeded",
 ]
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
@@ -236,7 +237,7 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     away, distances = zip(*map(_distances, *zip(*blocks, strict=True)), strict=True)
     n = joined["own_ess"].min()
     further = max(1.0, len(draws) / (NEARLY_ALL * FALSE_ALARM / 2 * (n + 1)))
-    reach = further * _exceeded(np.max(distances, axis=0), weights, 1 / (n + 1))
+    reach = further * exceeded(np.max(distances, axis=0), weights, 1 / (n + 1))
     return DrawsComparison(
         **joined, away=np.concatenate(away), reach=np.full(draws.shape[2], reach)
     )
@@ -325,12 +326,14 @@ def _distances(
     return apart.max(axis=0), np.max(np.abs(particles - middle) / scale, axis=2)
 
 
-def _exceeded(distances: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the smallest distance that no more than this share of the weight reaches."""
-    order = np.argsort(-distances, axis=None)
-    reached = np.cumsum(weights.ravel()[order])
-    place = np.searchsorted(reached, share, side="right") - 1
-    return float(distances.ravel()[order][max(place, 0)])
+def exceeded(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """Return the smallest of the values that no more than this share of the weight reaches.
+
+    If the largest has more weight, it is that one.
+    """
+    order = np.argsort(-np.where(weights > 0, values.reshape(weights.shape), -np.inf), axis=None)
+    place = int(np.searchsorted(np.cumsum(weights.ravel()[order]), share, side="right")) - 1
+    return float(values.ravel()[order[max(place, 0)]])
 
 
 def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

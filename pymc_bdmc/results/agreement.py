@@ -28,6 +28,7 @@ from pymc_bdmc.model.joint import log_joint
 from pymc_bdmc.results.elements import Elements, paired_elements
 from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import real_log_weights
+from pymc_bdmc.results.missed import Missed, missed_shares
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
 
@@ -60,6 +61,9 @@ class Agreement:
         the draws, where it is larger than chance explains; ``away``, the distance from the median
         of the run, in posterior standard deviations, that nine tenths of the draws of some chain
         exceed, and ``reach``, its limit; ``status``.
+    too_low : float
+        Nats by which log ML of the run is shown to be too low, since it misses part of the
+        posterior; 0 if nothing is shown.
 
     Examples
     --------
@@ -77,6 +81,7 @@ class Agreement:
     status: Status
     text: str
     table: pd.DataFrame
+    too_low: float = 0.0
 
     def __repr__(self) -> str:
         return self.text
@@ -144,6 +149,13 @@ def agreement(
     chains that lie far off, draws are not judged if their effective sample size is below 100 or if
     their R̂ is above 1.01; and none are if the runs contradict each other.
 
+    *Which side is wrong?* If the draws are not good, the density p(θ, y) may show it, for a model
+    with continuous variables only. If draws lie where it is far above all that the run saw, and
+    importance sampling finds a part of the posterior there that the run cannot have missed by
+    chance (p ≤ 0.001), the run is wrong. Then the status is *open*, and no log ML of the run should
+    be used. If it is the particles that lie where the draws do not, the draws are wrong. A wrong
+    side is not always found.
+
     The run's own draws are an estimate too; `verdict` says how far they can be trusted.
 
     Examples
@@ -161,23 +173,45 @@ def agreement(
     """
     free = [rv.name for rv in model.free_RVs] if model else None
     elements = paired_elements(dt, idata, free, var_names)
-    labels, found = _compared(elements, _matching_model(elements, model))
+    model = _matching_model(elements, model)
+    labels, found = _compared(elements, model)
     hypotheses = found.estimate.size
     statuses = found.status(hypotheses)
     table = _table(labels, found, statuses, hypotheses)
     doubts = list(_own_doubts(dt, elements.weights))
     repeated = _copies(elements)
-    of_elements = statuses[[label not in DIRECTIONS for label in labels]]
+    is_direction = np.isin(labels, DIRECTIONS)
     status: Status = "open"
     if repeated > MOST_COPIES or (not doubts and (statuses == "bad").any()):
         status = "bad"
-    elif not doubts and (of_elements == "good").all():
+    elif not doubts and (statuses[~is_direction] == "good").all():
         status = "good"
-    told = list(_told(status, table, elements, repeated))
-    if status == "open":
+    missed = Missed(0.0, 0.0)
+    if status != "good" and model is not None and repeated <= MOST_COPIES:
+        missed = _missed(dt, elements, model, found, ~is_direction)
+    if missed.too_low:
+        status = "open"
+    told = list(_told(status, table, elements, repeated, missed))
+    if status == "open" and not missed.too_low:
         differs = (statuses == "bad").any()
         told += doubts or ([] if differs else [_to_settle(table, found, labels, elements)])
-    return Agreement(status, "\n".join([*told, *_whose_fault(dt, idata, status)]), table)
+    told += _whose_fault(dt, idata, status)
+    return Agreement(status, "\n".join(told), table, missed.too_low)
+
+
+def _missed(
+    dt: xr.DataTree,
+    elements: Elements,
+    model: pm.Model,
+    found: DrawsComparison,
+    rows: np.ndarray,
+) -> Missed:
+    """Say which side misses part of the posterior; neither, if the model is not that of the run."""
+    log_weights = real_log_weights(dt)
+    if log_weights.size < 2 or not np.isfinite(log_weights).any():
+        return Missed(0.0, 0.0)
+    worth = float(found.ess[rows].min()), float(found.own_ess[rows].min())
+    return missed_shares(elements, model, log_weights, worth)
 
 
 def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
@@ -245,7 +279,7 @@ def _table(
 
 
 def _told(
-    status: Status, table: pd.DataFrame, elements: Elements, repeated: float
+    status: Status, table: pd.DataFrame, elements: Elements, repeated: float, missed: Missed
 ) -> Iterator[str]:
     """Yield the sentences about the draws."""
     n = elements.draws.shape[0] * elements.draws.shape[1]
@@ -255,12 +289,24 @@ def _told(
             f"The {n} draws that you gave are copies: each occurs {repeated:.2g} times on average, "
             "so every effective sample size and error computed from them is wrong."
         )
+    elif missed.too_low:
+        yield (
+            f"The {n} draws that you gave differ from those of this run, and it is the run that is "
+            "wrong: it misses part of the posterior, where some of your draws lie, and its log ML "
+            f"is too low by at least {missed.too_low:.2g} nats. Do not use its draws or its log "
+            f"ML. {_difference(worst)}."
+        )
     elif status == "bad":
         count = int(np.sum(table["status"] == "bad"))
         yield (
             f"The {n} draws that you gave are not from the posterior that this run finds. "
             f"{_difference(worst)}; {count} of {len(table)} quantities differ."
         )
+        if missed.by_draws:
+            yield (
+                f"They have nothing where at least {missed.by_draws:.1%} of the posterior lies "
+                "that this run finds."
+            )
     elif status == "good":
         count = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield (
@@ -297,10 +343,9 @@ def _difference(row: pd.Series) -> str:
     name = _MEASURES[int(np.nanargmax(size))]
     value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
     if name == "shift":
-        limits = sorted(np.array([lower, upper]) * np.sign(value))
+        lower, upper = sorted(np.array([lower, upper]) * np.sign(value))
         side = "higher" if value > 0 else "lower"
         said += f"the mean is {abs(value):.2g} posterior standard deviations {side}"
-        lower, upper = limits
     elif name == "ratio":
         said += f"the standard deviation is {value:.2g} times that of the run"
     else:
@@ -388,7 +433,9 @@ def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
 def agreement_dataset(found: Agreement) -> xr.Dataset:
     """Return the agreement as a group of a result, for `kept_agreement` to read."""
     dataset = xr.Dataset.from_dataframe(found.table)
-    return dataset.assign_attrs(status=found.status, text=found.text, sample_dims=[])
+    return dataset.assign_attrs(
+        status=found.status, text=found.text, too_low=found.too_low, sample_dims=[]
+    )
 
 
 def kept_agreement(dt: xr.DataTree) -> Agreement | None:
@@ -396,4 +443,5 @@ def kept_agreement(dt: xr.DataTree) -> Agreement | None:
     if "agreement" not in dt.children:
         return None
     kept = dt["agreement"].dataset
-    return Agreement(kept.attrs["status"], kept.attrs["text"], kept.to_dataframe())
+    status, text, missed = (kept.attrs[name] for name in ("status", "text", "too_low"))
+    return Agreement(status, text, kept.to_dataframe(), float(missed))

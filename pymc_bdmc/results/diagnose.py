@@ -18,11 +18,12 @@ from pymc_bdmc.results.groups import (
     data_sets,
     directions,
     is_simulated_tempering,
+    log_ml_too_low,
     mean_of_logs,
 )
 from pymc_bdmc.results.reverse import both_sides
 
-__all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "warn"]
+__all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "reach_draws", "warn"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -437,7 +438,7 @@ def _disagreement(dt: xr.DataTree, group: str) -> str:
     if group != "real_reverse":
         return ""
     found, sides = kept_agreement(dt), both_sides(dt)
-    if found and found.status == "bad":
+    if found and (found.status == "bad" or found.too_low):
         return found.text.split("\n")[0].rstrip(".")
     if sides and sides.pvalue <= MAX_CHANCE:
         return (
@@ -445,6 +446,14 @@ def _disagreement(dt: xr.DataTree, group: str) -> str:
             f"{sides.forward:.3g} (p = {sides.pvalue:.1g})"
         )
     return ""
+
+
+def reach_draws(dt: xr.DataTree) -> str:
+    """Return the remedy if draws show a part of the posterior that the runs miss."""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"write {centred} non-centred, as mean + scale * z with z of unit scale."
+    n = max(100, 2 * (dt["real"].sizes.get("beta", 1) - 1))
+    return f"anneal from a fit to these draws: path=bdmc.FittedPath(idata), temperatures={n}."
 
 
 def _too_short(dt: xr.DataTree, group: str) -> str:
@@ -471,8 +480,13 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (
         _disagreement,
         lambda dt: (
-            "the posterior draws or the forward runs miss part of the posterior. Compare the draws "
-            "with the group posterior, run more chains of that sampler, or use more temperatures."
+            reach_draws(dt)
+            if log_ml_too_low(dt)
+            else (
+                "the posterior draws or the forward runs miss part of the posterior. Compare the "
+                "draws with the group posterior, run more chains of that sampler, or use more "
+                "temperatures."
+            )
         ),
     ),
     (_too_short, lambda dt: "use a longer burn_in."),

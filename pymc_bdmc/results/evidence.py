@@ -16,6 +16,7 @@ from pymc_bdmc.estimators import (
 from pymc_bdmc.results.groups import (
     data_sets,
     is_simulated_tempering,
+    log_ml_too_low,
     real_log_weights,
     start_of_reverse,
 )
@@ -142,6 +143,8 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
         bar_is_valid = reverse is not None and found.estimates["bar"].valid
         for name, estimate in found.estimates.items():
             doubt = f"runs on path {other!r} give a higher log ML, beyond chance" if other else ""
+            if data == "real" and (lost := log_ml_too_low(dt)):
+                doubt = f"the draws that you gave show it to be too low by {lost:.2g} nats or more"
             needs = ESTIMATORS[name].needs
             missed = short if data == "real" and "reverse" not in needs else 0.0
             if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:

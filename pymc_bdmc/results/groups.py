@@ -20,6 +20,7 @@ __all__ = [
     "is_simulated_tempering",
     "is_system",
     "ladder",
+    "log_ml_too_low",
     "log_ml_weights",
     "mean_of_logs",
     "real_log_weights",
@@ -138,6 +139,16 @@ def real_log_weights(dt: Any) -> np.ndarray:
         _finished(by_data_set(dt, "real", name)[0]) for name in ("log_weight", "prior_draws")
     )
     return weights + log_prior_mass(draws).estimate if weights.size else weights
+
+
+def log_ml_too_low(dt: xr.DataTree) -> float:
+    """Return the nats by which log ML of the runs on the real data is shown to be too low.
+
+    The draws of ``posterior=`` show it (`agreement`); 0 without them, or if nothing is shown.
+    """
+    if "agreement" not in dt.children:
+        return 0.0
+    return float(dt["agreement"].attrs.get("too_low", 0.0))
 
 
 def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:

@@ -18,9 +18,22 @@ from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
-from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
+from pymc_bdmc.results.diagnose import (
+    MAX_CHANCE,
+    MOST_DIVERGENT,
+    diagnose,
+    divergent_share,
+    reach_draws,
+)
 from pymc_bdmc.results.evidence import refuting_path
-from pymc_bdmc.results.groups import SIDES, by_data_set, check_annealed, data_sets, is_system
+from pymc_bdmc.results.groups import (
+    SIDES,
+    by_data_set,
+    check_annealed,
+    data_sets,
+    is_system,
+    log_ml_too_low,
+)
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
@@ -151,7 +164,9 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    have a higher log ML
-    draws                  `agreement` is good                     it is bad (open: no say)
+    draws                  `agreement` is good                     it is bad, or it shows a part
+                                                                   that the run misses
+                                                                   (else no say)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
@@ -201,7 +216,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     told = [finding.sentence for finding in findings if finding.sentence]
     # Without simulated data only log ML was asked for.
     errors = {finding.name for finding in findings if finding.status == "bad"}
-    headline = [_HEADLINES["disagree" if errors == {"draws"} else status]]
+    disagree = errors == {"draws"} and not log_ml_too_low(dt)
+    headline = [_HEADLINES["disagree" if disagree else status]]
     if "forward" not in dt.children and status != "bad":
         headline = []
     steps = [f"Next: {step}" for step in _next_steps(findings, doubts)[:1]]
@@ -522,12 +538,13 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
     if found:
         # An open agreement does not leave the verdict open.
         status = None if found.status == "open" else found.status
-        remedy = (
-            "see bdmc.plot_agreement(dt, idata). If the verdict of a run without these draws is "
-            "good, the draws are wrong."
-        )
-        sentence = " ".join(found.text.split("\n")[: 2 if found.status == "open" else 1])
-        yield _Finding("draws", status, sentence, remedy if found.status == "bad" else "")
+        lines, remedy = found.text.split("\n"), ""
+        if found.too_low:
+            status, remedy = "bad", reach_draws(dt)
+        elif found.status == "bad":
+            remedy = "see where they differ: bdmc.plot_agreement(dt, idata)."
+        sentence = " ".join(lines[:1] if found.status == "good" else lines[:-1])
+        yield _Finding("draws", status, sentence, remedy, found.too_low)
     sides = both_sides(dt)
     if sides and sides.pvalue <= MAX_CHANCE:
         sentence = (

@@ -272,14 +272,15 @@ def test_both_sides_on_the_real_data(shift, status):
 def test_the_draws_that_were_given_have_a_say(status):
     dt = runs(**SETS)
     table = pd.DataFrame({"shift": [0.1]}, index=pd.Index(["x"], name="quantity"))
-    given = Agreement(status, "What was found.\nMore.", table)
+    given = Agreement(status, "What was found.\nMore.\nOf the verdict.", table)
     dt["agreement"] = xr.DataTree(agreement_dataset(given))
     found = bdmc.verdict(dt)
     # Draws that are not judged leave nothing open of the run itself.
     assert found.status == ("bad" if status == "bad" else "good")
     assert found.table.loc["draws", "status"] == ("" if status == "open" else status)
     assert "What was found." in found.text
-    assert ("More." in found.text) == (status == "open")
+    assert ("More." in found.text) == (status != "good")
+    assert "Of the verdict." not in found.text
     assert found.text.startswith("The draws that you gave and") == (status == "bad")
 
 
