@@ -17,6 +17,7 @@ from pymc_bdmc.results.groups import (
     check_result,
     data_sets,
     directions,
+    interruption,
     is_simulated_tempering,
     log_ml_too_low,
     mean_of_logs,
@@ -107,7 +108,7 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
-    doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
+    doubts = list(filter(None, [interruption(dt)]))
     for find, remedy in _DOUBTS:
         groups = [group for group in GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
@@ -148,25 +149,6 @@ def divergent_share(dt: xr.DataTree) -> float:
     """
     groups = [forward for forward, _ in SIDES.values() if forward in dt.children]
     return max((_share(dt, group) for group in groups), default=0.0)
-
-
-def _interruption(dt: xr.DataTree) -> str:
-    """Describe what is left after an interruption by Ctrl-C."""
-    weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
-    if all(each.notnull().all() for each in weights.values()):
-        last = dt["rounds"].dataset.isel(round=-1) if "rounds" in dt.children else {}
-        if last.get("meets_target", False) and not last["confirms"]:
-            return (
-                "interrupted: the result is the round that met the target, and no new round has "
-                "confirmed it. It may have met the target by noise: its lower bound may be too "
-                "high and its gap too small. Certified bounds allow for this."
-            )
-        return "interrupted: the result is the last finished round."
-    done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
-    return (
-        f"interrupted: {', '.join(done)} chains were finished. They may not be a random sample of "
-        "all, so nothing is certified."
-    )
 
 
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
@@ -506,9 +488,7 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
 
 
 def _tempering_doubts(dt: xr.DataTree) -> list[str]:
-    doubts = []
-    if dt.attrs.get("interrupted"):
-        doubts.append(f"interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept.")
+    doubts = list(filter(None, [interruption(dt)]))
     row = evidence(dt, "RTS").iloc[0]
     if not row["valid"]:
         doubts.append(

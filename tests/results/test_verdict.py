@@ -14,6 +14,7 @@ from pymc.step_methods.arraystep import GradientSharedStep
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
 from pymc_bdmc.results.agreement import Agreement, agreement_dataset
+from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.verdict import _model
 from tests.results.test_consistency import BETAS, runs
 
@@ -202,6 +203,23 @@ def test_what_was_not_run_is_not_good():
     assert found.text.startswith("Log ML is")
     assert "Nothing was simulated" in found.text
     assert np.isfinite(found.table.loc["log ML", "error"])
+
+
+def test_an_interruption_is_told_beside_log_ml_and_the_bayes_factor():
+    """Also in the attributes; twin: a run that was not interrupted."""
+    dt, whole = runs(**SETS), runs(**SETS)
+    dt.attrs["interrupted"] = 1
+    dt["real"]["log_weight"][3:] = np.nan
+    for each in (dt, whole):
+        each["observed_data"] = xr.Dataset({"y": ("place", np.zeros(3))})
+        write_log_ml(each)
+    said = "3 of 16 real chains were finished"
+    assert said in repr(bdmc.log_ml(dt))
+    assert said in dt.attrs["log_ml_notes"]
+    assert whole.attrs["log_ml_notes"] == ""
+    for pair, who in (((dt, whole), "First"), ((whole, dt), "Second")):
+        assert f"{who} model: Interrupted" in repr(bdmc.bayes_factor(*pair))
+    assert "Interrupted" not in repr(bdmc.bayes_factor(whole, whole))
 
 
 def test_an_interrupted_run_is_open():
