@@ -17,7 +17,15 @@ from pymc_bdmc.estimators import (
 from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.certified import certified_total_variation
-from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
+from pymc_bdmc.results.consistency import (
+    ALPHA,
+    FEWEST_SETS,
+    MARGIN,
+    SPREAD,
+    consistency,
+    half_interval,
+    simulated_from_prior,
+)
 from pymc_bdmc.results.diagnose import (
     MAX_CHANCE,
     MOST_DIVERGENT,
@@ -333,8 +341,8 @@ def _about(dt: xr.DataTree, datasets: int) -> str:
     if dt.attrs.get("independent_starts"):
         return f"By {datasets} independent pairs of runs"
     simulate = str(dt.attrs.get("simulate"))
-    if simulate == "hyperparameters" and not dt.attrs.get("hyperparameters"):
-        simulate = "prior"  # the model has no hyperparameters to hold
+    if simulated_from_prior(dt):
+        simulate = "prior"  # also if the model has no hyperparameters to hold
     data = _DATA.get(simulate, "simulated data sets")
     if simulate == "given":
         return f"On {data}"
@@ -505,6 +513,8 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("shortfall", "good" if good else None, "", **numbers)
     if "model" in table.index:
         yield _model(table.loc["model"].iloc[0], str(dt.attrs.get("simulate")))
+        if simulated_from_prior(dt):
+            yield from _wide_prior(table)
 
 
 def _model(row: pd.Series, simulate: str) -> _Finding:
@@ -530,6 +540,19 @@ def _model(row: pd.Series, simulate: str) -> _Finding:
         return _Finding("model", "open", sentence, change, row["p_value"])
     sentence = f"Your data do not stand out among simulated ones (p = {row['p_value']:.2g})."
     return _Finding("model", "good", sentence, value=row["p_value"])
+
+
+def _wide_prior(table: pd.DataFrame) -> Iterator[_Finding]:
+    """Say of which observed variables the prior expects far more spread than there is."""
+    last = table.xs(table.index.get_level_values("temperatures")[-1], level="temperatures")
+    rows = last[last.index.str.startswith(SPREAD)]
+    narrow = rows[(rows["value"] <= -STANDS_OUT) & (rows["p_value"] <= ALPHA)]
+    for name, row in narrow.iterrows():
+        sentence = (
+            f"Your prior expects data far more spread than yours: {name} is "
+            f"{-row['value']:.2g} standard deviations below that of data from the model."
+        )
+        yield _Finding("wide prior", None, sentence, value=row["p_value"])
 
 
 def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
