@@ -24,8 +24,8 @@ from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
-from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.results.log_ml import write_log_ml
+from pymc_bdmc.results.warn import warn
 
 __all__ = ["anneal", "finish", "to_datatree"]
 

@@ -345,6 +345,8 @@ def spread_and_tails(data: ArrayLike) -> np.ndarray:
     """
     data = np.asarray(data, dtype=float)
     values = data.reshape(len(data), -1)
+    unit = np.nanmax(np.abs(values), axis=0)
+    values = values / np.where(unit > 0, unit, 1.0)  # prevents overflow of squares
     centred = values - np.nanmean(values, axis=0)
     sd = np.sqrt(np.nanmean(centred**2, axis=0))
     varies = sd > 0

@@ -1,6 +1,5 @@
 """List what to doubt in a result, each doubt with a remedy."""
 
-import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -24,11 +23,14 @@ from pymc_bdmc.results.groups import (
 )
 from pymc_bdmc.results.reverse import both_sides
 
-__all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "reach_draws", "warn"]
-
-_log = logging.getLogger("pymc.bdmc")
-
-MOST_WARNINGS = 3
+__all__ = [
+    "MAX_CHANCE",
+    "MOST_DIVERGENT",
+    "diagnose",
+    "divergent_share",
+    "doubts_of",
+    "reach_draws",
+]
 
 MAX_DIVERGENT_SHARE = 0.01
 
@@ -58,20 +60,6 @@ KNOT_PARTS = 10
 
 
 _REVERSE = {reverse for _, reverse in SIDES.values()}
-
-
-def warn(dt: xr.DataTree) -> None:
-    """Log the gravest doubts about a result, at most three.
-
-    An error in here is logged too, so that no finished run is lost.
-    """
-    try:
-        messages = diagnose(dt)
-    except Exception:
-        _log.exception("The result is complete, but diagnosing it failed.")
-        return
-    for message in messages[:MOST_WARNINGS]:
-        _log.warning(message)
 
 
 def diagnose(dt: xr.DataTree) -> list[str]:
@@ -105,16 +93,21 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
     real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
+    return [f"{finding}; {remedy}" if remedy else finding for finding, remedy in doubts_of(dt)]
+
+
+def doubts_of(dt: xr.DataTree) -> list[tuple[str, str]]:
+    """Return the findings of `diagnose`, each with its remedy, which may be empty."""
     if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
-    doubts = list(filter(None, [interruption(dt)]))
+    doubts = [(text, "") for text in [interruption(dt)] if text]
     for find, remedy in _DOUBTS:
         groups = [group for group in GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
         told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
         if told:
-            doubts.append(f"{told}; {remedy(dt)}")
+            doubts.append((told, remedy(dt)))
     return doubts
 
 
@@ -487,18 +480,18 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
 """Checks of each group with their remedies, the gravest first."""
 
 
-def _tempering_doubts(dt: xr.DataTree) -> list[str]:
-    doubts = list(filter(None, [interruption(dt)]))
+def _tempering_doubts(dt: xr.DataTree) -> list[tuple[str, str]]:
+    doubts = [(text, "") for text in [interruption(dt)] if text]
     row = evidence(dt, "RTS").iloc[0]
     if not row["valid"]:
-        doubts.append(
-            f"the evidence cannot be trusted ({row['reason']}); take more draws, or more "
-            "temperatures where plot_tempering shows a knot."
-        )
+        doubts.append((
+            f"the evidence cannot be trusted ({row['reason']})",
+            "take more draws, or more temperatures where plot_tempering shows a knot.",
+        ))  # fmt: skip
     unevenness = dt.attrs.get("flatness", 0.0)
     if unevenness > MAX_UNEVENNESS:
-        doubts.append(
-            f"temperatures are visited unevenly, by up to {unevenness:.0%}; use more temperatures, "
-            "or a larger `initial`."
-        )
+        doubts.append((
+            f"temperatures are visited unevenly, by up to {unevenness:.0%}",
+            "use more temperatures, or a larger `initial`.",
+        ))  # fmt: skip
     return doubts

@@ -192,11 +192,15 @@ def notes(dt: xr.DataTree) -> str:
             )
     if (shape := dt.attrs.get("heavy_tail")) and "forward" not in dt.children:
         centred = dt.attrs.get("centred_effects")
-        remedy = f", or write {centred} non-centred" if centred else ""
+        remedy = (
+            f"Write {centred} non-centred, as mean + scale * z with z of unit scale."
+            if centred
+            else "Run without simulate=None to measure what is missed."
+        )
         told.append(
             "The fit where runs start has too little mass in part of the posterior (Pareto k of "
             f"weights is {shape:.2g}), so all runs may miss some of it, and the error may be too "
-            f"small. To see it, simulate data, as by default{remedy}."
+            f"small. {remedy}"
         )
     return "\n".join(told)
 

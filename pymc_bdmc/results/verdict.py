@@ -48,7 +48,7 @@ from pymc_bdmc.results.notebook import Status, status_html
 from pymc_bdmc.results.reverse import both_sides
 from pymc_bdmc.results.summary import independent_gaps, summary
 
-__all__ = ["Verdict", "verdict"]
+__all__ = ["NEXT", "Verdict", "verdict"]
 
 CLOSE = 0.25
 """Largest certified total variation of a good verdict: no probability is off by more."""
@@ -63,6 +63,9 @@ at most 1.4 % of cases, for normal or log-normal features, and are the most extr
 
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
+
+NEXT = "Next: "
+"""Beginning of the sentence that says what to do next."""
 
 _HEADLINES = {
     "good": "The posterior draws of this run can be believed, within the limits below.",
@@ -228,7 +231,7 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     headline = [_HEADLINES["disagree" if disagree else status]]
     if "forward" not in dt.children and status != "bad":
         headline = []
-    steps = [f"Next: {step}" for step in _next_steps(findings, doubts)[:1]]
+    steps = [f"{NEXT}{step}" for step in _next_steps(findings, doubts)[:1]]
     sentences = [*headline, *told, *steps]
     columns = ["value", "error", "lower", "upper", "status"]
     rows = {
@@ -256,7 +259,7 @@ def _findings(
         sentence = "The run was interrupted, so the finished part may not be a random sample."
         yield _Finding("interruption", "open", sentence, "run it again.")
     if "forward" not in dt.children:
-        yield from _evidence(dt)
+        yield from _evidence(dt, doubts)
         yield from _contradictions(dt)
         sentence = (
             "Nothing was simulated, so the distance of the posterior draws from the true "
@@ -280,7 +283,7 @@ def _findings(
     elif not is_system(dt):
         sentence = "There are no runs on the real data, so nothing is known about them."
         yield _Finding("real data", "open", sentence, "leave out real_data=False.")
-    yield from _evidence(dt)
+    yield from _evidence(dt, doubts)
 
 
 def _total_variation(
@@ -375,6 +378,8 @@ def _to_settle(
     if str(dt.attrs.get("simulate")) == "given":
         return 'one pair certifies almost nothing: simulate data sets, simulate="prior".'
     if dt.attrs.get("path") == "fitted" and _missed(dt, found) > 0:
+        if centred := dt.attrs.get("centred_effects"):
+            return f"write {centred} non-centred, since a fit can miss where their scale is small."
         return 'try path="prior", since a fit to data like these can miss part of the posterior.'
     following = (look or 1) + 1
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
@@ -579,7 +584,7 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("both sides", "bad", sentence, remedy, sides.pvalue)
 
 
-def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
+def _evidence(dt: xr.DataTree, doubts: list[str]) -> Iterator[_Finding]:
     """Report log ML with its interval and its certified bounds."""
     data = "simulated" if is_system(dt) else "real"
     if data not in [each[0] for each in data_sets(dt)]:
@@ -587,6 +592,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     found = log_ml(dt)
     if not found.valid:
         lower, upper = found.certified_lower, found.certified_upper
-        yield _Finding("log ML", "open", found.sentence, lower=lower, upper=upper)
+        remedy = doubts[0] if doubts else ""
+        yield _Finding("log ML", "open", found.sentence, remedy, lower=lower, upper=upper)
         return
     yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)

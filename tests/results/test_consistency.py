@@ -241,3 +241,10 @@ def test_both_sides_are_needed(group):
         bdmc.consistency(dt)
     with pytest.raises(ValueError, match="consistency reads annealed runs"):
         bdmc.consistency(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_values_overflow_nowhere():
+    """Draws from a wide prior; the features do not depend on the unit."""
+    data = np.random.default_rng(11).normal(size=(20, 50))
+    np.testing.assert_allclose(spread_and_tails(1e300 * data), spread_and_tails(data))

@@ -44,7 +44,7 @@ def test_a_fit_that_may_miss_something_is_told_where_no_data_are_simulated():
     del dt["forward"], dt["reverse"]
     found = bdmc.log_ml(dt)
     assert "(Pareto k of weights is 0.72), so all runs may miss some of it" in found.notes
-    assert "or write theta non-centred" in repr(found)
+    assert "Write theta non-centred" in repr(found)
     judged = result()
     judged.attrs["heavy_tail"] = 0.72
     assert not bdmc.log_ml(judged).notes
