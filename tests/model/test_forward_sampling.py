@@ -171,3 +171,16 @@ def test_effects_whose_precision_rounds_to_zero_are_left_out_and_counted():
     share = log_gamma_cdf(np.log(5e-324) + np.log(0.0042), 0.0042)
     low, high = stats.binom.interval(1 - 1e-6, trials, share)
     assert low <= trials - 400 <= high
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_that_overflow_warn_of_nothing():
+    """SciPy's Pareto overflows at small α."""
+    with pm.Model() as model:
+        alpha = pm.LogNormal("alpha", 0, 5)
+        pm.Pareto("x", alpha, 0.1)
+        pm.Normal("y", 0, 1, observed=0.5)
+    prior = TemperedDensity(model, QUICK).prior
+    prior.seed(np.random.default_rng(1))
+    draws = [prior.draw()[0]["x_interval__"] for _ in range(200)]
+    assert not np.isfinite(draws).all()
