@@ -24,8 +24,8 @@ from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
-from pymc_bdmc.results.diagnose import warn
 from pymc_bdmc.results.log_ml import write_log_ml
+from pymc_bdmc.results.warn import warn
 
 __all__ = ["anneal", "finish", "to_datatree"]
 
@@ -56,6 +56,7 @@ def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> x
     dt = to_datatree(campaign, prepared, rounds)
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
+        write_log_ml(dt)  # it is withheld if the draws show a part that the runs miss
     if campaign.store:
         campaign.store.show(lambda: dt)
     warn(dt)

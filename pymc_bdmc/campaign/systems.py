@@ -21,7 +21,7 @@ from pymc_bdmc.campaign.store import Store, StoredPool, origin, reporter
 from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
 from pymc_bdmc.engines.blocks import BlockEngine, SystemEngine
 from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.warn import warn
 
 __all__ = ["anneal", "anneal_engine"]
 

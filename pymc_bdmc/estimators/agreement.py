@@ -1,7 +1,7 @@
 """Compare a sampler's draws with the weighted particles of independent runs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ __all__ = [
     "copies",
     "differing_directions",
     "effective_runs",
+    "exceeded",
 ]
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
@@ -36,9 +37,19 @@ BATCHES = 40
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
 """Limits for judging draws: least effective sample size, largest R̂, and p-value of that R̂."""
 
-LEAST_VALUES = 0.2
-"""Fewest distinct values of an element per distinct draw. If elements move one after the other, it
-is about their acceptance; rounded values have far fewer."""
+FALSE_ALARM = 0.005
+"""Largest probability that draws from the posterior are called bad. Half of it is spent on the
+limits of all rows, and half on chains that lie far off."""
+
+NEARLY_ALL = 0.9
+"""Share of the draws of a chain that lie far off if the chain does."""
+
+NORMAL_RANGE = 3.29
+"""q95 − q05 of a normal distribution, in standard deviations."""
+
+LATTICE = 0.01
+"""Largest deviation of gaps between rounded values from multiples of the smallest gap, in units of
+this gap."""
 
 FEWEST_RUNS = 4
 """Smallest effective number of runs from which an error is estimated."""
@@ -67,6 +78,12 @@ class DrawsComparison:
         Effective number of draws and of particles, the least over the three columns.
     rhat : ndarray of shape (elements,)
         Split R̂ of the draws; 1 if it is not significant.
+    away : ndarray of shape (elements,)
+        Distance from the median of the particles that nine tenths of the draws of one chain exceed:
+        the largest over the chains. The unit is a standard deviation, (q95 − q05)/3.29 of the
+        particles, whatever their tails.
+    reach : ndarray of shape (elements,)
+        Limit for ``away``, the same for all elements that are compared together.
     """
 
     estimate: np.ndarray
@@ -76,6 +93,8 @@ class DrawsComparison:
     ess: np.ndarray
     own_ess: np.ndarray
     rhat: np.ndarray
+    away: np.ndarray
+    reach: np.ndarray
 
     def joined(self, other: "DrawsComparison") -> "DrawsComparison":
         """Join the rows of two comparisons."""
@@ -104,27 +123,39 @@ class DrawsComparison:
     def status(self, hypotheses: int) -> np.ndarray:
         """Return ``"good"``, ``"open"`` or ``"bad"`` for every element, shape (elements,).
 
-        Good: all 95 % limits lie within the margins. Bad: 99.5 % limits of a column exclude *no
-        difference*, and the estimate is beyond half of its margin. Without the second condition
-        many draws would be called bad for a difference that does not matter. Open: neither, or an
-        effective sample size below 100, or an R̂ above 1.01.
+        *Good*: the upper and the lower 95 % limit of each column lie within the margins. These
+        limits need no correction for the number of rows. All rows are good only if the row that is
+        off by more than its margin is good too, which happens in at most 5 % of cases
+        (intersection-union test, Berger 1982).
+
+        *Bad*: simultaneous limits of a column exclude *no difference*, and the estimate is beyond
+        half of its margin. Without the second condition many draws would be called bad for a
+        difference that does not matter. Bad is also a row in which a chain lies far off
+        (`DrawsComparison.away`), for any effective sample size.
+
+        *Open*: neither, or an effective sample size below 100, or an R̂ above 1.01.
 
         The probability that any element is called bad by chance is at most 0.005. For this, means
         are compared only if both sides have an effective sample size of 100, and standard
         deviations only from 200: if no draw is in a tail, the standard deviation and its error are
         too small. The distance needs no such limit.
         """
-        lower, upper = self.limits(0.95, hypotheses)
+        lower, upper = self.limits(0.90, 1)  # 95 % each
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
         within[:, 2] = upper[:, 2] <= MARGINS[2]
-        lower, upper = self.limits(0.995, hypotheses)
+        lower, upper = self.limits(1 - FALSE_ALARM / 2, hypotheses)
         differs = ((lower > 0) | (upper < 0)) & (np.abs(self.estimate) > MARGINS / 2)
         worth = np.minimum(self.ess, self.own_ess)[:, None]
         differs &= worth >= LEAST_ESS * np.array([1, 2, 0])
         known = (self.ess >= LEAST_ESS) & (self.rhat <= MOST_RHAT)
-        bad = known & differs.any(axis=1)
+        bad = (known & differs.any(axis=1)) | self.is_far
         good = known & within.all(axis=1) & ~bad
         return np.select([bad, good], ["bad", "good"], "open")
+
+    @property
+    def is_far(self) -> np.ndarray:
+        """Return whether a chain lies far off, for every element."""
+        return self.away > self.reach
 
 
 def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) -> DrawsComparison:
@@ -168,8 +199,19 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     distribution a mean and a standard deviation. An element with a single value in 95 % of draws
     has no such spread; only its distance is compared.
 
+    *Chains.* A chain that never moves has no effective sample size. But if each of its draws is
+    from the posterior, the share F of them that lie where the posterior has the probability p has
+    the mean p, whatever their dependence, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest
+    distance of a state from the median of the particles over all elements, in standard deviations,
+    and s that of n independent particles. A further state has S > s with probability 1/(n + 1),
+    and S > k s with at most 1/(k (n + 1)) for tails no heavier than those of a Cauchy distribution.
+    So with C chains, nine tenths of the draws of any are beyond the ``reach`` k s with a
+    probability of at most C/(0.9 k (n + 1)); k is chosen so that it is 0.0025. For n, the smallest
+    effective number of particles of any element is taken.
+
     References
     ----------
+    Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
     Schmeiser (1982), Batch size effects in the analysis of simulation output. Vats and Flegal
     (2022), Lugsail lag windows for estimating time-average covariance matrices.
 
@@ -185,13 +227,20 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     """
     draws, particles, weights = _checked(draws, particles, weights)
     blocks = [
-        _compare(draws[..., block], particles[..., block], weights)
+        (draws[..., block], particles[..., block], weights)
         for block in _blocks(draws.shape[2], draws[..., 0].size + particles[..., 0].size)
     ]
-    names = [field.name for field in fields(DrawsComparison)]
-    joined = {name: np.concatenate([getattr(each, name) for each in blocks]) for name in names}
-    beyond = joined["rhat"][:, 1] <= CHANCE / draws.shape[2]
-    return DrawsComparison(**joined | {"rhat": np.where(beyond, joined["rhat"][:, 0], 1.0)})
+    of_blocks = [_compare(*block) for block in blocks]
+    joined = {name: np.concatenate([each[name] for each in of_blocks]) for name in of_blocks[0]}
+    rhat, p_value = joined["rhat"].T
+    joined["rhat"] = np.where(p_value <= CHANCE / draws.shape[2], rhat, 1.0)
+    away, distances = zip(*map(_distances, *zip(*blocks, strict=True)), strict=True)
+    n = joined["own_ess"].min()
+    further = max(1.0, len(draws) / (NEARLY_ALL * FALSE_ALARM / 2 * (n + 1)))
+    reach = further * exceeded(np.max(distances, axis=0), weights, 1 / (n + 1))
+    return DrawsComparison(
+        **joined, away=np.concatenate(away), reach=np.full(draws.shape[2], reach)
+    )
 
 
 def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -220,8 +269,10 @@ def _blocks(elements: int, height: int) -> Iterator[slice]:
     return (slice(i, i + width) for i in range(0, elements, width))
 
 
-def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> DrawsComparison:
-    """Compare a block of elements; the second column of ``rhat`` is its p-value."""
+def _compare(
+    draws: np.ndarray, particles: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Compare a block of elements, all chains together; ``rhat`` comes with its p-value."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = FENCE * (grid[-1] - grid[0])
@@ -246,17 +297,43 @@ def _compare(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> D
     variances, worth = np.stack([of_shift, of_ratio, of_distance], axis=-1)
     worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=-1)
     degrees = number_of_batches(*draws.shape[:2]) - 1, effective_runs(w.sum(axis=1)) - 1
-    rhat = _rhat(a_in.reshape(draws.shape))
     error, freedom, share = _welch(variances[0], variances[1], *degrees)
-    return DrawsComparison(
-        np.stack([shift, log_ratio, distance], axis=-1),
-        error,
-        freedom,
-        share,
-        np.minimum(worth[0], len(a)),
-        np.minimum(worth[1], 1 / np.sum(w**2)),
-        rhat,
+    return {
+        "estimate": np.stack([shift, log_ratio, distance], axis=-1),
+        "error": error,
+        "degrees": freedom,
+        "share": share,
+        "ess": np.minimum(worth[0], len(a)),
+        "own_ess": np.minimum(worth[1], 1 / np.sum(w**2)),
+        "rhat": _rhat(a_in.reshape(draws.shape)),
+    }
+
+
+def _distances(
+    draws: np.ndarray, particles: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``away`` by element, and the largest distance of every particle."""
+    flat = particles.reshape(-1, particles.shape[2])
+    order = np.argsort(flat, axis=0)
+    below = np.cumsum(weights.ravel()[order], axis=0)
+    low, middle, high = (
+        np.take_along_axis(flat, order, axis=0)[np.argmax(below >= q, axis=0), range(flat.shape[1])]
+        for q in (0.05, 0.5, 0.95)
     )
+    scale = (high - low) / NORMAL_RANGE
+    scale[~(scale > 1e-12 * np.abs(middle))] = np.inf  # without spread, there is no distance
+    apart = np.quantile(np.abs(draws - middle) / scale, 1 - NEARLY_ALL, axis=1, method="lower")
+    return apart.max(axis=0), np.max(np.abs(particles - middle) / scale, axis=2)
+
+
+def exceeded(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """Return the smallest of the values that no more than this share of the weight reaches.
+
+    If the largest has more weight, it is that one.
+    """
+    order = np.argsort(-np.where(weights > 0, values.reshape(weights.shape), -np.inf), axis=None)
+    place = int(np.searchsorted(np.cumsum(weights.ravel()[order]), share, side="right")) - 1
+    return float(values.ravel()[order[max(place, 0)]])
 
 
 def _distance(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -358,8 +435,8 @@ def _rhat(values: np.ndarray) -> np.ndarray:
 def copies(draws: ArrayLike) -> float:
     """Return the mean number of copies of a draw: 1 unless draws were repeated.
 
-    Consecutive equal draws, as after a rejection, count once. Rounded values are not counted as
-    copies: they repeat far more often in one element than in all elements together.
+    Consecutive equal draws, as after a rejection, count once. Rounded values are no copies: they
+    are multiples of a unit.
 
     Parameters
     ----------
@@ -377,8 +454,14 @@ def copies(draws: ArrayLike) -> float:
     moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
     kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
     distinct = len(np.unique(kept, axis=0))
-    values = max(len(np.unique(element)) for element in kept.T)
-    return len(kept) / distinct if values > LEAST_VALUES * distinct else 1.0
+    return 1.0 if all(map(_is_rounded, kept.T)) else len(kept) / distinct
+
+
+def _is_rounded(values: np.ndarray) -> bool:
+    """Return whether all gaps between values are multiples of the smallest gap."""
+    gaps = np.diff(np.unique(values))
+    multiples = gaps / gaps.min(initial=np.inf)
+    return bool(np.all(np.abs(multiples - np.round(multiples)) <= LATTICE))
 
 
 def differing_directions(
@@ -425,7 +508,7 @@ def differing_directions(
         return None
     directions = _directions(first, particles[::2], weights[::2])
     found = compare_draws(second @ directions, particles[1::2] @ directions, weights[1::2])
-    return directions, found
+    return directions, replace(found, away=0 * found.away)  # chains are judged by element
 
 
 def _halves(weights: np.ndarray) -> list[np.ndarray]:

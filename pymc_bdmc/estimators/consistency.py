@@ -83,12 +83,16 @@ class RankTest(NamedTuple):
     p_values : ndarray of shape (F,)
         Share of the data sets (including the real one) that deviate at least as much.
     p_value : float
-        Same share for the largest deviation over all features: one exact test of all of them.
+        Same share for the largest deviation over all features, each counted on the given sides
+        only: one exact test of all of them.
+    worst : int
+        The feature with this deviation.
     """
 
     deviations: np.ndarray
     p_values: np.ndarray
     p_value: float
+    worst: int
 
 
 def shifted_runs(log_weights: ArrayLike) -> np.ndarray:
@@ -341,6 +345,8 @@ def spread_and_tails(data: ArrayLike) -> np.ndarray:
     """
     data = np.asarray(data, dtype=float)
     values = data.reshape(len(data), -1)
+    unit = np.nanmax(np.abs(values), axis=0)
+    values = values / np.where(unit > 0, unit, 1.0)  # prevents overflow of squares
     centred = values - np.nanmean(values, axis=0)
     sd = np.sqrt(np.nanmean(centred**2, axis=0))
     varies = sd > 0
@@ -353,7 +359,7 @@ def spread_and_tails(data: ArrayLike) -> np.ndarray:
     return np.nan_to_num(features, nan=0.0, neginf=-np.inf)
 
 
-def rank_among(features: ArrayLike) -> RankTest:
+def rank_among(features: ArrayLike, sides: ArrayLike = 0) -> RankTest:
     """Test whether the first data set is exchangeable with the others.
 
     If data sets are exchangeable, so are their deviations, and each rank is uniform: p_value ≤ α
@@ -363,6 +369,9 @@ def rank_among(features: ArrayLike) -> RankTest:
     ----------
     features : array_like of shape (n_datasets, F)
         Numbers that describe each data set; the real one first.
+    sides : array_like of shape (F,), default 0
+        Deviations that count in the test of all features: 0 on both sides, 1 above the mean, −1
+        below it.
 
     Returns
     -------
@@ -381,9 +390,11 @@ def rank_among(features: ArrayLike) -> RankTest:
     with np.errstate(divide="ignore", invalid="ignore"):
         deviations = (features - features.mean(axis=0)) / features.std(axis=0)
     deviations = np.nan_to_num(deviations)  # 0/0 if all data sets are equal
-    scores = np.abs(deviations)
+    sizes, counted = np.abs(deviations), np.asarray(sides)
+    scores = np.where(counted == 0, sizes, np.maximum(deviations * counted, 0))
     return RankTest(
         deviations[0],
-        np.mean(scores >= scores[0], axis=0),
+        np.mean(sizes >= sizes[0], axis=0),
         float(np.mean(scores.max(axis=1) >= scores[0].max())),
+        int(np.argmax(scores[0])),
     )

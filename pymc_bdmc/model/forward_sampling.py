@@ -228,7 +228,7 @@ class ForwardSampler:
             If drawn data are too large for the type of the observed data, or rounded to the edge of
             their support.
         """
-        with self._explained():
+        with self._explained(), np.errstate(all="ignore"):
             undefined, *values = self._function(*given)
         self._check_defined(undefined)
         point = {
@@ -297,7 +297,7 @@ class ForwardSampler:
             return stack([self.draw()[0] for _ in range(n)])
         function, rngs = self._batch
         reseed_rngs(rngs, rng.integers(2**63, size=4).tolist())
-        with self._explained():
+        with self._explained(), np.errstate(all="ignore"):
             undefined, *values = function(n)
         self._check_defined(undefined)
         return dict(zip(self._names, values, strict=True))

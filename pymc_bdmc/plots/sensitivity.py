@@ -36,7 +36,17 @@ LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
 Visual = Literal[
-    "band", "line", "point", "turn", "note", "title", "xlabel", "ylabel", "xticks", "ylim"
+    "band",
+    "line",
+    "interval",
+    "point",
+    "turn",
+    "note",
+    "title",
+    "xlabel",
+    "ylabel",
+    "xticks",
+    "ylim",
 ]
 
 
@@ -66,6 +76,7 @@ def plot_sensitivity(
 
         * band -> :func:`arviz_plots.visuals.fill_between_y`
         * line -> :func:`arviz_plots.visuals.line_xy`
+        * interval -> :func:`arviz_plots.visuals.line_xy`, 95 % of fresh runs
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * turn -> :func:`arviz_plots.visuals.vline`
         * note -> :func:`arviz_plots.visuals.annotate_xy`, the value where the preference turns
@@ -89,7 +100,8 @@ def plot_sensitivity(
     >>> import pandas as pd
     >>> import pymc_bdmc as bdmc
     >>> def table(log_ml):
-    ...     columns = dict(log_ml=log_ml, error=0.1, fresh_log_ml=log_ml, valid=True)
+    ...     fresh = dict(fresh_log_ml=log_ml, fresh_error=0.1)
+    ...     columns = dict(log_ml=log_ml, error=0.1, **fresh, valid=True)
     ...     return pd.DataFrame(columns, index=pd.Index([0.1, 1.0, 10.0], name="value"))
     >>> curves = {"effect": table([-3.0, -2.0, -4.0]), "no effect": table([-3.1, -3.1, -3.1])}
     >>> pc = bdmc.plot_sensitivity(curves)
@@ -109,14 +121,17 @@ def plot_sensitivity(
     middle, reach = found["log_ml"], Z95 * found["error"]
     low, high = middle - reach, middle + reach
 
-    colored = ["band", "line", "point"]
+    fresh, fresh_reach = found["fresh"], Z95 * found["fresh_error"]
+    lowest, highest = fresh - fresh_reach, fresh + fresh_reach
+    colored = ["band", "line", "interval", "point"]
     several = len(named) > 1
     canvas = Canvas("log_ml", middle, options, colored, by="curve", legend=several)
     band = along("kwarg", x=x, y_bottom=low, y_top=high)
     canvas.draw("band", fill_between_y, band, alpha=0.3)
     canvas.draw("line", line_xy, along("plot_axis", x=x, y=middle))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=found["fresh"]))
-    limits = _limits(xr.concat([low, high, found["fresh"]], "end"))
+    canvas.draw("interval", line_xy, _intervals(x, lowest, highest))
+    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=fresh))
+    limits = _limits(xr.concat([low, high, fresh, lowest, highest], "end"))
     turns = _turns(place, middle.values[0]) if several else np.empty(0)
     if turns.size:
         top = 0.97 * limits.sel(limit="high") + 0.03 * limits.sel(limit="low")
@@ -158,9 +173,11 @@ def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarr
     if isinstance(each, xr.DataTree):
         level = recommended_log_ml(each)
         flat = np.full(len(values), level.value if level.valid else np.nan)
-        columns = {"log_ml": flat, "error": flat * 0 + level.error, "fresh": flat * np.nan}
+        columns = {"log_ml": flat, "error": flat * 0 + level.error}
+        columns |= {"fresh": flat * np.nan, "fresh_error": flat * np.nan}
     else:
-        table = each[["log_ml", "error", "fresh_log_ml"]].astype(float).where(each["valid"])
+        table = each[["log_ml", "error", "fresh_log_ml", "fresh_error"]].astype(float)
+        table = table.where(each["valid"])
         table = table.set_axis(each.index.astype(float)).sort_index()
         own = place[np.searchsorted(values, table.index)]
         columns = {
@@ -168,7 +185,16 @@ def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarr
             for name in ("log_ml", "error")
         }
         columns["fresh"] = table["fresh_log_ml"].reindex(values).values
+        columns["fresh_error"] = table["fresh_error"].reindex(values).values
     return xr.Dataset({name: ("value", column) for name, column in columns.items()})
+
+
+def _intervals(x: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> xr.DataArray:
+    """Return the vertical intervals at all values as one line with gaps."""
+    ends = xr.concat([low, high, low * np.nan], "end").stack(
+        place=("value", "end"), create_index=False
+    )
+    return along("plot_axis", x=xr.DataArray(np.repeat(x.values, 3), dims="place"), y=ends)
 
 
 def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:

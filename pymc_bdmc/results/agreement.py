@@ -31,6 +31,7 @@ from pymc_bdmc.results.evidence import evidence, refuting_path
 from pymc_bdmc.results.groups import real_log_weights
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
+from pymc_bdmc.results.which_side import Missed, missed_shares
 
 __all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 
@@ -58,7 +59,12 @@ class Agreement:
         A row for every element, the worst first. ``shift``, ``ratio`` and ``distance`` with their
         simultaneous 95 % limits ``…_lower`` and ``…_upper``; ``ess`` and ``own_ess``, the effective
         sample sizes of the draws and of the run's own particles in this row; ``rhat``, split R̂ of
-        the draws, where it is larger than chance explains; ``status``.
+        the draws, where it is larger than chance explains; ``away``, the distance from the median
+        of the run, in posterior standard deviations, that nine tenths of the draws of some chain
+        exceed, and ``reach``, its limit; ``status``.
+    too_low : float
+        Nats by which log ML of the run is shown to be too low, since it misses part of the
+        posterior; 0 if nothing is shown.
 
     Examples
     --------
@@ -76,6 +82,7 @@ class Agreement:
     status: Status
     text: str
     table: pd.DataFrame
+    too_low: float = 0.0
 
     def __repr__(self) -> str:
         return self.text
@@ -133,13 +140,22 @@ def agreement(
     ``distance``  largest error of any probability P(x ≤ c)              0.15
     ============  =====================================================  ======================
 
-    *Good*: all 95 % limits, simultaneous over all rows and columns, lie within the margins. The
-    directions can only make the status *bad*, since they are tested on half of the draws. *Bad*:
-    99.5 % simultaneous limits exclude *no difference*, and the estimate is beyond half of the
-    margin; or the draws are copies of each other. Draws from the posterior are called bad with a
-    probability of at most 0.005, if the run's own are from it too. *Open*: neither. Draws are not
-    judged if their effective sample size is below 100, if their R̂ is above 1.01, or if the runs
-    contradict each other.
+    *Good*: in every row and column both 95 % limits lie within the margins. If a row is off by more
+    than its margin, draws are called good with a probability of at most 0.05. (The limits in the
+    table are wider, since all of them hold together.) The directions can only make the status
+    *bad*, since they are tested on half of the draws. *Bad*: simultaneous limits exclude *no
+    difference*, and the estimate is beyond half of the margin; or a chain lies far off (column
+    ``away``); or the draws are copies of each other. Draws from the posterior are called bad with a
+    probability of at most 0.005, if the run's own are from it too. *Open*: neither. Apart from
+    chains that lie far off, draws are not judged if their effective sample size is below 100 or if
+    their R̂ is above 1.01; and none are if the runs contradict each other.
+
+    *Which side is wrong?* If the draws are not good, the density p(θ, y) may show it, for a model
+    with continuous variables only. If draws lie where it is far above all that the run saw, and
+    importance sampling finds a part of the posterior there that the run cannot have missed by
+    chance (p ≤ 0.001), the run is wrong. Then the status is *open*, and no log ML of the run should
+    be used. If it is the particles that lie where the draws do not, the draws are wrong. A wrong
+    side is not always found.
 
     The run's own draws are an estimate too; `verdict` says how far they can be trusted.
 
@@ -158,23 +174,45 @@ def agreement(
     """
     free = [rv.name for rv in model.free_RVs] if model else None
     elements = paired_elements(dt, idata, free, var_names)
-    labels, found = _compared(elements, _matching_model(elements, model))
+    model = _matching_model(elements, model)
+    labels, found = _compared(elements, model)
     hypotheses = found.estimate.size
     statuses = found.status(hypotheses)
     table = _table(labels, found, statuses, hypotheses)
     doubts = list(_own_doubts(dt, elements.weights))
     repeated = _copies(elements)
-    of_elements = statuses[[label not in DIRECTIONS for label in labels]]
+    is_direction = np.isin(labels, DIRECTIONS)
     status: Status = "open"
     if repeated > MOST_COPIES or (not doubts and (statuses == "bad").any()):
         status = "bad"
-    elif not doubts and (of_elements == "good").all():
+    elif not doubts and (statuses[~is_direction] == "good").all():
         status = "good"
-    told = list(_told(status, table, elements, repeated))
-    if status == "open":
+    missed = Missed(0.0, 0.0)
+    if status != "good" and model is not None and repeated <= MOST_COPIES:
+        missed = _missed(dt, elements, model, found, ~is_direction)
+    if missed.too_low:
+        status = "open"
+    told = list(_told(status, table, elements, repeated, missed))
+    if status == "open" and not missed.too_low:
         differs = (statuses == "bad").any()
         told += doubts or ([] if differs else [_to_settle(table, found, labels, elements)])
-    return Agreement(status, "\n".join([*told, *_whose_fault(dt, idata, status)]), table)
+    told += _whose_fault(dt, idata, status)
+    return Agreement(status, "\n".join(told), table, missed.too_low)
+
+
+def _missed(
+    dt: xr.DataTree,
+    elements: Elements,
+    model: pm.Model,
+    found: DrawsComparison,
+    rows: np.ndarray,
+) -> Missed:
+    """Say which side misses part of the posterior; neither, if the model is not that of the run."""
+    log_weights = real_log_weights(dt)
+    if log_weights.size < 2 or not np.isfinite(log_weights).any():
+        return Missed(0.0, 0.0)
+    worth = float(found.ess[rows].min()), float(found.own_ess[rows].min())
+    return missed_shares(elements, model, log_weights, worth)
 
 
 def _matching_model(elements: Elements, model: pm.Model | None) -> pm.Model | None:
@@ -216,9 +254,9 @@ def _log_joints(elements: Elements, model: pm.Model) -> list[np.ndarray]:
 
 
 def _copies(elements: Elements) -> float:
-    """Return the mean number of copies of a draw; 1 if only one element could show copies."""
+    """Return the mean number of copies of a draw; 1 if no element could show copies."""
     chosen = np.flatnonzero(elements.continuous & elements.free)[:50]
-    return copies(elements.draws[..., chosen]) if chosen.size > 1 else 1.0
+    return copies(elements.draws[..., chosen]) if chosen.size else 1.0
 
 
 def _table(
@@ -231,15 +269,18 @@ def _table(
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
         with np.errstate(over="ignore"):  # exp of a very wide limit may be infinite
             columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
-    columns |= {"ess": found.ess, "own_ess": found.own_ess, "rhat": found.rhat, "status": statuses}
+    for name in ("ess", "own_ess", "rhat", "away", "reach"):
+        columns[name] = getattr(found, name)
+    columns["status"] = statuses
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
     rank = np.array([["bad", "open", "good"].index(status) for status in statuses])
     far = np.nanmax(np.abs(found.estimate) / MARGINS, axis=1)
+    far = np.where(found.is_far, np.maximum(far, found.away / MARGINS[0]), far)
     return table.iloc[np.lexsort((-far, rank))]
 
 
 def _told(
-    status: Status, table: pd.DataFrame, elements: Elements, repeated: float
+    status: Status, table: pd.DataFrame, elements: Elements, repeated: float, missed: Missed
 ) -> Iterator[str]:
     """Yield the sentences about the draws."""
     n = elements.draws.shape[0] * elements.draws.shape[1]
@@ -249,19 +290,31 @@ def _told(
             f"The {n} draws that you gave are copies: each occurs {repeated:.2g} times on average, "
             "so every effective sample size and error computed from them is wrong."
         )
+    elif missed.too_low:
+        yield (
+            f"The {n} draws that you gave differ from those of this run, and it is the run that is "
+            "wrong: it misses part of the posterior, where some of your draws lie, and its log ML "
+            f"is too low by at least {missed.too_low:.2g} nats. Do not use its draws or its log "
+            f"ML. {_difference(worst)}."
+        )
     elif status == "bad":
         count = int(np.sum(table["status"] == "bad"))
         yield (
             f"The {n} draws that you gave are not from the posterior that this run finds. "
             f"{_difference(worst)}; {count} of {len(table)} quantities differ."
         )
+        if missed.by_draws:
+            yield (
+                f"They have nothing where at least {missed.by_draws:.1%} of the posterior lies "
+                "that this run finds."
+            )
     elif status == "good":
         count = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield (
-            f"The {n} draws that you gave agree with those of this run. By 95 % simultaneous "
-            f"limits for {count} quantities, no mean is off by more than {MARGINS[0]:g} posterior "
-            f"standard deviations, no standard deviation by more than a factor of "
-            f"{np.exp(MARGINS[1]):g}, and no probability P(x ≤ c) by more than {MARGINS[2]:g}."
+            f"The {n} draws that you gave agree with those of this run: of {count} quantities, no "
+            f"mean is off by more than {MARGINS[0]:g} posterior standard deviations, no standard "
+            f"deviation by more than a factor of {np.exp(MARGINS[1]):g}, and no probability "
+            f"P(x ≤ c) by more than {MARGINS[2]:g} (95 % confidence)."
         )
         yield f"{_difference(worst)}."
     else:
@@ -280,20 +333,26 @@ def _worst(table: pd.DataFrame) -> pd.Series:
 
 
 def _difference(row: pd.Series) -> str:
-    """Describe the largest difference of a row in words."""
+    """Describe the largest difference of a row in words, with its simultaneous limits."""
+    said = f"The largest difference is in {row.name!r}: "
+    if row["away"] > row["reach"]:
+        return (
+            f"{said}nine tenths of the draws of a chain are more than {row['away']:.2g} posterior "
+            "standard deviations from the median of the run"
+        )
     size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
     name = _MEASURES[int(np.nanargmax(size))]
     value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
     if name == "shift":
-        limits = sorted(np.array([lower, upper]) * np.sign(value))
+        lower, upper = sorted(np.array([lower, upper]) * np.sign(value))
         side = "higher" if value > 0 else "lower"
-        said = f"the mean is {abs(value):.2g} posterior standard deviations {side}"
-        lower, upper = limits
+        said += f"the mean is {abs(value):.2g} posterior standard deviations {side}"
     elif name == "ratio":
-        said = f"the standard deviation is {value:.2g} times that of the run"
+        said += f"the standard deviation is {value:.2g} times that of the run"
     else:
-        said = f"a probability P(x ≤ c) is off by {value:.2g}"
-    return f"The largest difference is in {row.name!r}: {said} ({lower:.2g} to {upper:.2g})"
+        said += f"a probability P(x ≤ c) is off by {value:.2g}"
+    limits = "" if row["status"] == "good" else f" ({lower:.2g} to {upper:.2g})"
+    return said + limits
 
 
 def _to_settle(
@@ -312,12 +371,13 @@ def _to_settle(
             f"sampler longer, until every R̂ is below {MOST_RHAT:g} and every effective sample "
             f"size is at least {LEAST_ESS}."
         )
-    # If the draws are right, the estimates are noise of about 0.4 times half an interval.
-    _, upper = found.limits(0.95, found.estimate.size)
-    half = (upper - np.where(np.arange(3) < 2, found.estimate, 0)) / MARGINS
-    half[[label in DIRECTIONS for label in labels]] = 0
-    place, j = np.unravel_index(np.nanargmax(half), half.shape)
-    factor, of_draws = max(2 * half[place, j] ** 2, 1.2), found.share[place, j]
+    # If the draws are right, the largest of all estimates is noise, seldom beyond the half width of
+    # an interval that holds for all rows in half of the cases. The limits of its own row add to it.
+    own, of_all = found.limits(0.90, 1)[1], found.limits(0.5, found.estimate.size)[1]
+    needed = (own + of_all - 2 * found.estimate) / MARGINS
+    needed[[label in DIRECTIONS for label in labels]] = 0
+    place, j = np.unravel_index(np.nanargmax(needed), needed.shape)
+    factor, of_draws = max(needed[place, j] ** 2, 1.2), found.share[place, j]
     wanted = []
     if of_draws > 0.2:
         wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
@@ -374,7 +434,9 @@ def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
 def agreement_dataset(found: Agreement) -> xr.Dataset:
     """Return the agreement as a group of a result, for `kept_agreement` to read."""
     dataset = xr.Dataset.from_dataframe(found.table)
-    return dataset.assign_attrs(status=found.status, text=found.text, sample_dims=[])
+    return dataset.assign_attrs(
+        status=found.status, text=found.text, too_low=found.too_low, sample_dims=[]
+    )
 
 
 def kept_agreement(dt: xr.DataTree) -> Agreement | None:
@@ -382,4 +444,5 @@ def kept_agreement(dt: xr.DataTree) -> Agreement | None:
     if "agreement" not in dt.children:
         return None
     kept = dt["agreement"].dataset
-    return Agreement(kept.attrs["status"], kept.attrs["text"], kept.to_dataframe())
+    status, text, missed = (kept.attrs[name] for name in ("status", "text", "too_low"))
+    return Agreement(status, text, kept.to_dataframe(), float(missed))

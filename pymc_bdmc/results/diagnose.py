@@ -1,6 +1,5 @@
 """List what to doubt in a result, each doubt with a remedy."""
 
-import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -18,18 +17,23 @@ from pymc_bdmc.results.groups import (
     check_result,
     data_sets,
     directions,
+    interruption,
     is_null,
     is_simulated_tempering,
+    log_ml_too_low,
     mean_of_logs,
 )
 from pymc_bdmc.results.missed import divergent_share_of
 from pymc_bdmc.results.reverse import both_sides
 
-__all__ = ["MAX_CHANCE", "MOST_DIVERGENT", "diagnose", "divergent_share", "warn"]
-
-_log = logging.getLogger("pymc.bdmc")
-
-MOST_WARNINGS = 3
+__all__ = [
+    "MAX_CHANCE",
+    "MOST_DIVERGENT",
+    "diagnose",
+    "divergent_share",
+    "doubts_of",
+    "reach_draws",
+]
 
 MAX_DIVERGENT_SHARE = 0.01
 
@@ -59,20 +63,6 @@ KNOT_PARTS = 10
 
 
 _REVERSE = {reverse for _, reverse in SIDES.values()}
-
-
-def warn(dt: xr.DataTree) -> None:
-    """Log the gravest doubts about a result, at most three.
-
-    An error in here is logged too, so that no finished run is lost.
-    """
-    try:
-        messages = diagnose(dt)
-    except Exception:
-        _log.exception("The result is complete, but diagnosing it failed.")
-        return
-    for message in messages[:MOST_WARNINGS]:
-        _log.warning(message)
 
 
 def diagnose(dt: xr.DataTree) -> list[str]:
@@ -106,18 +96,23 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
     real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
+    return [f"{finding}; {remedy}" if remedy else finding for finding, remedy in doubts_of(dt)]
+
+
+def doubts_of(dt: xr.DataTree) -> list[tuple[str, str]]:
+    """Return the findings of `diagnose`, each with its remedy, which may be empty."""
     if is_simulated_tempering(dt):
         return _tempering_doubts(dt)
     check_result(dt)
     if is_null(dt):
         return []
-    doubts = [_interruption(dt)] if dt.attrs.get("interrupted") else []
+    doubts = [(text, "") for text in [interruption(dt)] if text]
     for find, remedy in _DOUBTS:
         groups = [group for group in GROUPS if group in dt.children]
         found = {group: find(dt, group) for group in groups}
         told = "; ".join(f"{group}: {text}" for group, text in found.items() if text)
         if told:
-            doubts.append(f"{told}; {remedy(dt)}")
+            doubts.append((told, remedy(dt)))
     return doubts
 
 
@@ -152,25 +147,6 @@ def divergent_share(dt: xr.DataTree) -> float:
     """
     groups = [forward for forward, _ in SIDES.values() if forward in dt.children]
     return max((divergent_share_of(dt, group) for group in groups), default=0.0)
-
-
-def _interruption(dt: xr.DataTree) -> str:
-    """Describe what is left after an interruption by Ctrl-C."""
-    weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
-    if all(each.notnull().all() for each in weights.values()):
-        last = dt["rounds"].dataset.isel(round=-1) if "rounds" in dt.children else {}
-        if last.get("meets_target", False) and not last["confirms"]:
-            return (
-                "interrupted: the result is the round that met the target, and no new round has "
-                "confirmed it. It may have met the target by noise: its lower bound may be too "
-                "high and its gap too small. Certified bounds allow for this."
-            )
-        return "interrupted: the result is the last finished round."
-    done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
-    return (
-        f"interrupted: {', '.join(done)} chains were finished. They may not be a random sample of "
-        "all, so nothing is certified."
-    )
 
 
 def _rows(dt: xr.DataTree, group: str) -> list[np.ndarray]:
@@ -438,7 +414,7 @@ def _disagreement(dt: xr.DataTree, group: str) -> str:
     if group != "real_reverse":
         return ""
     found, sides = kept_agreement(dt), both_sides(dt)
-    if found and found.status == "bad":
+    if found and (found.status == "bad" or found.too_low):
         return found.text.split("\n")[0].rstrip(".")
     if sides and sides.pvalue <= MAX_CHANCE:
         return (
@@ -446,6 +422,14 @@ def _disagreement(dt: xr.DataTree, group: str) -> str:
             f"{sides.forward:.3g} (p = {sides.pvalue:.1g})"
         )
     return ""
+
+
+def reach_draws(dt: xr.DataTree) -> str:
+    """Return the remedy if draws show a part of the posterior that the runs miss."""
+    if centred := dt.attrs.get("centred_effects"):
+        return f"write {centred} non-centred, as mean + scale * z with z of unit scale."
+    n = max(100, 2 * (dt["real"].sizes.get("beta", 1) - 1))
+    return f"anneal from a fit to these draws: path=bdmc.FittedPath(idata), temperatures={n}."
 
 
 def _too_short(dt: xr.DataTree, group: str) -> str:
@@ -472,8 +456,13 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
     (
         _disagreement,
         lambda dt: (
-            "the posterior draws or the forward runs miss part of the posterior. Compare the draws "
-            "with the group posterior, run more chains of that sampler, or use more temperatures."
+            reach_draws(dt)
+            if log_ml_too_low(dt)
+            else (
+                "the posterior draws or the forward runs miss part of the posterior. Compare the "
+                "draws with the group posterior, run more chains of that sampler, or use more "
+                "temperatures."
+            )
         ),
     ),
     (_too_short, lambda dt: "use a longer burn_in."),
@@ -492,20 +481,18 @@ _DOUBTS: list[tuple[Callable, Callable]] = [
 """Checks of each group with their remedies, the gravest first."""
 
 
-def _tempering_doubts(dt: xr.DataTree) -> list[str]:
-    doubts = []
-    if dt.attrs.get("interrupted"):
-        doubts.append(f"interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept.")
+def _tempering_doubts(dt: xr.DataTree) -> list[tuple[str, str]]:
+    doubts = [(text, "") for text in [interruption(dt)] if text]
     row = evidence(dt, "RTS").iloc[0]
     if not row["valid"]:
-        doubts.append(
-            f"the evidence cannot be trusted ({row['reason']}); take more draws, or more "
-            "temperatures where plot_tempering shows a knot."
-        )
+        doubts.append((
+            f"the evidence cannot be trusted ({row['reason']})",
+            "take more draws, or more temperatures where plot_tempering shows a knot.",
+        ))  # fmt: skip
     unevenness = dt.attrs.get("flatness", 0.0)
     if unevenness > MAX_UNEVENNESS:
-        doubts.append(
-            f"temperatures are visited unevenly, by up to {unevenness:.0%}; use more temperatures, "
-            "or a larger `initial`."
-        )
+        doubts.append((
+            f"temperatures are visited unevenly, by up to {unevenness:.0%}",
+            "use more temperatures, or a larger `initial`.",
+        ))  # fmt: skip
     return doubts

@@ -1,7 +1,6 @@
 """Estimate divergences between an approximation with a density and the posterior."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -25,8 +24,6 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.model.approximation import Approximation, make_approximation
 from pymc_bdmc.model.checks import checked_model
-from pymc_bdmc.model.jitted import NotJittable
-from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.certified import certified
@@ -38,6 +35,7 @@ from pymc_bdmc.results.particles import (
     particle_values,
     particle_weights,
 )
+from pymc_bdmc.results.unconstrained import Unconstrained
 
 __all__ = ["COLUMNS", "FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 
@@ -190,11 +188,11 @@ class _Runs:
     """Log ML, its certified lower bound and the weighted particles of the runs on the real data."""
 
     def __init__(self, dt: xr.DataTree, density: TemperedDensity, confidence: float):
-        self.layout, self.confidence = Layout(density), confidence
-        self._density = density
-        with suppress(NotJittable):  # else use PyTensor's own functions, which are slower
-            density.terms = density.jitted.terms(density.jitted.without_gradient)
-        self._theta, self.shares, self.log_weights = self._particles(dt)
+        density_of = Unconstrained(density)
+        self.layout, self.confidence = density_of.layout, confidence
+        self._log_joint = density_of.log_joint
+        self._theta = density_of.rows(particle_values(dt, density.model))
+        self.shares, self.log_weights = particle_weights(dt)
         methods = evidence(dt).loc["real"].loc[0]
         best = methods[methods["recommended"]]
         row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
@@ -205,25 +203,6 @@ class _Runs:
         self.lower = float(certified(dt, confidence).loc[("real", 0), "lower"])
         (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
         self.own_error = jarzynski_forward(forward).error
-
-    def _particles(self, dt: xr.DataTree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return θ of shape (K, N, d), NaN at the edge of the support; weights; log weights."""
-        values = particle_values(dt, self._density.model)
-        points = [
-            self._density.unconstrain(dict(zip(values, each, strict=True)))
-            for each in zip(*values.values(), strict=True)
-        ]
-        theta = np.array([np.concatenate([v.ravel() for v in p.values()]) for p in points])
-        return theta, *particle_weights(dt)
-
-    def _log_joint(self, theta: np.ndarray) -> np.ndarray:
-        """Return log p(θ, y) of rows, NaN for rows that are not finite."""
-        found = np.full(len(theta), np.nan)
-        finite = np.flatnonzero(np.isfinite(theta).all(axis=1))
-        points = self.layout.unravel(theta[finite])
-        for row, place in enumerate(finite):
-            found[place] = self._density.log_joint({k: v[row] for k, v in points.items()})
-        return found
 
     def table(self, q: Approximation) -> pd.DataFrame:
         """Return the rows of one approximation."""

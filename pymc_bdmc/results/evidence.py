@@ -16,6 +16,7 @@ from pymc_bdmc.results.groups import (
     data_sets,
     is_null,
     is_simulated_tempering,
+    log_ml_too_low,
     real_log_weights,
     start_of_reverse,
 )
@@ -151,6 +152,8 @@ def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, st
             doubt = sign if alone else ""
             if other:
                 doubt = f"runs on path {other!r} give a higher log ML, beyond chance"
+            if data == "real" and (lost := log_ml_too_low(dt)):
+                doubt = f"the draws that you gave show it to be too low by {lost:.2g} nats or more"
             missed = short if alone else 0.0
             if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
                 doubt = "reverse runs start from draws that forward runs do not confirm"

@@ -17,10 +17,12 @@ __all__ = [
     "check_result",
     "data_sets",
     "directions",
+    "interruption",
     "is_null",
     "is_simulated_tempering",
     "is_system",
     "ladder",
+    "log_ml_too_low",
     "log_ml_weights",
     "mean_of_logs",
     "real_log_weights",
@@ -144,6 +146,39 @@ def real_log_weights(dt: Any) -> np.ndarray:
         _finished(by_data_set(dt, "real", name)[0]) for name in ("log_weight", "prior_draws")
     )
     return weights + log_prior_mass(draws).estimate if weights.size else weights
+
+
+def interruption(dt: xr.DataTree) -> str:
+    """Describe what is left after Ctrl-C or a callback stopped the run; empty if nothing did."""
+    if not dt.attrs.get("interrupted"):
+        return ""
+    if is_simulated_tempering(dt):
+        return f"Interrupted: {dt['tempering'].sizes['draw']} draws of each chain are kept."
+    weights = {group: dt[group]["log_weight"] for group in GROUPS if group in dt.children}
+    if all(each.notnull().all() for each in weights.values()):
+        last = dt["rounds"].dataset.isel(round=-1) if "rounds" in dt.children else {}
+        if last.get("meets_target", False) and not last["confirms"]:
+            return (
+                "Interrupted: the result is the round that met the target, and no new round has "
+                "confirmed it. It may have met the target by noise: its lower bound may be too "
+                "high and its gap too small. Certified bounds allow for this."
+            )
+        return "Interrupted: the result is the last finished round."
+    done = [f"{int(each.count())} of {each.size} {group}" for group, each in weights.items()]
+    return (
+        f"Interrupted: {', '.join(done)} chains were finished. They may not be a random sample of "
+        "all, so nothing is certified."
+    )
+
+
+def log_ml_too_low(dt: xr.DataTree) -> float:
+    """Return the nats by which log ML of the runs on the real data is shown to be too low.
+
+    The draws of ``posterior=`` show it (`agreement`); 0 without them, or if nothing is shown.
+    """
+    if "agreement" not in dt.children:
+        return 0.0
+    return float(dt["agreement"].attrs.get("too_low", 0.0))
 
 
 def log_ml_weights(dt: xr.DataTree) -> dict[str, xr.DataArray]:

@@ -9,7 +9,13 @@ from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.results.certified import certified
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
-from pymc_bdmc.results.groups import data_sets, is_simulated_tempering, is_system, variable
+from pymc_bdmc.results.groups import (
+    data_sets,
+    interruption,
+    is_simulated_tempering,
+    is_system,
+    variable,
+)
 
 __all__ = [
     "Z95",
@@ -63,7 +69,8 @@ class LogML(WithInterval):
     certified_lower, certified_upper : float
         Bounds that hold together with 95 % probability, nats; infinite if there is none.
     notes : str
-        What else log ML contains, such as the prior probability of an order; often empty.
+        What else log ML contains, such as the prior probability of an order, and whether the run
+        was interrupted; often empty.
 
     Examples
     --------
@@ -134,8 +141,8 @@ def log_ml(dt: xr.DataTree) -> LogML:
 
     Notes
     -----
-    Results of `sample_bdmc` have the same numbers in the attributes ``log_ml`` and
-    ``log_ml_error``, and in ``sample_stats["log_marginal_likelihood"]`` by chain, where
+    Results of `sample_bdmc` have the same in the attributes ``log_ml``, ``log_ml_error`` and
+    ``log_ml_notes``, and the value in ``sample_stats["log_marginal_likelihood"]`` by chain, where
     `pymc.sample_smc` has its own. The four chains are parts of one sample, so their values are
     equal.
 
@@ -174,10 +181,11 @@ def log_ml(dt: xr.DataTree) -> LogML:
 def notes(dt: xr.DataTree) -> str:
     """Return what log ML includes, a line each.
 
+    If the run was interrupted, quick runs may be more frequent among those that were finished.
     Log ML includes the prior probability of constraints. Runs from the prior show it: they count
     the draws that the constraints reject.
     """
-    told = [line for line in str(dt.attrs.get("constraints", "")).split("\n") if line]
+    told = [*filter(None, [interruption(dt), *str(dt.attrs.get("constraints", "")).split("\n")])]
     from_prior = str(dt.attrs.get("path")) in ("prior", "data")
     if from_prior and "real" in dt.children and "prior_draws" in dt["real"]:
         draws = variable(dt, "real", "prior_draws").values
@@ -196,7 +204,12 @@ def write_log_ml(dt: xr.DataTree) -> None:
     if not any(data == "real" for data, *_ in data_sets(dt)):
         return
     found = log_ml(dt)
-    dt.attrs |= {"log_ml": found.value, "log_ml_error": found.error, "log_ml_method": found.method}
+    dt.attrs |= {
+        "log_ml": found.value,
+        "log_ml_error": found.error,
+        "log_ml_method": found.method,
+        "log_ml_notes": found.notes,
+    }
     if "posterior" in dt.children:
         chains = variable(dt, "posterior", "chain")
         values = xr.full_like(chains, found.value, dtype=float)

@@ -16,6 +16,9 @@ __all__ = ["pointwise"]
 def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame:
     """Return log p(y_i | y_<i), the predictive density of every observation given those before.
 
+    It reads a run that took one observation after the other: ``pm.sample_bdmc(path="data",
+    simulate=None)``, which is another run than the default.
+
     With ``other``, the differences of two models: the log Bayes factor that each observation adds.
 
     Parameters
@@ -104,7 +107,8 @@ def _row_weights(dt: xr.DataTree) -> np.ndarray:
     """Return the parts of the log weights by run and observation, shape (K, N)."""
     if dt.attrs.get("path") != "data":
         raise ValueError(
-            'dt: its runs did not take one observation after the other; pass path="data".'
+            "dt: its runs did not take one observation after the other. Run the model again with "
+            'pm.sample_bdmc(path="data", simulate=None).'
         )
     if "real" in dt.children and "row_log_weight" not in dt["real"]:
         raise ValueError(

@@ -95,7 +95,7 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     parts = {
         "Methods": " ".join(_methods(dt)),
         "Results": _impersonal(" ".join(told)),
-        "Caveats": _impersonal(" ".join(_sentence(each) for each in caveats if each)),
+        "Caveats": _impersonal(" ".join(dict.fromkeys(map(_sentence, filter(None, caveats))))),
         "References": "" if is_null(dt) else REFERENCES,
     }
     parts = {name: text for name, text in parts.items() if text}

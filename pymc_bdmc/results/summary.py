@@ -16,7 +16,8 @@ from pymc_bdmc.estimators import (
     log_prior_mass,
 )
 from pymc_bdmc.results.certified import certified, certified_total_variation
-from pymc_bdmc.results.diagnose import diagnose
+from pymc_bdmc.results.consistency import half_interval
+from pymc_bdmc.results.diagnose import MAX_CHANCE, diagnose
 from pymc_bdmc.results.evidence import annealed_estimates, evidence
 from pymc_bdmc.results.groups import (
     SIDES,
@@ -27,7 +28,7 @@ from pymc_bdmc.results.groups import (
     mean_of_logs,
 )
 
-__all__ = ["summary"]
+__all__ = ["independent_gaps", "summary"]
 
 COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
 
@@ -58,7 +59,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
         averaged weights; ``certified lower``, a bound that holds with 95 % probability for any
         number of chains (`certified`). For ``simulated`` also ``upper bound`` ⟨log w⟩_r, ``jeffreys
         bound`` (their gap), ``total variation`` (the largest error of a probability, with its
-        certified upper end in ``kind``), ``ideal gap`` (the gap under perfect mixing) and, with one
+        certified upper end in ``kind``), ``ideal gap`` (the gap under perfect mixing, by the
+        pilot; not valid if that of the runs is significantly smaller, p ≤ 0.001) and, with one
         data set, ``evidence, reverse`` and ``certified upper``; for ``real`` with ``posterior``
         draws also ``upper bound``, ``jeffreys bound``, ``evidence, reverse`` and ``evidence, both``
         (by BAR). The start of the reverse chains, on which the upper bound rests, is ``exact`` (θ*
@@ -138,7 +140,9 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
     if data == "simulated" and (found := certified_total_variation(dt)):
         rows["total variation"] = _total_variation(found, start)
     if data == "simulated" and "thermodynamic_length" in dt[forward_group]:
-        rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, dt.attrs.get("particles", 1))
+        most = _largest_gap(forward, reverse, rows["jeffreys bound"], tail)
+        particles = dt.attrs.get("particles", 1)
+        rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, particles, most)
     if len(forward) > 1:  # for several data sets only the bounds on log ML are of use
         return {(data, quantity): row for quantity, row in rows.items()}
     rows["evidence"] = _evidence(dt, data, "forward average")
@@ -163,13 +167,38 @@ def _total_variation(found: TotalVariation, start: str) -> dict:
     }
 
 
-def _ideal_gap(run: xr.Dataset, particles: int) -> dict:
-    """Return the row of the gap under perfect mixing on the best schedule."""
+def independent_gaps(forward: np.ndarray, reverse: np.ndarray) -> int:
+    """Return the number of independent terms of a mean gap: finished data sets, or runs on one.
+
+    Parameters
+    ----------
+    forward, reverse : ndarray of shape (D, K)
+        Log weights; NaN marks a run that was not finished.
+    """
+    finished = [~np.isnan(each) for each in (forward, reverse)]
+    n = int(np.sum(finished[0].any(axis=1) & finished[1].any(axis=1)))
+    return n if n != 1 else min(int(each.sum()) for each in finished)
+
+
+def _largest_gap(forward: np.ndarray, reverse: np.ndarray, row: Mapping, tail: TailCheck) -> float:
+    """Return the upper 99.9 % limit of the mean gap; infinite if the gap has no mean."""
+    if not tail.resolved:
+        return np.inf
+    reach = half_interval(row["error"], independent_gaps(forward, reverse), 1 - 2 * MAX_CHANCE)
+    limit = row["value"] + reach
+    return float(limit) if np.isfinite(limit) else np.inf
+
+
+def _ideal_gap(run: xr.Dataset, particles: int, most: float) -> dict:
+    """Return the row of the gap under perfect mixing, not valid if the gap of the runs is less."""
     lengths, n = run["thermodynamic_length"].values, run.sizes["beta"] - 1
+    value = float(np.mean(lengths**2) / (n * particles))
     rhat = float(run["pilot_rhat"].max()) if "pilot_rhat" in run else np.nan
     unsure = f", which may have missed a part: R̂ {rhat:.2g}" if rhat > MAX_RHAT else ""
+    if value > most:
+        unsure += f"; not valid: the gap of the runs is smaller, at most {most:.2g}"
     return {
-        "value": float(np.mean(lengths**2) / (n * particles)),
+        "value": value,
         "valid": not unsure,
         "kind": f"Λ²/{'T' if particles == 1 else 'TN'}, perfect mixing; "
         f"Λ = {np.mean(lengths):.3g} nats^½, from the pilot{unsure}",

@@ -18,8 +18,22 @@ from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.model.matching import Matched
 from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.certified import certified_total_variation
-from pymc_bdmc.results.consistency import FEWEST_SETS, MARGIN, consistency, half_interval
-from pymc_bdmc.results.diagnose import MAX_CHANCE, MOST_DIVERGENT, diagnose, divergent_share
+from pymc_bdmc.results.consistency import (
+    ALPHA,
+    FEWEST_SETS,
+    MARGIN,
+    SPREAD,
+    consistency,
+    half_interval,
+    simulated_from_prior,
+)
+from pymc_bdmc.results.diagnose import (
+    MAX_CHANCE,
+    MOST_DIVERGENT,
+    diagnose,
+    divergent_share,
+    reach_draws,
+)
 from pymc_bdmc.results.evidence import refuting_path
 from pymc_bdmc.results.groups import (
     SIDES,
@@ -28,14 +42,15 @@ from pymc_bdmc.results.groups import (
     data_sets,
     is_null,
     is_system,
+    log_ml_too_low,
 )
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.mixing import rhat_of_runs
 from pymc_bdmc.results.notebook import Status, status_html
 from pymc_bdmc.results.reverse import both_sides
-from pymc_bdmc.results.summary import summary
+from pymc_bdmc.results.summary import independent_gaps, summary
 
-__all__ = ["Verdict", "verdict"]
+__all__ = ["NEXT", "Verdict", "verdict"]
 
 CLOSE = 0.25
 """Largest certified total variation of a good verdict: no probability is off by more."""
@@ -50,6 +65,9 @@ at most 1.4 % of cases, for normal or log-normal features, and are the most extr
 
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
+
+NEXT = "Next: "
+"""Beginning of the sentence that says what to do next."""
 
 _HEADLINES = {
     "good": "The posterior draws of this run can be believed, within the limits below.",
@@ -159,7 +177,9 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     start of reverse runs  exact or burned-in                      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    have a higher log ML
-    draws                  `agreement` is good                     it is bad (open: no say)
+    draws                  `agreement` is good                     it is bad, or it shows a part
+                                                                   that the run misses
+                                                                   (else no say)
     both sides             (no say)                                p ≤ 0.001
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
@@ -209,10 +229,11 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     told = [finding.sentence for finding in findings if finding.sentence]
     # Without simulated data only log ML was asked for.
     errors = {finding.name for finding in findings if finding.status == "bad"}
-    headline = [_HEADLINES["disagree" if errors == {"draws"} else status]]
+    disagree = errors == {"draws"} and not log_ml_too_low(dt)
+    headline = [_HEADLINES["disagree" if disagree else status]]
     if "forward" not in dt.children and status != "bad":
         headline = []
-    steps = [f"Next: {step}" for step in _next_steps(findings, doubts)[:1]]
+    steps = [f"{NEXT}{step}" for step in _next_steps(findings, doubts)[:1]]
     sentences = [*headline, *told, *steps]
     columns = ["value", "error", "lower", "upper", "status"]
     rows = {
@@ -240,10 +261,10 @@ def _findings(
         sentence = "The run was interrupted, so the finished part may not be a random sample."
         yield _Finding("interruption", "open", sentence, "run it again.")
     if is_null(dt):
-        yield from _evidence(dt)
+        yield from _evidence(dt, doubts)
         return
     if "forward" not in dt.children:
-        yield from _evidence(dt)
+        yield from _evidence(dt, doubts)
         yield from _contradictions(dt)
         sentence = (
             "Nothing was simulated, so the distance of the posterior draws from the true "
@@ -267,7 +288,7 @@ def _findings(
     elif not is_system(dt):
         sentence = "There are no runs on the real data, so nothing is known about them."
         yield _Finding("real data", "open", sentence, "leave out real_data=False.")
-    yield from _evidence(dt)
+    yield from _evidence(dt, doubts)
 
 
 def _total_variation(
@@ -328,8 +349,8 @@ def _about(dt: xr.DataTree, datasets: int) -> str:
     if dt.attrs.get("independent_starts"):
         return f"By {datasets} independent pairs of runs"
     simulate = str(dt.attrs.get("simulate"))
-    if simulate == "hyperparameters" and not dt.attrs.get("hyperparameters"):
-        simulate = "prior"  # the model has no hyperparameters to hold
+    if simulated_from_prior(dt):
+        simulate = "prior"  # also if the model has no hyperparameters to hold
     data = _DATA.get(simulate, "simulated data sets")
     if simulate == "given":
         return f"On {data}"
@@ -362,6 +383,8 @@ def _to_settle(
     if str(dt.attrs.get("simulate")) == "given":
         return 'one pair certifies almost nothing: simulate data sets, simulate="prior".'
     if dt.attrs.get("path") == "fitted" and _missed(dt, found) > 0:
+        if centred := dt.attrs.get("centred_effects"):
+            return f"write {centred} non-centred, since a fit can miss where their scale is small."
         return 'try path="prior", since a fit to data like these can miss part of the posterior.'
     following = (look or 1) + 1
     needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
@@ -400,13 +423,10 @@ def _order(dt: xr.DataTree) -> Iterator[_Finding]:
     row = summary(dt).loc[("simulated", "jeffreys bound")]
     value, error = row["value"], row["error"]
     forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
-    finished = ~np.isnan(forward).all(axis=1) & ~np.isnan(reverse).all(axis=1)
-    if not finished.any():
+    n = independent_gaps(forward, reverse)
+    if not n:
         yield _Finding("Jeffreys bound", "open", "No run was finished in one of the directions.")
         return
-    n = int(finished.sum())
-    if n == 1:  # runs on a single data set are independent
-        n = min(int(np.sum(~np.isnan(each))) for each in (forward, reverse))
     if value + half_interval(error, n, 1 - 2 * MAX_CHANCE) < 0:
         sentence = (
             f"Reverse runs lie below forward ones, by {value:.2g} ± {error:.2g} nats, which cannot "
@@ -503,6 +523,8 @@ def _likeness(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("shortfall", "good" if good else None, "", **numbers)
     if "model" in table.index:
         yield _model(table.loc["model"].iloc[0], str(dt.attrs.get("simulate")))
+        if simulated_from_prior(dt):
+            yield from _wide_prior(table)
 
 
 def _model(row: pd.Series, simulate: str) -> _Finding:
@@ -530,18 +552,32 @@ def _model(row: pd.Series, simulate: str) -> _Finding:
     return _Finding("model", "good", sentence, value=row["p_value"])
 
 
+def _wide_prior(table: pd.DataFrame) -> Iterator[_Finding]:
+    """Say of which observed variables the prior expects far more spread than there is."""
+    last = table.xs(table.index.get_level_values("temperatures")[-1], level="temperatures")
+    rows = last[last.index.str.startswith(SPREAD)]
+    narrow = rows[(rows["value"] <= -STANDS_OUT) & (rows["p_value"] <= ALPHA)]
+    for name, row in narrow.iterrows():
+        sentence = (
+            f"Your prior expects data far more spread than yours: {name} is "
+            f"{-row['value']:.2g} standard deviations below that of data from the model."
+        )
+        yield _Finding("wide prior", None, sentence, value=row["p_value"])
+
+
 def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
     """Check the draws of ``posterior=``, and the reverse runs that start from some of them."""
     found = kept_agreement(dt)
     if found:
         # An open agreement does not leave the verdict open.
         status = None if found.status == "open" else found.status
-        remedy = (
-            "see bdmc.plot_agreement(dt, idata). If the verdict of a run without these draws is "
-            "good, the draws are wrong."
-        )
-        sentence = " ".join(found.text.split("\n")[: 2 if found.status == "open" else 1])
-        yield _Finding("draws", status, sentence, remedy if found.status == "bad" else "")
+        lines, remedy = found.text.split("\n"), ""
+        if found.too_low:
+            status, remedy = "bad", reach_draws(dt)
+        elif found.status == "bad":
+            remedy = "see where they differ: bdmc.plot_agreement(dt, idata)."
+        sentence = " ".join(lines[:1] if found.status == "good" else lines[:-1])
+        yield _Finding("draws", status, sentence, remedy, found.too_low)
     sides = both_sides(dt)
     if sides and sides.pvalue <= MAX_CHANCE:
         sentence = (
@@ -553,7 +589,7 @@ def _given_draws(dt: xr.DataTree) -> Iterator[_Finding]:
         yield _Finding("both sides", "bad", sentence, remedy, sides.pvalue)
 
 
-def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
+def _evidence(dt: xr.DataTree, doubts: list[str]) -> Iterator[_Finding]:
     """Report log ML with its interval and its certified bounds."""
     data = "simulated" if is_system(dt) else "real"
     if data not in [each[0] for each in data_sets(dt)]:
@@ -562,7 +598,7 @@ def _evidence(dt: xr.DataTree) -> Iterator[_Finding]:
     if not found.valid:
         lower, upper = found.certified_lower, found.certified_upper
         finite = str(dt.attrs.get("finite_variables", ""))
-        remedy = f"{sum_out(finite)}." if finite else ""
+        remedy = f"{sum_out(finite)}." if finite else (doubts[0] if doubts else "")
         yield _Finding("log ML", "open", found.sentence, remedy, lower=lower, upper=upper)
         return
     yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)

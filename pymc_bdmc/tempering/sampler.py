@@ -27,7 +27,7 @@ from pymc_bdmc.kernels import Step
 from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.diagnose import warn
+from pymc_bdmc.results.warn import warn
 
 __all__ = ["temper"]
 

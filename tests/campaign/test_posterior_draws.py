@@ -1,5 +1,7 @@
 """Reverse runs on the real data start from posterior draws of any sampler; what they find."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -178,7 +180,7 @@ NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
     [
         (two_modes(), MODE, None, "are not from the posterior"),
         (two_modes(), BOTH_MODES, None, ""),
-        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "are not from the posterior"),
+        (NARROW.model(), NARROW.draw_posterior(400, RNG).T, 1, "it is the run that is wrong"),
         (BROAD.model(), BROAD.draw_posterior(400, RNG).T, 1, ""),
     ],
     ids=["one mode", "both modes", "spike", "broad spike"],
@@ -186,7 +188,7 @@ NARROW, BROAD = SpikeAndSlab(3, 0.003), SpikeAndSlab(3, 0.3)
 def test_what_draws_or_forward_runs_miss_is_told(model, draws, particles, missed):
     """A mode that the draws lack, and a transition that forward runs do not make."""
     dt = pm.sample_bdmc(model, posterior=drawn(x=draws), particles=particles, **SMALL)
-    told = [text for text in bdmc.diagnose(dt) if "miss part of the posterior" in text]
+    told = [text for text in bdmc.diagnose(dt) if re.search("miss(es)? part of the post", text)]
     assert len(told) == bool(missed)
     assert not missed or missed in told[0]
 

@@ -167,7 +167,7 @@ def test_ctrl_c_keeps_what_is_finished(monkeypatch):
     dt = interrupted_after(5, monkeypatch)
     assert dt.attrs["interrupted"] == 1
     assert (
-        "interrupted: 2 of 4 forward, 1 of 4 reverse, 2 of 4 real chains were finished."
+        "Interrupted: 2 of 4 forward, 1 of 4 reverse, 2 of 4 real chains were finished."
         in " ".join(bdmc.diagnose(dt))
     )
     assert (bdmc.certified(dt)["kind"] == "none: interrupted").all()

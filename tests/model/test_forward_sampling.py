@@ -213,3 +213,16 @@ def test_the_other_form_of_the_prior_works(kind):
     for i in range(200):
         point = {name: values[i] for name, values in draws.items()}
         assert not density.prior.supports(point) or np.isfinite(density.log_joint(point))
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_that_overflow_warn_of_nothing():
+    """SciPy's Pareto overflows at small α."""
+    with pm.Model() as model:
+        alpha = pm.LogNormal("alpha", 0, 5)
+        pm.Pareto("x", alpha, 0.1)
+        pm.Normal("y", 0, 1, observed=0.5)
+    prior = TemperedDensity(model, QUICK).prior
+    prior.seed(np.random.default_rng(1))
+    draws = [prior.draw()[0]["x_interval__"] for _ in range(200)]
+    assert not np.isfinite(draws).all()

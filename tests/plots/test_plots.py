@@ -617,7 +617,8 @@ def test_pointwise_draws_the_table(in_turn):
 
 
 def sensitivity_table(log_ml, values, **columns):
-    known = {"log_ml": log_ml, "error": 0.1, "fresh_log_ml": np.nan, "valid": True} | columns
+    fresh = {"fresh_log_ml": np.nan, "fresh_error": np.nan}
+    known = {"log_ml": log_ml, "error": 0.1, **fresh, "valid": True} | columns
     return pd.DataFrame(known, index=pd.Index(values, name="scale"))
 
 
@@ -627,6 +628,21 @@ def test_sensitivity(works, backend):
     assert isinstance(bdmc.plot_sensitivity(curve, backend=backend), PlotCollection)
     pc = bdmc.plot_sensitivity({"a": curve, "b": works}, backend=backend)
     assert pc.viz["line"]["log_ml"].sizes == {"model": 1, "curve": 2}
+
+
+def test_sensitivity_shows_the_errors_of_fresh_runs():
+    """95 % intervals, and room for them; a value without a fresh run has none."""
+    fresh = dict(fresh_log_ml=[0.1, np.nan, -9.0], fresh_error=[0.5, np.nan, 2.0])
+    curve = sensitivity_table([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], **fresh)
+    pc = bdmc.plot_sensitivity(curve, backend="matplotlib")
+    line = pc.viz["interval"]["log_ml"].item()
+    x, y = (np.array(each, float).reshape(3, 3) for each in line.get_data())
+    np.testing.assert_array_equal(x[:, 0], [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(y[0, :2], [0.1 - 1.96 * 0.5, 0.1 + 1.96 * 0.5])
+    assert np.isnan(y[1]).all()
+    np.testing.assert_allclose(y[2, :2], [-9 - 1.96 * 2, -9 + 1.96 * 2])
+    low, high = line.axes.get_ylim()
+    assert low < y[2, 0] and high > y[0, 1]  # noqa: PT018
 
 
 def test_sensitivity_marks_where_the_preference_turns():

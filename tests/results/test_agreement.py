@@ -147,11 +147,11 @@ def test_few_draws_are_open_and_it_is_said_what_would_do(result):
     wanted = int(found.text.split(" is the least certain row; ")[1].split()[0])
     enough = bdmc.agreement(result, given(coefficients((1, wanted), rng)))
     assert enough.status == "good"
-    small = as_result(coefficients((16, 12), rng))
+    small = as_result(coefficients((16, 8), rng))
     found = bdmc.agreement(small, given(coefficients((4, 1000), rng)))
     assert found.status == "open"
     runs = int(found.text.split("chains=")[1].split()[0])
-    small = as_result(coefficients((runs, 12), rng))
+    small = as_result(coefficients((runs, 8), rng))
     assert bdmc.agreement(small, given(coefficients((4, 1000), rng))).status == "good"
 
 
@@ -163,6 +163,28 @@ def test_draws_that_do_not_mix_are_open(result):
     assert found.status == "open"
     assert "R̂" in found.text
     assert found.table["rhat"].max() > 1.01
+
+
+def test_chains_that_are_stuck_far_away_are_bad_and_come_first(result, model):
+    """R̂ and effective sample sizes say nothing of chains that stay where they are."""
+    rng = np.random.default_rng(15)
+    beta = coefficients((4, 500), rng)
+    beta[2] = beta[2, :1] + 400 * np.sqrt(np.diag(COVARIANCE)) * [0, 1, 0]
+    found = bdmc.agreement(result, given(beta), model=model)
+    assert found.status == "bad"
+    assert found.table.index[0] in ("beta[b]", "total", LOG_JOINT)
+    assert "nine tenths of the draws of a chain are more than" in found.text
+    assert found.table.loc["beta[b]", "away"] == pytest.approx(400, rel=0.05)
+
+
+def test_repeated_draws_of_a_single_element_are_bad():
+    rng = np.random.default_rng(16)
+    dt = tree({}, x=rng.normal(size=(16, 96)))
+    draws = rng.normal(size=(1, 400))
+    found = bdmc.agreement(dt, draws_of({}, x=np.tile(draws, (1, 10))))
+    assert found.status == "bad"
+    assert "each occurs 10 times" in found.text
+    assert bdmc.agreement(dt, draws_of({}, x=draws)).status != "bad"
 
 
 def test_a_run_that_contradicts_itself_judges_nothing(model):

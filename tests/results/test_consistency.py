@@ -73,6 +73,19 @@ def test_ranks_are_uniform_where_data_sets_are_exchangeable():
     assert np.mean([rank_among(each).p_values[2] <= 0.05 for each in features]) > 0.99
 
 
+def test_a_side_that_does_not_count_leaves_the_ranks_uniform():
+    """α = 1e-3, as above. Twin: the same deviation on the side that counts."""
+    rng = np.random.default_rng(8)
+    features = rng.normal(size=(400, 20, 2))
+    flags = [rank_among(each, [1, 0]).p_value <= 0.05 for each in features]
+    assert sum(flags) < 36
+    features[:, 0, 0] -= 9
+    below = [rank_among(each, [1, 0]) for each in features]
+    assert sum(found.p_value <= 0.05 for found in below) < 36
+    assert all(found.worst == 1 for found in below if found.p_value <= 0.05)
+    assert np.mean([rank_among(each, [-1, 0]).p_value <= 0.05 for each in features]) > 0.99
+
+
 def test_features_that_do_not_vary_say_nothing():
     found = rank_among(np.ones((20, 1)))
     assert found.p_value == 1
@@ -126,6 +139,40 @@ def test_the_rank_test_says_if_it_could_have_failed(datasets, valid):
     right = bdmc.consistency(runs(datasets=datasets, y=rng.normal(size=200))).loc[("model", 30)]
     assert not right["flagged"]
     assert ("datasets=19" in right["kind"]) != valid
+
+
+@pytest.mark.parametrize(("temperatures", "counts"), [(1, False), (2, True)])
+def test_runs_without_annealing_are_no_feature_of_the_model(temperatures, counts):
+    """Fits are then the only difference, and that to the real data is made with more effort."""
+    dt = runs(datasets=19, y=np.random.default_rng(9).normal(size=200))
+    for group in ("forward", "reverse", "real"):
+        found = dt[group].dataset.drop_vars("beta")
+        dt[group] = found.assign_coords(beta=np.linspace(0, 1, temperatures + 1))
+    lengths = np.full(19, 1.0) + np.arange(19) / 100
+    dt["forward"]["thermodynamic_length"] = xr.DataArray(lengths, dims="dataset")
+    dt["real"]["thermodynamic_length"] = xr.DataArray(99.0)
+    table = bdmc.consistency(dt)
+    assert ("path length" in table.index) == counts
+    assert table.loc["model", "flagged"].iloc[0] == counts
+    assert ("log weights", temperatures) in table.index
+
+
+@pytest.mark.parametrize(("scale", "flagged"), [(0.01, False), (100.0, True)])
+def test_data_narrower_than_a_prior_expects_are_no_error(scale, flagged):
+    """Held hyperparameters should have the spread of the data, so there it is one."""
+    y = scale * np.random.default_rng(10).normal(size=200)
+    dt = runs(datasets=19, y=y)
+    dt.attrs["simulate"] = "prior"
+    row = bdmc.consistency(dt).loc["spread of y"].iloc[0]
+    assert abs(row["value"]) > 3.5
+    assert np.sign(row["value"]) == (1 if flagged else -1)
+    found = bdmc.verdict(dt)
+    assert bdmc.consistency(dt).loc["model", "flagged"].iloc[0] == flagged
+    assert (found.table.loc["model", "status"] == "open") == flagged
+    assert ("Your prior expects data far more spread than yours" in found.text) != flagged
+    dt.attrs |= {"simulate": "hyperparameters", "hyperparameters": "sigma"}
+    assert bdmc.consistency(dt).loc["model", "flagged"].iloc[0]
+    assert "Your prior expects" not in bdmc.verdict(dt).text
 
 
 def test_matched_data_sets_are_not_ranked():
@@ -194,3 +241,10 @@ def test_both_sides_are_needed(group):
         bdmc.consistency(dt)
     with pytest.raises(ValueError, match="consistency reads annealed runs"):
         bdmc.consistency(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_values_overflow_nowhere():
+    """Draws from a wide prior; the features do not depend on the unit."""
+    data = np.random.default_rng(11).normal(size=(20, 50))
+    np.testing.assert_allclose(spread_and_tails(1e300 * data), spread_and_tails(data))

@@ -8,7 +8,8 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.results.diagnose import divergent_share, warn
+from pymc_bdmc.results.diagnose import divergent_share, doubts_of
+from pymc_bdmc.results.warn import warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
@@ -279,6 +280,21 @@ def test_ideal_gap_is_the_squared_length_per_temperature():
     assert row["valid"]
 
 
+def test_an_ideal_gap_above_that_of_the_runs_is_not_valid():
+    """The gap of the runs is 1 ± 0.2. Twin: a gap below the ideal one by chance."""
+    dt = tree(FORWARD, REVERSE)
+    for group in ("forward", "reverse"):
+        dt[group] = dt[group].dataset.assign_coords(beta=np.linspace(0, 1, 101))
+    gap = bdmc.summary(dt).loc[("simulated", "jeffreys bound")]
+    for ideal, valid in ((0.5, True), (gap["value"] + gap["error"], True), (170_799.0, False)):
+        lengths = np.full(3, np.sqrt(100 * ideal))
+        dt["forward"]["thermodynamic_length"] = xr.DataArray(lengths, dims="dataset")
+        row = bdmc.summary(dt).loc[("simulated", "ideal gap")]
+        assert row["value"] == pytest.approx(ideal)
+        assert row["valid"] == valid
+        assert ("the gap of the runs is smaller, at most" in row["kind"]) == (not valid)
+
+
 @pytest.mark.parametrize(("rhat", "valid"), [(1.2, True), (2.4, False), (np.nan, True)])
 def test_an_ideal_gap_from_a_pilot_that_did_not_mix_says_so(rhat, valid):
     dt = with_paths(np.zeros_like)
@@ -427,7 +443,9 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
     dt = tree(real=weights, **diverged, **acceptance)
     assert len(bdmc.diagnose(dt)) > 3
     warn(dt)
-    assert [record.message for record in caplog.records] == bdmc.diagnose(dt)[:3]
+    said = [record.message for record in caplog.records]
+    assert said[:3] == [finding for finding, _ in doubts_of(dt)[:3]]
+    assert said[3:] == bdmc.verdict(dt).text.split("\n")[-1:]  # one remedy, that of the verdict
     assert "infinite" in caplog.records[0].message
 
 

@@ -14,6 +14,7 @@ from pymc.step_methods.arraystep import GradientSharedStep
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
 from pymc_bdmc.results.agreement import Agreement, agreement_dataset
+from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.verdict import _model
 from tests.results.test_consistency import BETAS, runs
 
@@ -204,6 +205,23 @@ def test_what_was_not_run_is_not_good():
     assert np.isfinite(found.table.loc["log ML", "error"])
 
 
+def test_an_interruption_is_told_beside_log_ml_and_the_bayes_factor():
+    """Also in the attributes; twin: a run that was not interrupted."""
+    dt, whole = runs(**SETS), runs(**SETS)
+    dt.attrs["interrupted"] = 1
+    dt["real"]["log_weight"][3:] = np.nan
+    for each in (dt, whole):
+        each["observed_data"] = xr.Dataset({"y": ("place", np.zeros(3))})
+        write_log_ml(each)
+    said = "3 of 16 real chains were finished"
+    assert said in repr(bdmc.log_ml(dt))
+    assert said in dt.attrs["log_ml_notes"]
+    assert whole.attrs["log_ml_notes"] == ""
+    for pair, who in (((dt, whole), "First"), ((whole, dt), "Second")):
+        assert f"{who} model: Interrupted" in repr(bdmc.bayes_factor(*pair))
+    assert "Interrupted" not in repr(bdmc.bayes_factor(whole, whole))
+
+
 def test_an_interrupted_run_is_open():
     dt = runs(**SETS)
     dt.attrs["interrupted"] = 1
@@ -272,14 +290,15 @@ def test_both_sides_on_the_real_data(shift, status):
 def test_the_draws_that_were_given_have_a_say(status):
     dt = runs(**SETS)
     table = pd.DataFrame({"shift": [0.1]}, index=pd.Index(["x"], name="quantity"))
-    given = Agreement(status, "What was found.\nMore.", table)
+    given = Agreement(status, "What was found.\nMore.\nOf the verdict.", table)
     dt["agreement"] = xr.DataTree(agreement_dataset(given))
     found = bdmc.verdict(dt)
     # Draws that are not judged leave nothing open of the run itself.
     assert found.status == ("bad" if status == "bad" else "good")
     assert found.table.loc["draws", "status"] == ("" if status == "open" else status)
     assert "What was found." in found.text
-    assert ("More." in found.text) == (status == "open")
+    assert ("More." in found.text) == (status != "good")
+    assert "Of the verdict." not in found.text
     assert found.text.startswith("The draws that you gave and") == (status == "bad")
 
 

@@ -186,7 +186,7 @@ def interrupt(monkeypatch):
 def test_ctrl_c_keeps_draws(rbm, tempered, interrupt, caplog, number):
     interrupt("draws", number)
     dt = bdmc.temper(rbm, temperatures=10, draws=1000, initial=50, random_seed=1)
-    assert f"interrupted: {number} draws of each chain are kept" in caplog.text
+    assert f"Interrupted: {number} draws of each chain are kept" in caplog.text
     assert dt.attrs["interrupted"] == 1
     ell, whole = (each["tempering"]["log_likelihood"] for each in (dt, tempered))
     np.testing.assert_array_equal(ell, whole[:, :number])

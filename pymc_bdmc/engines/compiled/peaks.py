@@ -113,7 +113,7 @@ def _climb(log_density: LogDensity, start: np.ndarray, scale: np.ndarray) -> np.
         return values[0], np.subtract(*np.split(values[1:], 2)) / (2 * SLOPE)
 
     options = dict(maxiter=MOST_STEPS, gtol=FLAT)
-    with np.errstate(invalid="ignore"):  # it may be −∞
+    with np.errstate(all="ignore"):  # it may be −∞, and slopes may be huge
         return scale * minimize(depth, start / scale, jac=True, options=options).x
 
 

@@ -1,0 +1,150 @@
+"""The side that misses part of the posterior is named, and a side that is right is not."""
+
+import re
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from scipy.stats import binom, norm
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.results.elements import paired_elements
+from pymc_bdmc.results.which_side import ALPHA, missed_shares
+from tests.results.test_agreement import draws_of, tree
+
+SIZE = 4
+PRIOR = 5.0
+
+
+def mixture(*parts):
+    """A model whose posterior is a mixture; each part has a location, a deviation and a weight."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, PRIOR, shape=SIZE)
+        terms = [
+            np.log(weight) + pm.logp(pm.Normal.dist(location, sd), x).sum()
+            for location, sd, weight in parts
+        ]
+        pm.Potential("y", pt.logsumexp(pt.stack(terms)))
+    return model
+
+
+def drawn(rng, n, *parts):
+    """Exact draws from the posterior of some parts, and the log ML of these; nats."""
+    log_ml, means, sds = [], [], []
+    for location, sd, weight in parts:
+        log_ml.append(np.log(weight) + SIZE * norm.logpdf(location, 0, np.hypot(PRIOR, sd)))
+        variance = 1 / (1 / PRIOR**2 + 1 / sd**2)
+        means.append(variance * location / sd**2)
+        sds.append(np.sqrt(variance))
+    total = np.logaddexp.reduce(log_ml)
+    part = rng.choice(len(parts), size=(n, 1), p=np.exp(log_ml - total))
+    return total, rng.normal(np.take(means, part), np.take(sds, part), size=(n, SIZE))
+
+
+def run_of(log_ml, particles, rng):
+    """A result of 16 runs with these particles, and a standard deviation of log Ẑ of 0.1."""
+    dt = tree({"x": ["x_dim_0"]}, x=particles.reshape(16, -1, SIZE))
+    weights = rng.normal(log_ml - 0.005, 0.1, size=16)
+    runs = {"log_weight": weights, "prior_draws": np.ones(16)}
+    dt["real"] = xr.Dataset({name: ("chain", values) for name, values in runs.items()})
+    return dt
+
+
+def given(x):
+    return draws_of({"x": ["x_dim_0"]}, x=x.reshape(4, -1, SIZE))
+
+
+WIDE, NARROW = (-4.0, 1.0, 0.3), (4.0, 0.3, 0.7)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return mixture(WIDE, NARROW)
+
+
+@pytest.mark.parametrize("seen", [WIDE, NARROW])
+def test_a_run_that_misses_a_mode_is_named_and_not_the_draws(model, seen):
+    rng = np.random.default_rng(1)
+    dt = run_of(*drawn(rng, 512, seen), rng)
+    found = bdmc.agreement(dt, given(drawn(rng, 2000, WIDE, NARROW)[1]), model=model)
+    missed = drawn(rng, 1, WIDE, NARROW)[0] - drawn(rng, 1, seen)[0]
+    assert found.status == "open"
+    assert 0.3 * missed < found.too_low < missed
+    assert "it is the run that is wrong" in found.text
+
+
+@pytest.mark.parametrize("seen", [WIDE, NARROW])
+def test_draws_that_miss_a_mode_are_named_and_not_the_run(model, seen):
+    rng = np.random.default_rng(2)
+    dt = run_of(*drawn(rng, 512, WIDE, NARROW), rng)
+    found = bdmc.agreement(dt, given(drawn(rng, 2000, seen)[1]), model=model)
+    assert found.status == "bad"
+    assert found.too_low == 0
+    assert "They have nothing where at least" in found.text
+
+
+@pytest.mark.parametrize(("weight", "missed"), [(0.001, False), (0.3, True)])
+def test_a_chain_stuck_at_a_narrow_peak_refutes_the_run_only_if_the_peak_has_mass(weight, missed):
+    """All draws of one chain in four lie on it, where the density is a million times higher."""
+    slab, spike = (0.0, 1.0, 1 - weight), (2.0, 0.01, weight)
+    rng = np.random.default_rng(3)
+    dt = run_of(*drawn(rng, 512, slab), rng)
+    draws = drawn(rng, 2000, slab)[1]
+    draws[:500] = drawn(rng, 500, spike)[1]
+    with mixture(slab, spike):
+        found = bdmc.agreement(dt, given(draws))
+    assert (found.too_low > 0) == missed
+
+
+def test_sides_that_are_right_are_seldom_named(model):
+    """By both tests of 60 runs. Twin: a run or draws that miss a tenth."""
+    tenth, most = 0, binom.isf(1e-4, 60, 2 * ALPHA)
+    rng, named = np.random.default_rng(4), 0
+    for _ in range(60):
+        log_ml, x = drawn(rng, 512, WIDE, NARROW)
+        draws = drawn(rng, 1000, WIDE, NARROW)[1]
+        dt = run_of(log_ml, x, rng)
+        elements = paired_elements(dt, given(draws))
+        named += any(missed_shares(elements, model, dt["real"]["log_weight"].values, (1000, 512)))
+        if tenth <= most:
+            above = draws[draws[:, 0] > np.quantile(draws[:, 0], 0.1)][:800]
+            elements = paired_elements(dt, given(above))
+            found = missed_shares(elements, model, dt["real"]["log_weight"].values, (800, 512))
+            tenth += any(found)
+    assert named <= most
+    assert tenth > most
+
+
+def test_nothing_is_said_of_discrete_variables_or_without_runs():
+    rng = np.random.default_rng(5)
+    with pm.Model() as model:
+        x = pm.Normal("x", pm.Bernoulli("z", 0.5))
+        pm.Normal("y", x, observed=0.0)
+    dt = tree({}, x=rng.normal(size=(16, 32)), z=np.ones((16, 32)))
+    idata = draws_of({}, x=rng.normal(size=(4, 500)), z=np.zeros((4, 500)))
+    assert bdmc.agreement(dt, idata, model=model).too_low == 0
+    elements = paired_elements(dt, idata)
+    assert missed_shares(elements, model, np.zeros(16), (1000, 512)) == (0, 0)
+
+
+def test_log_ml_of_a_run_that_misses_a_mode_is_withheld_and_the_remedy_works(model):
+    """A fit finds one mode; a path from a fit to the draws has both."""
+    log_ml, x = drawn(np.random.default_rng(6), 4000, WIDE, NARROW)
+    idata = given(x)
+    options = dict(simulate=None, chains=16, random_seed=1, cores=1, progressbar=False)
+    dt = pm.sample_bdmc(model, path="fitted", temperatures=30, posterior=idata, **options)
+    assert not bdmc.log_ml(dt).valid
+    assert np.isnan(dt.attrs["log_ml"])
+    assert not bdmc.evidence(dt).loc["real", "valid"].any()
+    assert "show it to be too low by" in bdmc.log_ml(dt).reason
+    found = bdmc.verdict(dt)
+    assert found.status == "bad"
+    assert found.text.startswith("Do not rely on the posterior draws of this run")
+    [remedy] = re.findall(r"Next: .* draws: (.*)\.", found.text)
+    ways = eval(f"dict({remedy})", {"bdmc": bdmc, "idata": idata})
+    assert any(remedy in doubt for doubt in bdmc.diagnose(dt))
+    again = bdmc.log_ml(pm.sample_bdmc(model, **ways, **options))
+    assert again.valid
+    assert abs(again.value - log_ml) < 4 * again.error
