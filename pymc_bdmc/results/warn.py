@@ -5,7 +5,7 @@ import logging
 import xarray as xr
 
 from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.groups import is_simulated_tempering
+from pymc_bdmc.results.groups import is_simulated_tempering, is_system
 from pymc_bdmc.results.verdict import NEXT, verdict
 
 __all__ = ["warn"]
@@ -34,8 +34,11 @@ def warn(dt: xr.DataTree) -> None:
 
 
 def _next_step(dt: xr.DataTree, doubts: list[tuple[str, str]]) -> str:
-    """Return the next step of the verdict; results of `temper` have none, but their doubts do."""
-    if is_simulated_tempering(dt):
+    """Return the next step of the verdict, or the first remedy if there is no model.
+
+    Results of `temper` have no verdict, and that of a system may have very many runs to judge.
+    """
+    if is_simulated_tempering(dt) or is_system(dt):
         return next((f"{NEXT}{remedy}" for _, remedy in doubts if remedy), "")
     last = verdict(dt).text.split("\n")[-1]
     return last if last.startswith(NEXT) else ""
