@@ -183,7 +183,7 @@ def test_what_its_check_contradicts_has_no_error():
 
 
 def test_other_results_are_refused(schools_result):
-    with pytest.raises(ValueError, match='pass path="data"'):
+    with pytest.raises(ValueError, match=r'pm.sample_bdmc\(path="data"'):
         bdmc.pointwise(schools_result)
     coarse = pm.sample_bdmc(normal_mean(2.0), temperatures=22, random_seed=1, **QUICK)
     with pytest.raises(ValueError, match="a multiple of that of the observations"):
