@@ -90,6 +90,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     hard = hard_variables(request.model)
     return attrs | {
         **hard,
+        "knows_tails": int(prepared.preparation.knows_tails),
         "unreached": "" if prepared.preparation.reaches_necks else hard["centred_effects"],
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),

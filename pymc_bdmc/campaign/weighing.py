@@ -80,7 +80,7 @@ class Weighing(Preparation):
             raise (NoFit if fit.refuses_draws else NotNear)(
                 fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds), dataset
             )
-        self.reaches_necks = fit.tuning.is_nested
+        self.reaches_necks, self.knows_tails = fit.tuning.is_nested, fit.tuning.knows_tails
         if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):
             _log.info(forecast)
         return path, fit.reason

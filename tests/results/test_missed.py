@@ -165,6 +165,13 @@ def test_a_sign_of_a_miss_refuses_what_nothing_simulated_confirms(dt, sign, twin
     assert bdmc.log_ml(twin).valid
 
 
+def test_a_fit_that_knows_the_tails_may_have_a_larger_shape():
+    for shape, valid in ((0.8, True), (0.9, False)):
+        dt = with_draws(shape)
+        dt.attrs["knows_tails"] = 1
+        assert bdmc.log_ml(dt).valid is valid
+
+
 def test_the_fit_of_annealed_runs():
     dt = one_sided()
     assert bdmc.log_ml(dt).valid

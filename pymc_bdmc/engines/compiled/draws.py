@@ -106,6 +106,11 @@ class DrawTuning:
         core = reference.reference if isinstance(reference, Defensive) else reference
         return isinstance(core, NestedReference)
 
+    @property
+    def knows_tails(self) -> bool:
+        """Whether the structure of the model says how heavy the tails of the reference must be."""
+        return isinstance(self.reference, Defensive | NestedReference)
+
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
         return np.full(len(betas), np.nan)
