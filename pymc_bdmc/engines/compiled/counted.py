@@ -6,7 +6,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import chdtri
 
-from pymc_bdmc.engines.compiled.loops import slope_of, slopes_of, terms_of
+from pymc_bdmc.engines.compiled.loops import (
+    likelihood_slope_of,
+    slope_of,
+    slopes_of,
+    terms_of,
+)
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
 from pymc_bdmc.kernels.state import Target
 
@@ -61,6 +66,12 @@ class Counted:
         self._seconds.append(time.thread_time() - started)
         self._passed.append((theta.copy(), value))
         return value, gradient
+
+    def likelihood(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return ℓ and its gradient."""
+        self._count(1)
+        gradient = np.zeros(len(theta))
+        return likelihood_slope_of(self._target, np.ascontiguousarray(theta), gradient), gradient
 
     def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the states that climbs passed among the most likely, and log p + ℓ there, nats.

@@ -19,11 +19,11 @@ from pymc_bdmc.engines.compiled.improving import (
     weighted,
 )
 from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
-from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.defensive import Defensive
-from pymc_bdmc.kernels.metric import spread_of
+from pymc_bdmc.kernels.metric import root_of, spread_of
 from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 
@@ -57,6 +57,8 @@ Measured on thin ridges (6 nats or more) and on models of which a normal mixture
 (below 3)."""
 UNSEEN = -5.0
 """Nats of ℓ above log ML up to which prior draws together hold less than a third of that share."""
+LIKELIEST = 2
+"""Prior draws from which the likelihood alone is climbed if priors have heavy tails."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Shares of the prior in a defensive reference, and the draws by which the best is found."""
 EVEN = 1.0
@@ -214,7 +216,7 @@ class Fitting:
         climbs, shape = len(like.locations) + further, metric_at(like, 0)
         tops = fit_to_tops(
             self._density, starts, shape, climbs, like.degrees_of_freedom,
-            climbing=self._density.climbing,
+            climbing=self._density.climbing, most_lost=self._most_lost,
         )  # fmt: skip
         return (tops.reference if tops.is_all else None), tops.reason
 
@@ -223,15 +225,37 @@ class Fitting:
         prior = self._prior
         if prior.shape[1] > (most := self._density.climbing.most_elements):
             return self._failed(f"θ has more than {most} elements")
-        heights = self._ells + (self._log_prior if self._structure.has_heavy_tails else 0.0)
-        starts = _starts(prior, heights, CLIMBS)
+        starts = _starts(prior, self._ells, CLIMBS)
+        if self._structure.has_heavy_tails:
+            starts = chain(self._apart(), starts)
         tops = fit_to_tops(
             self._density, starts, spread_of(prior), CLIMBS, degrees_of_freedom, OVERLOOKED,
-            self._density.climbing,
+            self._density.climbing, self._most_lost,
         )  # fmt: skip
         if tops.reference is None or not tops.is_all:
             return self._failed(tops.reason)
         return self._judged(tops.reference, tops.reason)
+
+    def _apart(self) -> list[np.ndarray]:
+        """Return where climbs start at both ends, if prior and likelihood may be in conflict.
+
+        If the tails of the prior are heavy, the posterior may have a mode near either. One start is
+        the likeliest prior draw by the posterior density. From the others, those with the largest
+        ℓ, a climb of ℓ alone comes to the mode of the likelihood.
+        """
+        prior, density = self._prior, self._density
+        starts = [prior[np.argmax(self._log_prior + self._ells)]]
+        if density.climbing is BY_GRADIENTS:
+            root = root_of(spread_of(prior))
+            for start in prior[np.argsort(-self._ells, kind="stable")[:LIKELIEST]]:
+                end = BY_GRADIENTS.climb(density.likelihood, start, root, lambda theta: None)
+                starts += [] if end is None else [end]
+        return starts
+
+    @property
+    def _most_lost(self) -> float:
+        """Return the share of climbs that may be lost; far out in heavy tails all of them are."""
+        return 1.0 if self._structure.has_heavy_tails else LOST
 
     def _nested(self) -> Fit:
         """Fit a nested reference."""

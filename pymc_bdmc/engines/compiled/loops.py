@@ -35,6 +35,7 @@ __all__ = [
     "Trace",
     "anneal_run",
     "empty_record",
+    "likelihood_slope_of",
     "move_chains",
     "move_population",
     "slope_of",
@@ -457,6 +458,16 @@ def slope_of(target, theta, gradient):
     for i in range(theta.size):
         gradient[i] = state.log_prior_gradient[i] + state.log_likelihood_gradient[i]
     return state.terms[0] + state.terms[1]
+
+
+@njit(nogil=True, cache=True)
+def likelihood_slope_of(target, theta, gradient):
+    """Return ℓ of a continuous θ, and write its gradient."""
+    state = make_state(theta.size, theta.size)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    copy_vector(state.log_likelihood_gradient, gradient)
+    return state.terms[1]
 
 
 @njit(nogil=True, cache=True)

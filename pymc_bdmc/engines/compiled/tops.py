@@ -14,7 +14,7 @@ from scipy.special import softmax
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
 from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
 
-__all__ = ["BY_GRADIENTS", "Climbing", "LogDensity", "Top", "Tops", "fit_to_tops"]
+__all__ = ["BY_GRADIENTS", "LOST", "Climbing", "LogDensity", "Top", "Tops", "fit_to_tops"]
 
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
@@ -102,6 +102,7 @@ def fit_to_tops(
     degrees_of_freedom: float | None = None,
     overlooked: float = 1.0,
     climbing: Climbing | None = None,
+    most_lost: float = LOST,
 ) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
@@ -128,6 +129,8 @@ def fit_to_tops(
         Largest probability that one of these tops is not found; 1 if starts are near known tops.
     climbing : Climbing, optional
         How to climb and to measure the curvature. Default: by gradients.
+    most_lost : float
+        Largest share of climbs that may end at no top.
     """
     climb, top_at, _ = climbing or BY_GRADIENTS
     tops: list[Top] = []
@@ -157,7 +160,7 @@ def fit_to_tops(
         kept = _notable(tops, highest)
         if not kept and n_climbs >= FEWEST:
             break
-        are_lost = n_lost > LOST * n_climbs
+        are_lost = n_lost > most_lost * n_climbs
         too_many = len(kept) > MOST_TOPS or (are_lost and n_climbs >= max(climbs, JUDGED))
         is_all = bool(kept) and n_climbs >= climbs and not (too_many or are_lost)
         is_all = is_all and _rare_share(tops, visits, kept) <= RARE
