@@ -82,6 +82,10 @@ class Annealing(Preparation):
         self._tunings: dict[tuple[str, int], Tuning] = {}
         self._scouts: dict[tuple[str, int], list[Run]] = {}
 
+    doubt = ""
+    """A part of the posterior that prior draws found and a fit misses; the path from the prior is
+    short then."""
+
     @property
     def kernel(self) -> str:
         """The kernels and their variables, in the order of application."""
@@ -218,6 +222,8 @@ class Annealing(Preparation):
         """
         if path is not None:
             return path, "as asked for"
+        if self.doubt:
+            return PriorPath(), self.doubt
         first, *others = ({d: observed} for d, observed in data.items())
         path, reason = self._chosen(first)
         if path.is_fitted and not self._fails_from_prior(first):

@@ -179,6 +179,7 @@ def prepare(campaign: Campaign) -> Prepared:
             _log.info(f"Annealing is needed: {reason}")
             annealing.gradients += weighing.gradients
             refused = reason.dataset
+            annealing.doubt = str(reason) if reason.misses else ""
             if isinstance(reason, NoFit):
                 _log.warning(f"path: {reason}. The path is chosen without these draws.")
                 campaign = _without_path(campaign)

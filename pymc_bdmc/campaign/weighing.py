@@ -37,11 +37,13 @@ class NotNear(Exception):
     ----------
     dataset : int
         A data set on which it is so; 0 is the real one.
+    misses : bool
+        Whether weighted prior draws find a part of the posterior that a fit misses.
     """
 
-    def __init__(self, reason: str, dataset: int = 0):
+    def __init__(self, reason: str, dataset: int = 0, misses: bool = False):
         super().__init__(reason)
-        self.dataset = dataset
+        self.dataset, self.misses = dataset, misses
 
 
 class NoFit(NotNear):
@@ -78,7 +80,9 @@ class Weighing(Preparation):
         self._fits[dataset] = fit
         if fit.tuning is None:
             raise (NoFit if fit.refuses_draws else NotNear)(
-                fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds), dataset
+                fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds),
+                dataset,
+                fit.misses,
             )
         self.reaches_necks, self.knows_tails = fit.tuning.is_nested, fit.tuning.knows_tails
         if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):

@@ -169,6 +169,8 @@ class Fit(NamedTuple):
         Whether a fit to draws that were given was tried and is far from the posterior.
     seconds : float
         CPU seconds of an evaluation; NaN if not known.
+    misses : bool
+        Whether weighted prior draws find a part of the posterior that a fit misses.
     """
 
     tuning: Tuning | None
@@ -178,6 +180,7 @@ class Fit(NamedTuple):
     most_variance: float = MOST_VARIANCE
     refuses_draws: bool = False
     seconds: float = np.nan
+    misses: bool = False
 
 
 @dataclass(frozen=True, eq=False)

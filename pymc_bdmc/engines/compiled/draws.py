@@ -179,7 +179,8 @@ class Fitting:
             fits.append(self._nested())
         fit = min(fits, key=_price)
         if fit.tuning is None:
-            fit = fit._replace(reason="; ".join(each.reason for each in fits))
+            reason = "; ".join(each.reason for each in fits)
+            fit = fit._replace(reason=reason, misses=any(each.misses for each in fits))
         return fit._replace(
             reason=known + fit.reason,
             gradient_evaluations=self._density.evaluations,
@@ -303,7 +304,7 @@ class Fitting:
             part = f"{min(missed, 1):.0%} of the posterior"
             return self._failed(
                 f"weighted prior draws put {part} where a fit has almost no probability"
-            )
+            )._replace(misses=True)
         if isinstance(reference, Reference) and (surplus := self._surplus(drawn)) > MOST_SURPLUS:
             return self._failed(
                 "optimisations passed likely states where a fit has almost no probability (its "
