@@ -6,19 +6,25 @@ from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.distributions.transforms import ZeroSumTransform
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.basic import NormalRV
 
 from pymc_bdmc.model.hard_variables import scale_of
 
 __all__ = ["latent_variables"]
 
+LINEAR = Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
+"""Scalar operations that are linear in each of their arguments, or in the first."""
+
 
 def latent_variables(model: pm.Model) -> tuple[str, ...]:
     """Return the names of free variables that are normal given the others, a priori.
 
     They have a normal prior on the unconstrained scale, and no scale of another variable depends on
-    them. Group effects and regression weights are such variables, centred or not, and so are random
-    walks and autoregressive processes with normal steps.
+    them. Nor are they scalars of which a function enters the model, such as the exponential of a
+    logarithm by which effects are multiplied. Group effects and regression weights are latent,
+    centred or not, and so are random walks and autoregressive processes with normal steps.
 
     Examples
     --------
@@ -32,7 +38,7 @@ def latent_variables(model: pm.Model) -> tuple[str, ...]:
     ('mean', 'effect')
     """
     scales = [scale for rv in model.basic_RVs if (scale := scale_of(rv)) is not None]
-    shaping = set(ancestors(scales))
+    shaping = set(ancestors(scales)) | _scalars_in_functions(model)
     return tuple(
         rv.name
         for rv in model.free_RVs
@@ -40,6 +46,18 @@ def latent_variables(model: pm.Model) -> tuple[str, ...]:
         and _is_normal(rv)
         and isinstance(model.rvs_to_transforms[rv], ZeroSumTransform | None)
     )
+
+
+def _scalars_in_functions(model: pm.Model) -> set[Variable]:
+    """Return the scalars of which alone a function that is not linear enters the model."""
+    free, found = set(model.free_RVs), set()
+    for variable in ancestors([part for rv in model.basic_RVs for part in rv.owner.inputs]):
+        op = variable.owner.op if variable.owner else None
+        if isinstance(op, Elemwise) and not isinstance(op.scalar_op, LINEAR):
+            own = free.intersection(ancestors([variable], blockers=free))
+            if len(own) == 1:
+                found |= {rv for rv in own if rv.type.ndim == 0}
+    return found
 
 
 def _is_normal(rv: Variable) -> bool:
