@@ -27,6 +27,7 @@ __all__ = [
     "LKJ",
     "alone",
     "competence",
+    "copy_coordinates",
     "default_transform",
     "deviations_of",
     "dumps",
@@ -84,6 +85,11 @@ class _Alone(ContextDecorator):
 
 
 alone = _Alone()
+
+
+def copy_coordinates(source: Any, target: Any) -> None:
+    """Give the graph of a model the coordinates of another one."""
+    target._coords, target._dim_lengths = source._coords, source._dim_lengths
 
 
 def default_transform(rv) -> Any:

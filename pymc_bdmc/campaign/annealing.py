@@ -222,11 +222,11 @@ class Annealing(Preparation):
         """
         if path is not None:
             return path, "as asked for"
-        if self.doubt:
-            return PriorPath(), self.doubt
         first, *others = ({d: observed} for d, observed in data.items())
         path, reason = self._chosen(first)
         if path.is_fitted and not self._fails_from_prior(first):
+            if self.doubt:
+                return PriorPath(), self.doubt
             for other in others:
                 if missed := self._missed_by_fit(other):
                     return PriorPath(), f"on simulated data {missed}"

@@ -20,7 +20,7 @@ from pymc_bdmc.campaign.tree import (
     scouts_dataset,
 )
 from pymc_bdmc.model.constraints import constraints
-from pymc_bdmc.model.hard_variables import hard_variables
+from pymc_bdmc.model.hard_variables import hard_variables, with_necks
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
@@ -87,11 +87,12 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     simulation, first = request.simulation, next(iter(last.simulated), None)
     attrs = run_attributes(last.schedule, campaign.entropy, campaign.compiled, last.interrupted)
     has_target = request.limits.target_gap is not None
-    hard = hard_variables(request.model)
+    necks = [] if prepared.preparation.reaches_necks else with_necks(request.model)
     return attrs | {
-        **hard,
+        **hard_variables(request.model),
+        "peaks": prepared.sides[0].tuning.peaks,
         "knows_tails": int(prepared.preparation.knows_tails),
-        "unreached": "" if prepared.preparation.reaches_necks else hard["centred_effects"],
+        "unreached": ", ".join(necks),
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": prepared.preparation.kernel,

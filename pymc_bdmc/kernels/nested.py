@@ -218,5 +218,6 @@ class NestedReference(NamedTuple):
         moved[:, groups, self.latent] += self.steps
         actual = moved[:, groups, self.latent] - thetas[:, self.latent]
         slope = slopes(moved.reshape(n * n_groups, -1))[1].reshape(moved.shape)[:, :, self.latent]
-        change = gradients[:, None, self.latent] - slope
-        return change[:, groups[columns], rows] / actual[:, columns]
+        with np.errstate(all="ignore"):  # states may overflow; then entries are not finite
+            change = gradients[:, None, self.latent] - slope
+            return change[:, groups[columns], rows] / actual[:, columns]

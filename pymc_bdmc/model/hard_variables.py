@@ -8,15 +8,17 @@ from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random.basic import CauchyRV, StudentTRV
+from pytensor.tensor.random.basic import CauchyRV, InvGammaRV, LogNormalRV, StudentTRV
 
-__all__ = ["hard_variables", "heavy_tailed", "scale_of", "sum_out"]
+__all__ = ["hard_variables", "heavy_tailed", "scale_of", "sum_out", "with_necks"]
 
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
 """Location-scale families whose last or only parameter is the scale."""
+VANISHING = InvGammaRV, LogNormalRV
+"""Families of positive variables whose density vanishes at 0 faster than any power."""
 HEAVY = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
 """Families on the real line with polynomial tails."""
 
@@ -44,18 +46,39 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     >>> hard_variables(model)
     {'discrete_variables': 'shifted', 'finite_variables': 'shifted', 'centred_effects': 'effect'}
     """
-    free = set(model.free_RVs)
-    centred = [
-        rv.name
-        for rv in model.free_RVs
-        if (scale := scale_of(rv)) is not None and free.intersection(ancestors([scale]))
-    ]
+    centred = [rv.name for rv in model.free_RVs if _scale_parents(rv, model)]
     discrete = [rv.name for rv in model.free_RVs if rv.dtype in discrete_types]
     finite = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FINITE)]
     found = {"discrete": discrete, "finite": finite}
     return {f"{kind}_variables": ", ".join(names) for kind, names in found.items()} | {
         "centred_effects": ", ".join(centred)
     }
+
+
+def with_necks(model: pm.Model) -> list[str]:
+    """Return the names of centred effects whose scale may be near 0, a priori.
+
+    The posterior may then reach into the neck of a funnel. Not if the scale is that of an inverse
+    gamma or log-normal variance, whose density vanishes at 0 faster than any power.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.hard_variables import with_necks
+    >>> with pm.Model() as model:
+    ...     effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
+    ...     other = pm.Normal("other", 0, pm.InverseGamma("variance", 1, 1) ** 0.5, shape=3)
+    >>> with_necks(model)
+    ['effect']
+    """
+    near_zero = {rv for rv in model.free_RVs if not isinstance(rv.owner.op, VANISHING)}
+    return [rv.name for rv in model.free_RVs if near_zero.intersection(_scale_parents(rv, model))]
+
+
+def _scale_parents(rv: Variable, model: pm.Model) -> set[Variable]:
+    """Return the free variables on which the scale of a variable depends."""
+    scale = scale_of(rv)
+    return set() if scale is None else set(model.free_RVs).intersection(ancestors([scale]))
 
 
 def sum_out(names: str) -> str:

@@ -1,7 +1,7 @@
 """Find the latent variables of a model: those with a normal prior given all others."""
 
 import pymc as pm
-from pymc.distributions.multivariate import KroneckerNormalRV, MvNormalRV, ZeroSumNormalRV
+from pymc.distributions.multivariate import CARRV, KroneckerNormalRV, MvNormalRV, ZeroSumNormalRV
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.distributions.transforms import ZeroSumTransform
 from pytensor.graph.basic import Variable
@@ -69,4 +69,4 @@ def _is_normal(rv: Variable) -> bool:
         return _is_normal(inputs[0]) and _is_normal(inputs[1])
     if isinstance(op, AutoRegressiveRV):
         return _is_normal(inputs[2])
-    return isinstance(op, NormalRV | MvNormalRV | ZeroSumNormalRV | KroneckerNormalRV)
+    return isinstance(op, CARRV | NormalRV | MvNormalRV | ZeroSumNormalRV | KroneckerNormalRV)

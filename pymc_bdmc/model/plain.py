@@ -18,7 +18,7 @@ from pytensor.xtensor.shape import Transpose
 from pytensor.xtensor.type import XTensorConstant, XTensorType
 from pytensor.xtensor.vectorization import XRV
 
-from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.base.upstream import alone, copy_coordinates
 from pymc_bdmc.model.tempered import keep_order, without_initial_values
 
 __all__ = ["plain_model"]
@@ -68,7 +68,7 @@ def plain_model(model: pm.Model) -> pm.Model:
         for each in graph.outputs
     ]
     plain = FunctionGraph(outputs=outputs, clone=False)
-    plain._coords, plain._dim_lengths = graph._coords, graph._dim_lengths
+    copy_coordinates(graph, plain)
     copy = model_from_fgraph(plain, mutate_fgraph=True)
     copy.check_bounds = model.check_bounds
     keep_order(copy, model)

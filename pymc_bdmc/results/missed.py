@@ -139,7 +139,7 @@ def _sign_of_the_fit(dt: xr.DataTree) -> str:
         return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
     if centred := dt.attrs.get("unreached"):
         return f"runs start at a fit, which does not reach small scales of the centred {centred}"
-    if not _anneals(dt):
+    if not _anneals(dt) or dt.attrs.get("peaks"):  # two places do not mix, and the fit has both
         return ""
     rhat = _rhat_of_pilot(dt)
     return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""

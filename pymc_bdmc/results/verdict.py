@@ -598,7 +598,7 @@ def _evidence(dt: xr.DataTree, doubts: list[str]) -> Iterator[_Finding]:
     if not found.valid:
         lower, upper = found.certified_lower, found.certified_upper
         finite = str(dt.attrs.get("finite_variables", ""))
-        remedy = f"{sum_out(finite)}." if finite else (doubts[0] if doubts else "")
+        remedy = doubts[0] if doubts else (f"{sum_out(finite)}." if finite else "")
         yield _Finding("log ML", "open", found.sentence, remedy, lower=lower, upper=upper)
         return
     yield _Finding("log ML", None, found.sentence, "", found.value, found.error, *found.interval)

@@ -104,6 +104,7 @@ def test_pages_are_whole(page):
         "BFGS",
         "BREAD",
         "CHANGELOG",
+        "COBYQA",
         "CONTRIBUTING",
         "EASY",
         "ELBO",

@@ -123,6 +123,13 @@ def centred(path):
     return dt
 
 
+def with_peak():
+    """A result whose reference has a narrow peak beside the pilot's fit."""
+    dt = one_sided(pilot_rhat=9.0)
+    dt.attrs["peaks"] = 1
+    return dt
+
+
 def reached():
     """A result whose reference is normal in the centred effects given their scale."""
     dt = centred("fitted")
@@ -136,22 +143,14 @@ def reached():
         (with_draws(0.8), "Pareto k", with_draws(0.2)),
         (one_sided(pilot_rhat=1.8), "did not mix (R̂ 1.80)", one_sided(pilot_rhat=1.6)),
         (one_sided(pilot_rhat=9.0), "did not mix", one_sided("prior", pilot_rhat=9.0)),
+        (one_sided(pilot_rhat=9.0), "did not mix", with_peak()),
         (diverging(0.02, 1.8), "2.0% of the transitions diverged", diverging(0.005, 1.8)),
         (diverging(0.02, 1.8), "2.0% of the transitions diverged", diverging(0.02)),
         (diverging(0.02, centred_effects="theta"), "with theta centred", diverging(0.02)),
         (centred("fitted"), "small scales of the centred theta", centred("prior")),
         (centred("fitted"), "small scales of the centred theta", reached()),
     ],
-    ids=[
-        "weights",
-        "pilot",
-        "fitted",
-        "share",
-        "divergences and pilot",
-        "funnel",
-        "neck",
-        "nested",
-    ],
+    ids=["weights", "pilot", "prior", "peak", "share", "both", "funnel", "neck", "nested"],
 )
 def test_a_sign_of_a_miss_refuses_what_nothing_simulated_confirms(dt, sign, twin):
     found = bdmc.log_ml(dt)

@@ -64,7 +64,7 @@ from pymc_bdmc.kernels.state import Parameters, Target
 from pymc_bdmc.kernels.transition import SIGNATURE, CompiledKernel, NamedKernel, Setting
 from pymc_bdmc.model.checks import no_reference_for
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS, draws_to_accept
-from pymc_bdmc.model.hard_variables import hard_variables, heavy_tailed
+from pymc_bdmc.model.hard_variables import heavy_tailed, with_necks
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.model.rows import row_ends
@@ -222,7 +222,7 @@ class CompiledEngine:
         latent = latent_variables(model) if self.has_gradient else ()
         return Structure(
             Split(self.jitted.elements_of(latent), self.jitted.units),
-            bool(hard_variables(model)["centred_effects"]),
+            bool(with_necks(model)),
             bool(self.heavy_tails),
         )
 
