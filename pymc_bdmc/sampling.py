@@ -72,7 +72,7 @@ def sample_bdmc(
         States of a run that are annealed together and, where their weights grow uneven, resampled
         in proportion to them. The gap is about inversely proportional to their number, and prior
         draws far from the posterior are removed. A run of one particle is a chain of annealed
-        importance sampling. Default: 32, and 1 with PyMC's step methods; 64 to 256 where T is 1;
+        importance sampling. Default: 32, and 1 with PyMC's step methods; 64 to 1024 if T is 1;
         with ``target_gap`` and no ``temperatures`` 4 to 32: as many as close the gap to that at the
         fewest temperatures, if the kernel mixes perfectly.
     temperatures : int, sequence of int or array_like of shape (T + 1,), optional
@@ -92,7 +92,8 @@ def sample_bdmc(
         mode that this distribution misses stays missed. `ReferencePath`: at a distribution of your
         own. ``"data"``, `DataPath`: at the prior, and one observation is added after the other. A
         `Path` of your own starts where it says.
-        Default: the fitted path if importance sampling from the fit is enough, or if the path is
+        Default: the fitted path if importance sampling from the fit is enough, which may be one
+        that is normal in latent variables given their scales, or if the path is
         far shorter and misses nothing that pilots and a few runs from the prior saw; otherwise the
         path from the prior. The attribute ``path_reason`` says why. PyMC's step methods have the
         path from the prior only, as in BREAD.
