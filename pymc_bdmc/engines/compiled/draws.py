@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import ClassVar, NamedTuple, cast
 
@@ -13,12 +14,13 @@ from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import (
     CHECKED,
     Drawn,
+    adapted,
     improved,
     log_weights_at,
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import MOST_OTHERS, Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
@@ -273,10 +275,18 @@ class Fitting:
     def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:
         """Return weighted draws from a reference; if it is one of t distributions, improve it."""
         density, rng = self._density, self._rng
+        if is_defensive and isinstance(reference, Reference) and self._is_small:
+            found = adapted(density, reference, MANY, rng, partial(Defensive, share=SHARES[0]))
+            return self._defended(found.reference.reference)
         drawn: Drawn = weighted(density, reference, CHECKED, rng)
         if isinstance(reference, Reference):
             drawn = improved(density, drawn, rng)
         return self._defended(drawn.reference) if is_defensive else drawn
+
+    @property
+    def _is_small(self) -> bool:
+        """Return whether a mixture can be adapted: few elements, and evaluations that are cheap."""
+        return self._prior.shape[1] <= MOST_OTHERS and self._density.climbing is BY_GRADIENTS
 
     def _defended(self, reference: AnyReference) -> Drawn:
         """Return weighted draws from a reference with the share of the prior that is best."""

@@ -1,5 +1,6 @@
 """Weigh draws from a reference, and improve it by them: population Monte Carlo."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -152,29 +153,41 @@ def _matched(drawn: Drawn[Reference]) -> Reference:
     return mix_references(parts)
 
 
-def adapted(
-    density: Density, reference: Reference, n: int, rng: np.random.Generator
-) -> Drawn[Reference]:
+def adapted[R: AnyReference](
+    density: Density,
+    reference: Reference,
+    n: int,
+    rng: np.random.Generator,
+    around: Callable[[Reference], R],
+) -> Drawn[R]:
     """Adapt a mixture of t distributions to a density of few elements, by n draws a round.
 
     The weights of all draws so far are those of draws from the mixture of all references that they
     are from. By these a mixture is fitted, with the components at hand and with each of them split
     in two; of both that with the more even weights is taken: Cornuet, Marin, Mira and Robert
     (2012), Adaptive multiple importance sampling.
+
+    Parameters
+    ----------
+    around : callable
+        Returns the reference that draws are from, by the mixture of t distributions in it.
     """
-    drawn = best = weighted(density, reference, n, rng)
+    drawn = best = weighted(density, around(reference), n, rng)
     thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
     for _ in range(ROUNDS):
         if best.variance <= UNEVEN or np.isinf(drawn.variance):
             break
         thetas = np.concatenate([thetas, drawn.thetas])
-        log_f = np.concatenate([log_f, drawn.g + log_reference(drawn.reference, drawn.thetas)])
+        log_r = drawn.reference.log_density(drawn.thetas, density)
+        log_f = np.concatenate([log_f, drawn.g + log_r])
         used.append(drawn.reference)
-        log_mixed = logsumexp([log_reference(each, thetas) for each in used], axis=0)
+        log_mixed = logsumexp([each.log_density(thetas, density) for each in used], axis=0)
         pool = _Pool(thetas, log_f - log_mixed)
-        candidates = [_em(pool, drawn.reference), _em(pool, _split(pool, drawn.reference))]
-        second = [second_moment(pool.g, log_f - log_reference(r, thetas)) for r in candidates]
-        drawn = weighted(density, candidates[int(np.argmin(second))], n, rng)
+        candidates = [_em(pool, reference), _em(pool, _split(pool, reference))]
+        log_rs = [around(each).log_density(thetas, density) for each in candidates]
+        second = [second_moment(pool.g, log_f - log_r) for log_r in log_rs]
+        reference = candidates[int(np.argmin(second))]
+        drawn = weighted(density, around(reference), n, rng)
         best = min(best, drawn, key=lambda each: each.variance)
     return best
 

@@ -20,7 +20,7 @@ from pymc_bdmc.kernels.reference import (
 )
 from pymc_bdmc.kernels.sparse import sparsity_of, times_root
 
-__all__ = ["Split", "fit_nested", "refit_nested"]
+__all__ = ["MOST_OTHERS", "Split", "fit_nested", "refit_nested"]
 
 MOST_OTHERS, MOST_LATENT, MOST_GROUPS = 12, 10_000, 200
 """Most elements of ψ, whose marginal is fitted by differences, and of x; and most differences of
@@ -186,7 +186,7 @@ def _fitted(
     wide, tight = _wide(found.to_units(prior[:, found.others])), found._replace(accuracy=TIGHT)
     tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
-    drawn = adapted(Marginal(found, density), first, CHECKED, rng)
+    drawn = adapted(Marginal(found, density), first, CHECKED, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
