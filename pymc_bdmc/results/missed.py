@@ -16,6 +16,8 @@ MOST_SHORT = 3.0
 LEAST_EVIDENCE = 0.9
 """Standard errors by which mean squares must lie above 0 to widen an error; chosen. A single data
 set that exceeds all others by far lies 1 above 0, however large it is."""
+NORMAL_RATIO = 1.18
+"""Mean over median of |z| for a normal z."""
 OUTLYING = 5.0
 """Standard deviations above the mean from which a reverse run stands out; of 40 normal ones, one in
 100,000 calls has such a run."""
@@ -37,10 +39,11 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     Reverse runs show what forward runs miss, even if all forward weights agree. With weights v, v′
     of forward runs and w of reverse runs on one data set, E(1 − v/w)₊ = E|v − v′|/(2Z) by Crooks'
     relation if nothing is missed. So the mean of (1 − v/w)₊ over all pairs, less that of
-    |v − v′|/(v + v′), estimates the share s of the posterior that forward runs do not reach, and
-    log Ẑ is too low by −log(1 − s). If the real data are like the simulated ones, the same applies
-    to them, and the mean square of this shortfall is added to the variance of their log ML. Squares
-    are of −log(1 − |s|) and keep the sign of s, so that noise cancels on average.
+    |v − v′|/(v + v′) on a usual data set, estimates the share s of the posterior that forward runs
+    do not reach, and log Ẑ is too low by −log(1 − s). If the real data are like the simulated ones,
+    the same applies to them, and the mean square of this shortfall is added to the variance of
+    their log ML. Squares are of −log(1 − |s|) and keep the sign of s, so that noise cancels on
+    average.
 
     With two runs a direction noise would be most of the stated error. So nothing is added unless
     the mean of the squares lies above 0 by `LEAST_EVIDENCE` standard errors, or transitions
@@ -59,7 +62,7 @@ def short_on_simulated(dt: xr.DataTree) -> float:
     """
     if not (pairs := simulated_pairs(dt)):
         return 0.0
-    missed = np.array([_share_missed(*pair) for pair in pairs])
+    missed = _shares_missed(pairs)
     with np.errstate(divide="ignore"):
         shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)
     squares = np.sign(missed) * shortfall**2
@@ -89,13 +92,29 @@ def simulated_pairs(dt: xr.DataTree) -> list[tuple[np.ndarray, np.ndarray]]:
     return pairs if enough else []
 
 
-def _share_missed(forward: np.ndarray, reverse: np.ndarray) -> float:
-    """Return the mean of (1 − v/w)₊ over all pairs, less that of |v − v′|/(v + v′)."""
+def _shares_missed(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return the mean of (1 − v/w)₊ on every data set, less the usual mean of |v − v′|/(v + v′).
+
+    The usual mean is that over data sets, or `NORMAL_RATIO` times their median if that is less. A
+    forward run that finds a part which the others miss lies far from these, and would otherwise
+    hide what is missed.
+    """
+    seen, apart = np.array([(_seen(*pair), _apart(pair[0])) for pair in pairs]).T
+    return seen - min(np.mean(apart), NORMAL_RATIO * np.median(apart))
+
+
+def _seen(forward: np.ndarray, reverse: np.ndarray) -> float:
+    """Return the mean of (1 − v/w)₊ over all pairs."""
+    with np.errstate(invalid="ignore"):  # two weights of zero are equal
+        return float(np.mean(np.nan_to_num(-np.expm1(np.minimum(forward[:, None] - reverse, 0)))))
+
+
+def _apart(forward: np.ndarray) -> float:
+    """Return the mean of |v − v′|/(v + v′) over all pairs."""
     first, second = np.triu_indices(forward.size, 1)
     with np.errstate(invalid="ignore"):  # two weights of zero are equal
         apart = np.nan_to_num(np.abs(forward[first] - forward[second]), posinf=np.inf)
-        seen = -np.expm1(np.minimum(forward[:, None] - reverse, 0.0))
-    return float(np.mean(np.nan_to_num(seen)) - np.mean(np.tanh(apart / 2)))
+    return float(np.mean(np.tanh(apart / 2)))
 
 
 def sign_of_a_miss(dt: xr.DataTree) -> str:
