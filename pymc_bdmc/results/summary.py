@@ -142,7 +142,10 @@ def _sandwich(dt: xr.DataTree, data: str, tail: TailCheck) -> dict[tuple[str, st
     if data == "simulated" and "thermodynamic_length" in dt[forward_group]:
         most = _largest_gap(forward, reverse, rows["jeffreys bound"], tail)
         particles = dt.attrs.get("particles", 1)
-        rows["ideal gap"] = _ideal_gap(dt[forward_group].dataset, particles, most)
+        ideal = _ideal_gap(dt[forward_group].dataset, particles, most)
+        # At T = 1 nothing mixes, and draws far out in the tails of a fit make Λ very large.
+        if ideal["valid"] or dt[forward_group].sizes["beta"] > 2:
+            rows["ideal gap"] = ideal
     if len(forward) > 1:  # for several data sets only the bounds on log ML are of use
         return {(data, quantity): row for quantity, row in rows.items()}
     rows["evidence"] = _evidence(dt, data, "forward average")
