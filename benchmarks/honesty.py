@@ -180,11 +180,14 @@ def report(kept: dict[str, dict[int, dict]], title: str, made: str = "") -> None
         f"- Wrong “good”: {wrong}, {wrong / calls:.1%} of all calls (at most 5 % are allowed).\n"
         f"- Recommended log ML: {len(z)}; none in {calls - len(z)} calls.\n"
         f"- Mean z²: {number(np.mean, z**2)} (0.5 to 1.6 is allowed).\n"
-        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed).\n"
-        f"- Of these on the {len(fresh)} models from *{FRESH[0]}* to *{FRESH[-1]}*: "
+        f"- |z| above 4: {np.sum(np.abs(z) > 4)} (none is allowed)."
+        + (
+            f"\n- Of these on the {len(fresh)} models from *{FRESH[0]}* to *{FRESH[-1]}*: "
         f"{sum(each.statuses['good'] for each in fresh)} good, "
         f"{sum(each.wrong for each in fresh)} of them wrong; recommended log ML {len(squares)}, "
-        f"mean z² {number(np.mean, squares)}, {np.sum(squares > 16)} with |z| above 4.",
+        f"mean z² {number(np.mean, squares)}, {np.sum(squares > 16)} with |z| above 4."
+            if fresh else ""
+        ),
         table(
             ["model", "good / open / bad", "claim", "true at least", "wrong “good”",
              "stated error", "no log ML", "mean z", "mean z²", "z beyond 4", "CPU s"],
