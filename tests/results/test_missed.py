@@ -208,7 +208,7 @@ def groups(is_centred):
 
 
 def test_the_remedy_of_a_refusal_works():
-    """Of what is called valid |z| < 4 (α = 4e-4 in six calls); normal effects always are."""
+    """Normal effects are valid, centred or not, and |z| < 4 (α = 4e-4 in six calls)."""
     for is_centred in (True, False):
         model = groups(is_centred)
         for seed in (1, 2, 3):
