@@ -17,6 +17,7 @@ from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.engines.compiled.loops import Table
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.kernels.annealed import AnnealedReference
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.nested import NestedReference
@@ -30,6 +31,7 @@ __all__ = ["DamagedRecord", "read_record", "replace_file", "write_record"]
 _TYPES: dict[str, Any] = {
     each.__name__: each
     for each in (
+        AnnealedReference,
         Defensive,
         DrawTuning,
         Fit,

@@ -28,16 +28,20 @@ class Defensive(NamedTuple):
         thetas, log_r = self.reference.sample(n, rng, density)
         others = rng.random(n) < self.share
         thetas[others] = density.draw_prior(int(others.sum()), rng)
-        log_r[others] = self.reference.log_density(thetas[others], density)
+        log_r[others] = self.reference.log_density(thetas[others], density, rng)
         return thetas, self.mixed(log_r, density.terms(thetas)[:, 0])
 
-    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+    def log_density(
+        self, thetas: np.ndarray, density: Density, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
-        return self.mixed(*self.parts(thetas, density))
+        return self.mixed(*self.parts(thetas, density, rng))
 
-    def parts(self, thetas: np.ndarray, density: Density) -> tuple[np.ndarray, np.ndarray]:
+    def parts(
+        self, thetas: np.ndarray, density: Density, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return log r and log p of every row, nats."""
-        return self.reference.log_density(thetas, density), density.terms(thetas)[:, 0]
+        return self.reference.log_density(thetas, density, rng), density.terms(thetas)[:, 0]
 
     def mixed(self, log_r: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Return the log density where those of both parts are these."""

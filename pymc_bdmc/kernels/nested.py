@@ -74,23 +74,28 @@ class NestedReference(NamedTuple):
         if np.isfinite(dof := self.degrees_of_freedom):
             z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
         found = self.given(psis, density.slopes)
-        thetas = np.empty((n, len(self.others) + len(self.latent)))
-        thetas[:, self.others] = psis
+        return self.join(psis, found, z), self.log_density_at(phis, found, z)
+
+    def join(self, psis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return θ = (ψ, x) with z = Lᵀ(x − x̂), one a row."""
         turned = z.copy()
         unroot(self.sparsity, found.factors, turned)
-        thetas[:, self.latent] = found.modes + turned
-        return thetas, self._log_density(phis, found, z)
+        thetas = np.empty((len(z), len(self.others) + len(self.latent)))
+        thetas[:, self.others], thetas[:, self.latent] = psis, found.modes + turned
+        return thetas
 
-    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+    def log_density(
+        self, thetas: np.ndarray, density: Density, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
         psis = thetas[:, self.others]
         found = self.given(psis, density.slopes)
         z = thetas[:, self.latent] - found.modes
         times_root(self.sparsity, found.factors, z)
-        return self._log_density(self.to_units(psis), found, z)
+        return self.log_density_at(self.to_units(psis), found, z)
 
-    def _log_density(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
-        """Return log r(ψ) + log r(x | ψ), nats.
+    def log_density_at(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
+        """Return log r(ψ) + log r(x | ψ) by φ and z = Lᵀ(x − x̂), nats.
 
         It is ∞, so that a draw has no weight, where log p overflows far outside of what the prior
         draws of ψ cover: the last component of r(ψ) is spread like these.

@@ -63,14 +63,20 @@ class Density(Protocol):
 
 
 class AnyReference(Protocol):
-    """Normalised distribution with exact draws, at which a path may start."""
+    """Normalised distribution with exact draws, at which a path may start.
+
+    One whose draws are the ends of annealed runs draws these backwards for its log density, by
+    ``rng``; others need none.
+    """
 
     def sample(
         self, n: int, rng: np.random.Generator, density: Density
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw θ, one a row, and return its log density too, nats."""
 
-    def log_density(self, thetas: np.ndarray, density: Density) -> np.ndarray:
+    def log_density(
+        self, thetas: np.ndarray, density: Density, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
 
 
@@ -99,7 +105,9 @@ class Reference(NamedTuple):
         thetas = draw_reference(self, n, rng)
         return thetas, log_reference(self, thetas)
 
-    def log_density(self, thetas: np.ndarray, density: object = None) -> np.ndarray:
+    def log_density(
+        self, thetas: np.ndarray, density: object = None, rng: object = None
+    ) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
         return log_reference(self, thetas)
 

@@ -8,7 +8,16 @@ from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = ["Sparsity", "factorise", "groups_of", "solve", "sparsity_of", "times_root", "unroot"]
+__all__ = [
+    "Sparsity",
+    "factorise",
+    "groups_of",
+    "solve",
+    "sparsity_of",
+    "times_root",
+    "unroot",
+    "unroot_transposed",
+]
 
 FULL = 0.3
 """Share of entries from which a matrix counts as full, so that no order is looked for."""
@@ -190,6 +199,13 @@ def _factorised(sparsity, entries, shift, factor, work):
 @njit(nogil=True, cache=True)
 def solve(sparsity, factors, vectors):
     """Solve L Lᵀ x = b for every row b of ``vectors``, in place."""
+    unroot_transposed(sparsity, factors, vectors)
+    unroot(sparsity, factors, vectors)
+
+
+@njit(nogil=True, cache=True)
+def unroot_transposed(sparsity, factors, vectors):
+    """Solve L z = b for every row b, in place; z is in the order of elimination, b in that of θ."""
     starts, indices, order = sparsity.starts, sparsity.indices, sparsity.order
     work = np.empty(order.size)
     for i in range(len(vectors)):
@@ -200,9 +216,8 @@ def solve(sparsity, factors, vectors):
             work[j] /= factor[starts[j]]
             for p in range(starts[j] + 1, starts[j + 1]):
                 work[indices[p]] -= factor[p] * work[j]
-        _back(sparsity, factor, work)
         for j in range(order.size):
-            vectors[i, order[j]] = work[j]
+            vectors[i, j] = work[j]
 
 
 @njit(nogil=True, cache=True)

@@ -21,7 +21,7 @@ LINEAR = Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
 def latent_variables(model: pm.Model) -> tuple[str, ...]:
     """Return the names of free variables that are normal given the others, a priori.
 
-    They have a normal prior on the unconstrained scale, and no scale of another variable depends on
+    They have a normal prior on the unconstrained scale, and no scale of a free variable depends on
     them. Nor are they scalars of which a function enters the model, such as the exponential of a
     logarithm by which effects are multiplied. Group effects and regression weights are latent,
     centred or not, and so are random walks and autoregressive processes with normal steps.
@@ -37,7 +37,7 @@ def latent_variables(model: pm.Model) -> tuple[str, ...]:
     >>> latent_variables(model)
     ('mean', 'effect')
     """
-    scales = [scale for rv in model.basic_RVs if (scale := scale_of(rv)) is not None]
+    scales = [scale for rv in model.free_RVs if (scale := scale_of(rv)) is not None]
     shaping = set(ancestors(scales)) | _scalars_in_functions(model)
     return tuple(
         rv.name

@@ -24,6 +24,7 @@ from pymc_bdmc.engines.compiled.nested import MOST_OTHERS, Split, fit_nested, re
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.kernels.annealed import AnnealedReference
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import root_of, spread_of
 from pymc_bdmc.kernels.nested import NestedReference
@@ -65,6 +66,8 @@ SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Shares of the prior in a defensive reference, and the draws by which the best is found."""
 EVEN = 1.0
 """Relative variance of weights up to which more draws than the fewest are not needed."""
+STEPS = 16, 64
+"""Temperatures at which latent variables are annealed if they are not normal given the others."""
 MOST_TAME_VARIANCE = 64.0
 """Largest relative variance of weights of a good nested or defensive fit: more draws are cheaper
 than annealing, and the tails of these weights are known to be light."""
@@ -106,14 +109,12 @@ class DrawTuning:
     @property
     def is_nested(self) -> bool:
         """Whether draws are normal in the latent variables, so that they reach into necks."""
-        reference = self.reference
-        core = reference.reference if isinstance(reference, Defensive) else reference
-        return isinstance(core, NestedReference)
+        return isinstance(_core_of(self.reference), NestedReference)
 
     @property
     def knows_tails(self) -> bool:
         """Whether the structure of the model says how heavy the tails of the reference must be."""
-        return isinstance(self.reference, Defensive | NestedReference)
+        return _is_tame(self.reference)
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
@@ -197,9 +198,7 @@ class Fitting:
         top, or may have missed one. It is judged less than a first one: the runs on these data show
         what it misses.
         """
-        like = known.reference
-        if is_defensive := isinstance(like, Defensive):
-            like = like.reference
+        like = _core_of(known.reference)
         reference: AnyReference | None
         if isinstance(like, NestedReference):
             reference, reason = refit_nested(self._density, like, self._prior, self._rng)
@@ -207,7 +206,7 @@ class Fitting:
             reference, reason = self._near(cast(Reference, like))
         if reference is None:
             return self._failed(reason)
-        drawn = self._weighed(reference, is_defensive)
+        drawn = self._weighed(reference, isinstance(known.reference, Defensive))
         if not drawn.variance < np.inf:
             return self._failed("log p is NaN or +∞ at a draw from a fit")
         return self._fit(drawn, reason)
@@ -281,7 +280,23 @@ class Fitting:
         drawn: Drawn = weighted(density, reference, CHECKED, rng)
         if isinstance(reference, Reference):
             drawn = improved(density, drawn, rng)
-        return self._defended(drawn.reference) if is_defensive else drawn
+        if is_defensive:
+            return self._defended(drawn.reference)
+        return self._annealed(drawn) if isinstance(reference, NestedReference) else drawn
+
+    def _annealed(self, drawn: Drawn) -> Drawn:
+        """Return draws whose latent variables are annealed, if those at hand are too uneven."""
+        nested = drawn.reference
+        if np.isinf(nested.degrees_of_freedom):
+            return drawn
+        nested = nested._replace(degrees_of_freedom=np.inf)
+        for steps in STEPS:
+            if drawn.variance <= EVEN:
+                break
+            annealed = AnnealedReference(nested, steps)
+            found: Drawn = weighted(self._density, annealed, CHECKED, self._rng)
+            drawn = found if found.variance < drawn.variance else drawn
+        return drawn
 
     @property
     def _is_small(self) -> bool:
@@ -292,7 +307,7 @@ class Fitting:
         """Return weighted draws from a reference with the share of the prior that is best."""
         density, even = self._density, Defensive(reference, 0.5)
         thetas, log_r = even.sample(MANY, self._rng, density)
-        log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density)
+        log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density, self._rng)
         candidates = [even._replace(share=share) for share in SHARES]
         second = [second_moment(log_f - log_r, log_f - each.mixed(*log_ps)) for each in candidates]
         return weighted(density, candidates[int(np.argmin(second))], MANY, self._rng)
@@ -333,7 +348,7 @@ class Fitting:
         thetas, heights = self._density.most_likely_passed()
         if not len(thetas):  # nothing was climbed
             return -np.inf
-        log_r = drawn.reference.log_density(thetas, self._density)
+        log_r = drawn.reference.log_density(thetas, self._density, self._rng)
         return float((heights - log_r).max() - drawn.g.max())
 
     def _failed(self, reason: str) -> Fit:
@@ -357,7 +372,7 @@ class Fitting:
         heavy = self._ells - log_ml > UNSEEN  # the others cannot add up to what matters
         found = np.zeros(len(self._prior))
         if heavy.any():
-            log_r = drawn.reference.log_density(self._prior[heavy], self._density)
+            log_r = drawn.reference.log_density(self._prior[heavy], self._density, self._rng)
             excess = self._log_prior[heavy] + self._ells[heavy] - log_ml - log_r
             with np.errstate(over="ignore"):
                 found[heavy] = np.where(excess > RARE, np.exp(self._ells[heavy] - log_ml), 0.0)
@@ -366,8 +381,18 @@ class Fitting:
 
 def _most_variance(reference: AnyReference) -> float:
     """Return the largest relative variance of weights with which a reference may be used."""
-    is_tame = isinstance(reference, Defensive | NestedReference)
-    return MOST_TAME_VARIANCE if is_tame else MOST_VARIANCE
+    return MOST_TAME_VARIANCE if _is_tame(reference) else MOST_VARIANCE
+
+
+def _is_tame(reference: AnyReference) -> bool:
+    """Return whether the structure of the model says how heavy the tails of the reference are."""
+    return isinstance(reference, Defensive | NestedReference | AnnealedReference)
+
+
+def _core_of(reference: AnyReference) -> AnyReference:
+    """Return the reference of t distributions, or the nested one, that another is made of."""
+    is_made = isinstance(reference, Defensive | AnnealedReference)
+    return reference.reference if is_made else reference
 
 
 def _price(fit: Fit) -> float:
@@ -396,7 +421,7 @@ def settled(
     """
     new, log_r = reference.sample(n, rng, density)
     thetas = np.concatenate([theta[None], new])
-    log_r = np.concatenate([reference.log_density(thetas[:1], density), log_r])
+    log_r = np.concatenate([reference.log_density(thetas[:1], density, rng), log_r])
     g = log_weights_at(thetas, log_r, density)
     states = moved(thetas[:1], g[:1], thetas[1:, None], g[1:, None], rng)[:, 0]
     return states[-1] if n else theta

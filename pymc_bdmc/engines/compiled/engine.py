@@ -573,7 +573,7 @@ class CompiledEngine:
                 thetas[0] = self.jitted.ravel(task.start)
                 if task.burn_in:
                     thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
-                log_r[0] = reference.log_density(thetas[:1], density)[0]
+                log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
             new, log_r_new = reference.sample(n * task.further_moves, rng, density)
             thetas = np.concatenate([thetas, new])
             g = log_weights_at(thetas, np.concatenate([log_r, log_r_new]), density)

@@ -178,13 +178,13 @@ def adapted[R: AnyReference](
         if best.variance <= UNEVEN or np.isinf(drawn.variance):
             break
         thetas = np.concatenate([thetas, drawn.thetas])
-        log_r = drawn.reference.log_density(drawn.thetas, density)
+        log_r = drawn.reference.log_density(drawn.thetas, density, rng)
         log_f = np.concatenate([log_f, drawn.g + log_r])
         used.append(drawn.reference)
-        log_mixed = logsumexp([each.log_density(thetas, density) for each in used], axis=0)
+        log_mixed = logsumexp([each.log_density(thetas, density, rng) for each in used], axis=0)
         pool = _Pool(thetas, log_f - log_mixed)
         candidates = [_em(pool, reference), _em(pool, _split(pool, reference))]
-        log_rs = [around(each).log_density(thetas, density) for each in candidates]
+        log_rs = [around(each).log_density(thetas, density, rng) for each in candidates]
         second = [second_moment(pool.g, log_f - log_r) for log_r in log_rs]
         reference = candidates[int(np.argmin(second))]
         drawn = weighted(density, around(reference), n, rng)
