@@ -18,6 +18,7 @@ from pymc_bdmc.engines.compiled.loops import Table
 from pymc_bdmc.engines.compiled.pilot import PathTuning
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.kernels.annealed import AnnealedReference
+from pymc_bdmc.kernels.combined import Combination
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.nested import NestedReference
@@ -32,6 +33,7 @@ _TYPES: dict[str, Any] = {
     each.__name__: each
     for each in (
         AnnealedReference,
+        Combination,
         Defensive,
         DrawTuning,
         Fit,

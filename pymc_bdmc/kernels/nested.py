@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_bdmc.kernels.combined import Combination
 from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_reference, log_reference
 from pymc_bdmc.kernels.sparse import Sparsity, factorise, solve, times_root, unroot
 
@@ -23,6 +24,11 @@ MOST_HALVINGS = 10
 """Most times that a step is halved where the density does not rise."""
 MOST_NUMBERS = 2**22
 """Largest array of precisions, or of moved states, that is held at a time."""
+MOST_RISE = 1e4
+"""Nats of a Newton step up to which it needs no trial if the density is known to be normal; the
+precision is found by differences, to about 1e-8 of its size."""
+REACH = 3.0
+"""Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
 REMOTE = 8.0
 """Prior deviations of an element of ψ beyond which an overflow is no error."""
 
@@ -55,15 +61,19 @@ class NestedReference(NamedTuple):
     that, so that r(ψ) has no neck at a small variance."""
     latent: np.ndarray
     """Indices of x in θ, shape (d,)."""
-    start: np.ndarray
-    """x where Newton's method starts, shape (d,)."""
+    starts: np.ndarray
+    """Coefficients of x where Newton's method starts, shape (1 + k, d), or (1, d) if it does not
+    depend on ψ; see `features`."""
     steps: np.ndarray
     """Steps of the differences of gradients, shape (d,)."""
     sparsity: Sparsity
     degrees_of_freedom: float
     """Degrees of freedom of r(x | ψ); infinite if it is normal."""
     accuracy: float
-    """Nats by which the last Newton step may miss what a normal density predicts."""
+    """Nats by which the last Newton step may miss what a normal density predicts; infinite if the
+    density is known to be normal, so that one step without a trial leads to the mode."""
+    combination: Combination | None = None
+    """How precisions follow from a few of their columns, if they do."""
 
     def sample(
         self, n: int, rng: np.random.Generator, density: Density
@@ -143,11 +153,9 @@ class NestedReference(NamedTuple):
     ) -> Conditional:
         """Return the mode and the precision of x given every row of ψ.
 
-        Newton's method starts at `start`, or at the rows of ``starts``.
+        Newton's method starts where `starts` predicts, or at the rows of an argument.
         """
-        starts = (
-            np.broadcast_to(self.start, (len(psis), len(self.start))) if starts is None else starts
-        )
+        starts = self.features(psis) @ self.starts if starts is None else starts
         n, d = len(psis), len(self.latent)
         groups = int(self.sparsity.groups.max()) + 1
         numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))
@@ -158,6 +166,18 @@ class NestedReference(NamedTuple):
         ]
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
+    def features(self, psis: np.ndarray) -> np.ndarray:
+        """Return what predicts the modes of x: 1 and φ, less its centre and in units of its spread.
+
+        An array of shape (n, 1 + k), or (n, 1) if the modes are not predicted yet.
+        """
+        ones = np.ones((len(psis), 1))
+        if len(self.starts) == 1:
+            return ones
+        centre, scale = self.marginal.locations[0], self.marginal.scales[0]
+        z = (self.to_units(psis) - centre) / scale
+        return np.hstack([ones, np.clip(z, -REACH, REACH)])
+
     def _given(self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray) -> Conditional:
         n, d = len(psis), len(self.latent)
         thetas = np.empty((n, d + len(self.others)))
@@ -166,7 +186,7 @@ class NestedReference(NamedTuple):
         overflows = ~(values < np.inf)
         factors = np.zeros((n, len(self.sparsity.indices)))
         factors[:, self.sparsity.starts[:-1]] = 1.0
-        is_normal = np.zeros(n, dtype=bool)
+        is_normal, is_exact = np.zeros(n, dtype=bool), np.isinf(self.accuracy)
         active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
         for _ in range(MOST_STEPS):
             if not len(active):
@@ -180,6 +200,9 @@ class NestedReference(NamedTuple):
             step = slope.copy()
             solve(self.sparsity, found, step)
             rise = np.einsum("ni,ni->n", slope, step)
+            if is_exact:
+                far = rise > MOST_RISE
+                active, step, rise = active[far], step[far], rise[far]
             taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
             surprise = np.abs(gained - rise / 2)
             still = taken & ((surprise > self.accuracy) | ~is_normal[active])
@@ -187,8 +210,9 @@ class NestedReference(NamedTuple):
         slope = np.where(np.isfinite(gradients), gradients, 0.0)[:, self.latent]
         step = slope.copy()
         solve(self.sparsity, factors, step)
-        rest = np.clip(np.einsum("ni,ni->n", slope, step), 0, 1)  # what is left to the mode
-        is_near = np.isfinite(values) & (rest < 1)
+        rest = np.einsum("ni,ni->n", slope, step)  # twice what is left to the mode, in nats
+        is_near = np.isfinite(values) & ((rest < 1) | is_exact)
+        rest = rest if is_exact else np.clip(rest, 0, 1)
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
@@ -218,11 +242,15 @@ class NestedReference(NamedTuple):
     def precisions(self, thetas: np.ndarray, gradients: np.ndarray, slopes: Slopes) -> np.ndarray:
         """Return the entries of minus the second derivatives in x at every row, shape (n, E)."""
         groups, rows, columns = self.sparsity[:3]
-        n, n_groups = len(thetas), int(groups.max()) + 1
-        moved = np.repeat(thetas[:, None], n_groups, axis=1)
-        moved[:, groups, self.latent] += self.steps
-        actual = moved[:, groups, self.latent] - thetas[:, self.latent]
-        slope = slopes(moved.reshape(n * n_groups, -1))[1].reshape(moved.shape)[:, :, self.latent]
+        if combination := self.combination:
+            rows, columns = rows[combination.measured], columns[combination.measured]
+        used, place = np.unique(groups[columns], return_inverse=True)
+        n, is_moved = len(thetas), groups == used[:, None]
+        moved = np.repeat(thetas[:, None], len(used), axis=1)
+        moved[:, :, self.latent] += np.where(is_moved, self.steps, 0.0)
+        actual = (moved[:, :, self.latent] - thetas[:, None, self.latent])[:, place, columns]
+        slope = slopes(moved.reshape(n * len(used), -1))[1].reshape(moved.shape)[:, :, self.latent]
         with np.errstate(all="ignore"):  # states may overflow; then entries are not finite
             change = gradients[:, None, self.latent] - slope
-            return change[:, groups[columns], rows] / actual[:, columns]
+            entries = change[:, place, rows] / actual
+            return combination.complete(entries) if combination else entries

@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import softmax
 
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.improving import adapted
+from pymc_bdmc.engines.compiled.improving import Drawn, adapted
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.kernels.combined import combination_of
 from pymc_bdmc.kernels.metric import Metric, spread_of
 from pymc_bdmc.kernels.nested import MOST_NUMBERS, Conditional, NestedReference
 from pymc_bdmc.kernels.reference import (
@@ -39,6 +41,11 @@ CHECKED = 128
 """Draws of ψ by which the marginal is judged and improved."""
 FIRST_WIDE, WIDE = 0.2, 0.1
 """Share of draws of ψ that are spread like the prior: of the first draws, and in the end."""
+EXAMPLES, FEW_GROUPS = 16, 8
+"""Precisions at prior draws by which it is found whether a few columns give all, and the groups of
+columns that are few anyway."""
+PREDICTING = 4
+"""Modes of x, for each coefficient, to which the linear prediction of modes is fitted."""
 FIRST_STEP, STEP = 1e-4, 1e-3
 """Steps of differences in x, in standard deviations of the prior, then in conditional ones."""
 MARGINAL_STEP = 1e-2
@@ -131,18 +138,22 @@ def fit_nested(
     units = split.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
     likely = prior[np.argsort(-ells, kind="stable")]
-    values, gradients = density.slopes(likely[:8])
+    values, gradients = density.slopes(likely[:EXAMPLES])
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         return None, "log p has no finite gradient at the likeliest prior draws"
     steps = FIRST_STEP * shape.scale[latent]
     first, second = (_pattern(density, likely[i], gradients[i], latent, steps) for i in usable[:2])
     found = NestedReference(
-        no_reference(), others, units, latent, likely[usable[0], latent], steps,
+        no_reference(), others, units, latent, likely[usable[:1]][:, latent], steps,
         sparsity_of(first + second), np.inf, LOOSE,
     )  # fmt: skip
     if found.sparsity.groups.max() >= MOST_GROUPS:
         return None, "too many of the latent variables depend on each other"
+    if found.sparsity.groups.max() >= FEW_GROUPS:
+        entries = found.precisions(likely[usable], gradients[usable], density.slopes)
+        of_entry = found.sparsity.groups[found.sparsity.columns]
+        found = found._replace(combination=combination_of(entries, of_entry))
     centre = found.given(likely[usable[:1]][:, others], density.slopes)
     found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))
@@ -160,7 +171,7 @@ def refit_nested(
     """Fit a nested reference to data like those of a known one; parameters as of `fit_nested`."""
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
-    found = _started(known, first)
+    found = _started(known._replace(degrees_of_freedom=np.inf), first)
     return _fitted(found, density, tops, metric, FEW_CLIMBS, prior, rng)
 
 
@@ -183,7 +194,8 @@ def _fitted(
     The marginal density may have no mode: with a matrix of two unknown scales, of which one may be
     0, it is flat towards that. So draws are from the prior too at first.
     """
-    wide, tight = _wide(found.to_units(prior[:, found.others])), found._replace(accuracy=TIGHT)
+    wide = _wide(found.to_units(prior[:, found.others]))
+    tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
     tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, CHECKED, rng, lambda mixture: mixture)
@@ -194,10 +206,12 @@ def _fitted(
         return None, "the latent variables have several modes given the others"
     found = _started(found, found.given(best, density.slopes))
     found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
-    dof = (
-        np.inf if _is_exact(found, density, rng) else float(max(len(found.latent), FEWEST_DEGREES))
-    )
-    return found._replace(degrees_of_freedom=dof), f"marginally, {tops.reason}"
+    reason = f"marginally, {tops.reason}"
+    if _is_exact(found, density, rng):
+        return found._replace(accuracy=np.inf), reason
+    found = _predicting(found._replace(accuracy=LOOSE), density, drawn, rng)
+    degrees_of_freedom = float(max(len(found.latent), FEWEST_DEGREES))
+    return found._replace(degrees_of_freedom=degrees_of_freedom), reason
 
 
 def _has_others(
@@ -229,7 +243,18 @@ def _started(found: NestedReference, centre: Conditional) -> NestedReference:
     conditional = np.empty(d)
     conditional[sparsity.order] = 1 / np.sqrt(squares)
     steps = np.minimum(STEP * conditional, 10 * found.steps)
-    return found._replace(start=centre.modes[0], steps=steps)
+    return found._replace(starts=centre.modes[:1], steps=steps)
+
+
+def _predicting(
+    found: NestedReference, density: Counted, drawn: Drawn, rng: np.random.Generator
+) -> NestedReference:
+    """Return the reference with Newton's starts by a regression of modes on draws of φ."""
+    n = PREDICTING * (1 + len(found.others))
+    psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
+    modes = found.given(psis, density.slopes).modes
+    predicting = found._replace(starts=np.zeros((1 + len(found.others), len(found.latent))))
+    return found._replace(starts=np.linalg.lstsq(predicting.features(psis), modes, rcond=None)[0])
 
 
 def _pattern(
