@@ -37,8 +37,8 @@ NEAR, NOTABLE = 0.5, 7.0
 the Laplace approximation of another one may be lower if it matters."""
 PROBED = 32
 """Prior draws of ψ among which optimisations of the marginal start."""
-CHECKED = 128
-"""Draws of ψ by which the marginal is judged and improved."""
+CHECKED, FEW_CHECKED = 128, 64
+"""Draws of ψ by which the marginal is judged and improved, on first data and on those like it."""
 FIRST_WIDE, WIDE = 0.2, 0.1
 """Share of draws of ψ that are spread like the prior: of the first draws, and in the end."""
 EXAMPLES, FEW_GROUPS = 16, 8
@@ -162,7 +162,7 @@ def fit_nested(
     if not np.isfinite(heights).any():
         return None, "the latent variables have no mode given the others"
     starts = phis[np.argsort(-heights, kind="stable")]
-    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, prior, rng)
+    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, CHECKED, prior, rng)
 
 
 def refit_nested(
@@ -172,7 +172,7 @@ def refit_nested(
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
-    return _fitted(found, density, tops, metric, FEW_CLIMBS, prior, rng)
+    return _fitted(found, density, tops, metric, FEW_CLIMBS, FEW_CHECKED, prior, rng)
 
 
 def _wide(phis: np.ndarray) -> Reference:
@@ -187,7 +187,7 @@ def _widened(mixture: Reference, wide: Reference, share: float) -> Reference:
 
 def _fitted(
     found: NestedReference, density: Counted, starts: np.ndarray, metric: Metric,
-    climbs: int, prior: np.ndarray, rng: np.random.Generator,
+    climbs: int, checked: int, prior: np.ndarray, rng: np.random.Generator,
 ) -> tuple[NestedReference | None, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
@@ -198,7 +198,7 @@ def _fitted(
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
     tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
-    drawn = adapted(Marginal(found, density), first, CHECKED, rng, lambda mixture: mixture)
+    drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
