@@ -168,8 +168,8 @@ class Weighing(Preparation):
         return self._fits[next(iter(tunings))].variance / particles
 
     def further(self, n_temperatures: int) -> tuple[int, int]:
-        """Return twice as many states as are weighed, by one move; no more of them if dear."""
-        return (2 * DRAWN, 1) if self._engine.has_gradient else (DRAWN, 0)
+        """Return the draws that are weighed, which do not move on."""
+        return DRAWN, 0
 
     def _forecast(self, act: str, evaluations: float, seconds: float) -> str:
         """Say how long a data set takes without gradients; empty if there are some."""

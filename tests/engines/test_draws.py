@@ -127,23 +127,6 @@ def test_a_bad_start_is_forgotten(skewed):
         assert (apart > SIGMAS) == lasts
 
 
-def test_further_moves_of_weighed_particles_leave_the_posterior_as_it_is(skewed):
-    """Means of all states after some moves, by weight; the twin's weights belong to others."""
-    rng, reference = np.random.default_rng(5), skewed.tuning.reference
-    density = skewed.density()
-    thetas = draw_reference(reference, 4 * RUNS, rng)
-    g = density.terms(thetas).sum(axis=1) - log_reference(reference, thetas)
-    new, new_g = thetas.reshape(4, RUNS, -1), g.reshape(4, RUNS)
-    states = draws.moved(new[0], new_g[0], new[1:], new_g[1:], rng)
-    weights = np.exp(new_g[0] - new_g[0].max())
-    mean = digamma(5) - np.log(1.5)
-    for state in states:
-        apart = weights * (state[:, 0] - mean)
-        assert abs(score(apart, 0)) < SIGMAS
-    rolled = weights * (np.where(state == new[0], new[0], state)[:, 0] - mean + 0.1)
-    assert abs(score(rolled, 0)) > SIGMAS
-
-
 def normal_mixture(places, sd, shares):
     """log density of a mixture of round normals, with its gradient."""
     places = np.asarray(places, dtype=float)

@@ -36,7 +36,6 @@ __all__ = [
     "DrawTuning",
     "Fitting",
     "Structure",
-    "moved",
     "settled",
     "weigh",
 ]
@@ -68,7 +67,7 @@ SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Shares of the prior in a defensive reference, and the draws by which the best is found."""
 EVEN = 1.0
 """Relative variance of weights up to which more draws than the fewest are not needed."""
-STEPS = {16: 1.0, 64: 4.0}
+STEPS = {12: 1.0, 32: 1.0, 96: 4.0}
 """Temperatures at which latent variables are annealed, by the relative variance of weights from
 which this is tried: about where it makes log Ẑ more exact for the same gradients."""
 MOST_TAME_VARIANCE = 64.0
@@ -287,16 +286,17 @@ class Fitting:
             drawn = improved(density, drawn, rng)
         if is_defensive:
             return self._defended(drawn.reference)
-        return self._annealed(drawn) if isinstance(reference, NestedReference) else drawn
+        return drawn if isinstance(reference, Reference) else self._annealed(drawn)
 
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if those at hand are too uneven."""
-        nested: NestedReference = drawn.reference
+        nested = cast(NestedReference, _core_of(drawn.reference))
+        at_hand = getattr(drawn.reference, "steps", 0)
         if np.isinf(nested.accuracy):  # the latent variables are normal
             return drawn
         nested = nested._replace(degrees_of_freedom=np.inf)
         for steps, uneven in STEPS.items():
-            if drawn.variance > uneven:
+            if steps > at_hand and drawn.variance > uneven:
                 annealed = AnnealedReference(nested, steps)
                 found: Drawn = weighted(self._density, annealed, CHECKED, self._rng)
                 drawn = found if found.variance < drawn.variance else drawn
@@ -395,8 +395,9 @@ def _is_tame(reference: AnyReference) -> bool:
 
 def _core_of(reference: AnyReference) -> AnyReference:
     """Return the reference of t distributions, or the nested one, that another is made of."""
-    is_made = isinstance(reference, Defensive | AnnealedReference)
-    return reference.reference if is_made else reference
+    if isinstance(reference, Defensive | AnnealedReference):
+        return reference.reference
+    return reference
 
 
 def _price(fit: Fit) -> float:
@@ -418,7 +419,7 @@ def settled(
     n: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return a state after n Metropolis moves to draws from the reference, at β = 1; see `moved`.
+    """Return a state after n Metropolis moves to draws from the reference, at β = 1.
 
     The posterior is forgotten at a rate of 1 less the inverse of the largest weight: Mengersen and
     Tweedie (1996).
@@ -426,44 +427,13 @@ def settled(
     new, log_r = reference.sample(n, rng, density)
     thetas = np.concatenate([theta[None], new])
     log_r = np.concatenate([reference.log_density(thetas[:1], density, rng), log_r])
-    g = log_weights_at(thetas, log_r, density)
-    states = moved(thetas[:1], g[:1], thetas[1:, None], g[1:, None], rng)[:, 0]
-    return states[-1] if n else theta
+    g, place = log_weights_at(thetas, log_r, density), 0
+    for k, limit in enumerate(np.log(rng.random(n)), start=1):
+        place = k if g[k] - g[place] >= limit else place
+    return thetas[place]
 
 
-def moved(
-    thetas: np.ndarray, g: np.ndarray, new: np.ndarray, new_g: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Return states after each of n Metropolis moves to draws from the reference, at β = 1.
-
-    The posterior is invariant.
-
-    Parameters
-    ----------
-    thetas : ndarray of shape (N, n_elements)
-        States before.
-    g : ndarray of shape (N,)
-        log p + ℓ − log r there, nats.
-    new : ndarray of shape (n, N, n_elements)
-        Draws from the reference.
-    new_g : ndarray of shape (n, N)
-        log p + ℓ − log r there, nats.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (n, N, n_elements)
-    """
-    states = np.empty_like(new)
-    for k, limits in enumerate(np.log(rng.random(new_g.shape))):
-        with np.errstate(invalid="ignore"):  # −∞ less −∞
-            accepted = new_g[k] - g >= limits
-        g = np.where(accepted, new_g[k], g)
-        states[k] = thetas = np.where(accepted[:, None], new[k], thetas)
-    return states
-
-
-def weigh(g: np.ndarray, ends: Point, evaluations: int, further: int = 0) -> Run:
+def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
     """Return a run with T = 1 whose particles are weighed and do not move.
 
     Parameters
@@ -472,11 +442,9 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int, further: int = 0) -> Run
         log p + ℓ − log r at draws from r, nats; −∞ where the model is impossible. In a reverse run
         the first is at θ*.
     ends : Point
-        The draws by variable, and all states after each further move at β = 1.
+        The draws by variable.
     evaluations : int
         Number of evaluations of log p + ℓ.
-    further : int, default 0
-        Number of these moves.
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
@@ -487,7 +455,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int, further: int = 0) -> Run
         np.zeros(2, dtype=int),
         evaluations,
         ends,
-        np.tile(weights, 1 + further) / (1 + further),
+        weights,
         Population(sizes, np.zeros(2, dtype=bool), n),
         1,
     )

@@ -18,7 +18,6 @@ from pymc_bdmc.engines.compiled.draws import (
     PRIOR_STATES,
     Fitting,
     Structure,
-    moved,
     settled,
     weigh,
 )
@@ -574,18 +573,12 @@ class CompiledEngine:
                 if task.burn_in:
                     thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
                 log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
-            new, log_r_new = reference.sample(n * task.further_moves, rng, density)
-            thetas = np.concatenate([thetas, new])
-            g = log_weights_at(thetas, np.concatenate([log_r, log_r_new]), density)
+            g = log_weights_at(thetas, log_r, density)
         except Stopped:
             return None
         for theta in thetas[~(g < np.inf)]:
             self._raise_on(task.data, 1.0, theta)
-        g = g.reshape(-1, n)
-        states = thetas.reshape(*g.shape, -1)
-        states[1:] = moved(states[0], g[0], states[1:], g[1:], rng)
-        ends = self.jitted.unravel(states.reshape(thetas.shape))
-        return weigh(g[0], ends, density.evaluations, task.further_moves)
+        return weigh(g, self.jitted.unravel(thetas), density.evaluations)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""
