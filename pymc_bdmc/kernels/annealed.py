@@ -34,7 +34,7 @@ class AnnealedReference(NamedTuple):
 
     reference: NestedReference
     """r, with a normal distribution of x."""
-    steps: int
+    temperatures: int
     """T."""
 
     def sample(
@@ -58,14 +58,14 @@ class AnnealedReference(NamedTuple):
 
     @property
     def _betas(self) -> np.ndarray:
-        return np.arange(1, self.steps) / self.steps
+        return np.arange(1, self.temperatures) / self.temperatures
 
     def _anneal(self, bridge, state, betas, rng):
         """Return the last state of every run, and log w, nats."""
-        log_w = state.excess / self.steps
+        log_w = state.excess / self.temperatures
         for beta in betas:
             state = _move(bridge, state, beta, rng)
-            log_w = log_w + state.excess / self.steps
+            log_w = log_w + state.excess / self.temperatures
         return state, log_w
 
 

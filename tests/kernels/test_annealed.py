@@ -97,5 +97,5 @@ def test_a_move_leaves_the_posterior_invariant(reference):
 
 def test_annealing_makes_weights_more_even(reference):
     rng = np.random.default_rng(4)
-    few, many = (log_weights(reference._replace(steps=n), rng) for n in (1, 16))
+    few, many = (log_weights(reference._replace(temperatures=n), rng) for n in (1, 16))
     assert np.var(np.exp(many)) < np.var(np.exp(few)) / 2

@@ -291,7 +291,7 @@ class Fitting:
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if those at hand are too uneven."""
         nested = cast(NestedReference, _core_of(drawn.reference))
-        at_hand = getattr(drawn.reference, "steps", 0)
+        at_hand = getattr(drawn.reference, "temperatures", 0)
         if np.isinf(nested.accuracy):  # the latent variables are normal
             return drawn
         nested = nested._replace(degrees_of_freedom=np.inf)
