@@ -5,10 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["TailCheck", "check_mean_of_logs", "pareto_shape"]
+__all__ = ["TailCheck", "check_mean_of_logs", "pareto_shape", "shape_of_weights"]
 
 MIN_DRAWS = 100
 """Fewest draws for judging a tail, which then has at least 20 values."""
+LARGEST = 0.4
+"""Power of the number of weights that the largest of them, relative to their mean, exceeds if their
+tail is heavy. Chosen: the largest of n weights with a tail of shape k is about n^k."""
 
 
 def pareto_shape(values: ArrayLike) -> float:
@@ -54,6 +57,21 @@ def pareto_shape(values: ArrayLike) -> float:
     weights = np.exp(log_likelihood - log_likelihood.max())
     best = np.sum(theta * weights) / np.sum(weights)
     return float((size * np.log1p(-best * excess).mean() + 10 * 0.5) / (size + 10))
+
+
+def shape_of_weights(weights: np.ndarray) -> float:
+    """Return Pareto k of weights, or 0 if none is large enough for a heavy tail.
+
+    The shape of weights with a sharp upper bound is large too, but does no harm: it is 2.3 for some
+    weights of at most 2.2 times their mean.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        Not negative, and not all of them 0.
+    """
+    is_large = weights.max() > weights.size**LARGEST * weights.mean()
+    return pareto_shape(weights) if is_large else 0.0
 
 
 class TailCheck(NamedTuple):

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import log_mean_exp, pareto_shape
+from pymc_bdmc.estimators import log_mean_exp
+from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.results.groups import data_sets
 
 __all__ = ["divergent_share_of", "short_on_simulated", "sign_of_a_miss", "simulated_pairs"]
@@ -24,9 +25,6 @@ OUTLYING = 5.0
 
 MOST_DIVERGENT = 0.01
 """Largest share of divergent transitions that is no sign of a miss; measured, as the others."""
-LARGEST = 0.4
-"""Power of the number of weights that the largest of them, relative to their mean, exceeds if their
-tail is heavy."""
 HEAVY_TAIL, KNOWN_TAIL = 0.5, 0.6
 """Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above 0.5 their
 variance does not exist, and so no standard error. If the tails of the fit follow from the model's
@@ -192,10 +190,7 @@ def _anneals(dt: xr.DataTree) -> bool:
 def _shape_of_fit(dt: xr.DataTree) -> float:
     """Return Pareto k of weights of draws from the fit: of the runs if they do not anneal."""
     if not _anneals(dt) and "particles" in dt.children:
-        weights = dt["particles"].dataset["bdmc_weight"].values.ravel()
-        # The shape of weights with a sharp upper bound is large too, but does no harm.
-        is_large = weights.max() > weights.size**LARGEST * weights.mean()
-        return pareto_shape(weights) if is_large else 0.0
+        return shape_of_weights(dt["particles"].dataset["bdmc_weight"].values.ravel())
     return float(dt.attrs.get("heavy_tail", 0.0))
 
 

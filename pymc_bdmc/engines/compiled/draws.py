@@ -23,7 +23,7 @@ from pymc_bdmc.engines.compiled.improving import (
 from pymc_bdmc.engines.compiled.nested import MOST_OTHERS, Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
-from pymc_bdmc.estimators import pareto_shape
+from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.kernels.annealed import AnnealedReference
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import root_of, spread_of
@@ -324,7 +324,7 @@ class Fitting:
             return self._failed(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"
             )
-        tail = pareto_shape(np.exp(drawn.g - drawn.g.max()))
+        tail = shape_of_weights(np.exp(drawn.g - drawn.g.max()))
         if tail > HEAVY and not is_bounded:
             return self._failed(
                 f"weights of draws from a fit may have no mean (Pareto k = {tail:.2g})"
