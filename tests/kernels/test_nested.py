@@ -7,7 +7,7 @@ and their twins must exceed them.
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
@@ -97,12 +97,132 @@ def test_weights_average_to_z_and_are_even(normal):
     assert np.var(np.exp(broken - log_z)) > 1
 
 
-def test_centred_and_not_centred_have_the_same_evidence(normal):
-    other = Fitted(groups(centred=False))
-    found = [each.log_weights(each.reference) for each in (normal, other)]
-    weights = [np.exp(g - log_ml_of_groups()) for g in found]
-    difference = weights[0].mean() - weights[1].mean()
-    assert abs(difference) < SIGMAS * np.sqrt(sum(w.var() / len(w) for w in weights))
+@pytest.mark.parametrize("name", ["normal", "counts"])
+def test_centred_and_not_centred_have_the_same_evidence(name, request):
+    """Twin: log ML by one of them without the volume of x given ψ."""
+    centred = request.getfixturevalue(name)
+    other = Fitted(groups(centred=False, counts=name == "counts"))
+    found = [each.log_weights(each.reference) for each in (centred, other)]
+    assert abs(z_between(*found)) < SIGMAS
+    thetas, log_r = other.reference.sample(4000, other.rng, other.density)
+    psis = thetas[:, other.reference.others]
+    factors = other.reference.given(psis, other.density.slopes).factors
+    g = other.density.terms(thetas).sum(axis=1) - log_r
+    assert abs(z_between(found[0], g + other.reference._log_volume(factors))) > SIGMAS
+
+
+def z_between(*logs):
+    """Difference of two mean weights in its standard errors."""
+    weights = [np.exp(g - logs[0].max()) for g in logs]
+    return np.subtract(*(w.mean() for w in weights)) / np.sqrt(
+        sum(w.var() / len(w) for w in weights)
+    )
+
+
+class OneEffect(Fitted):
+    """A reference of one scale and one effect, whose density is integrated on a grid.
+
+    At each log scale ψ the grid of the effect has a place and a width of its own. Tails beyond the
+    grid hold less than 1e-4.
+    """
+
+    def __init__(self, counts):
+        with pm.Model() as model:
+            effect = pm.Normal("effect", 0.5, pm.HalfNormal("scale", 1), shape=1)
+            if counts:
+                pm.Poisson("y", pm.math.exp(effect), observed=[4])
+            else:
+                pm.Normal("y", effect, 0.3, observed=[0.9])
+        super().__init__(model)
+        assert self.split.latent.tolist() == [False, True]
+        self.u = np.linspace(-5, 5, 201)
+        self.psi = 25 * np.sinh(np.linspace(-4, 4, 401)) / np.sinh(4)
+
+    def densities(self, psis, scale=1.0):
+        """r(ψ, x) at all ψ and, for each, x = x̂ + sinh(u)/L; and |dx/du| there.
+
+        With another ``scale`` than 1 the mode depends on x, by x̂ + (1 − scale)(x − x̂).
+        """
+        found = self.reference.given(psis[:, None], self.density.slopes)
+        z = scale * np.sinh(self.u) / found.factors
+        thetas = np.stack([np.repeat(psis, len(self.u)), (found.modes + z).ravel()], axis=1)
+        r = np.exp(self.reference.log_density(thetas, self.density)).reshape(z.shape)
+        return r, np.cosh(self.u) / found.factors
+
+    def share_below(self, psis, xs):
+        """The probability of less than x given ψ, for pairs of them."""
+        found = self.reference.given(psis[:, None], self.density.slopes)
+        r, slope = self.densities(psis)
+        below = integrate.cumulative_trapezoid(r * slope, self.u, initial=0)
+        places = np.arcsinh((xs[:, None] - found.modes) * found.factors)[:, 0]
+        return [
+            np.interp(place, self.u, each / each[-1])
+            for place, each in zip(places, below, strict=True)
+        ]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["normal", "counts"])
+def one_effect(request):
+    return OneEffect(counts=request.param)
+
+
+def test_the_density_integrates_to_one(one_effect):
+    """By quadrature. Twins: without log det, and with a mode that depends on x, as of θ*."""
+
+    def integral(integrand):
+        marginal = np.trapezoid(integrand, one_effect.u, axis=1)
+        return np.trapezoid(marginal, one_effect.psi)
+
+    r, slope = one_effect.densities(one_effect.psi)
+    assert abs(integral(r * slope) - 1) < 1e-3
+    factors = one_effect.reference.given(one_effect.psi[:, None], one_effect.density.slopes).factors
+    assert abs(integral(r * slope / factors) - 1) > 0.05
+    broken, slope = one_effect.densities(one_effect.psi, scale=0.8)
+    assert abs(integral(broken * slope) - 1) > 0.05
+
+
+def test_draws_have_the_density_by_quadrature(one_effect):
+    """ψ, and x given ψ, by Kolmogorov and Smirnov: α = 5e-4 each. Twins: wider draws."""
+    thetas, _ = one_effect.reference.sample(1000, one_effect.rng, one_effect.density)
+    psis, xs = thetas.T
+    r, slope = one_effect.densities(one_effect.psi)
+    marginal = np.trapezoid(r * slope, one_effect.u, axis=1)
+    below = integrate.cumulative_trapezoid(marginal, one_effect.psi, initial=0)
+
+    def p_values(psis, xs):
+        shares = np.interp(psis, one_effect.psi, below), one_effect.share_below(psis, xs)
+        return [stats.kstest(share, "uniform").pvalue for share in shares]
+
+    assert min(p_values(psis, xs)) > 5e-4
+    middle, modes = (
+        np.median(psis),
+        one_effect.reference.given(psis[:, None], one_effect.density.slopes).modes[:, 0],
+    )
+    assert p_values(middle + 1.6 * (psis - middle), xs)[0] < 5e-4
+    assert p_values(psis, modes + 1.6 * (xs - modes))[1] < 5e-4
+
+
+@pytest.mark.parametrize("name", ["normal", "counts"])
+def test_a_pattern_with_a_missing_entry_makes_uneven_weights(name, request):
+    """But r is normalised: E[r/r′] = 1 for draws from a wider r′ with the right pattern.
+
+    Twin: the log det of the right precision, which is not that of the factor by which x is drawn.
+    """
+    fitted = request.getfixturevalue(name)
+    right, slopes = fitted.reference, fitted.density.slopes
+    pattern = np.eye(4)
+    pattern[0, 2:] = pattern[2:, 0] = 1  # the mean, but not with the first effect
+    missing = right._replace(sparsity=sparsity_of(csr_array(pattern)))
+    weights = [np.exp(g - g.max()) for g in map(fitted.log_weights, (right, missing))]
+    even, uneven = (np.var(w) / np.mean(w) ** 2 for w in weights)
+    assert uneven > 3 * even
+    wide = right._replace(degrees_of_freedom=5.0)
+    thetas, log_wide = wide.sample(4000, fitted.rng, fitted.density)
+    log_ratio = missing.log_density(thetas, fitted.density) - log_wide
+    assert abs(z_of(log_ratio, 0.0)) < SIGMAS
+    psis = thetas[:, right.others]
+    volumes = [each._log_volume(each.given(psis, slopes).factors) for each in (right, missing)]
+    assert abs(z_of(log_ratio + volumes[0] - volumes[1], 0.0)) > SIGMAS
 
 
 def test_the_conditional_is_exact_if_the_likelihood_is_normal(normal, counts):
