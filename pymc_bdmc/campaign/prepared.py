@@ -170,7 +170,7 @@ def prepare(campaign: Campaign) -> Prepared:
     _tell_what_to_sum_out(campaign)
     common = campaign.pool, campaign.engine, campaign.entropy
     simulated: dict[int, list[Simulated]] = {}
-    annealing, refused = Annealing(*common, request.resources.progressbar), 0
+    annealing, refused, told = Annealing(*common, request.resources.progressbar), 0, ""
     if request.may_weigh and not campaign.engine.no_reference:
         weighing = Weighing(*common)
         try:
@@ -181,9 +181,12 @@ def prepare(campaign: Campaign) -> Prepared:
             refused = reason.dataset
             annealing.doubt = str(reason) if reason.misses else ""
             if isinstance(reason, NoFit):
-                _log.warning(f"path: {reason}. The path is chosen without these draws.")
+                _log.warning(f"path: {reason}. The path is chosen as if none were given.")
+                told = f"{reason}; "
+            if isinstance(reason, NoFit) or (request.path and request.path.latent):
                 campaign = _without_path(campaign)
-    return _prepare(campaign, annealing, simulated, refused)
+    prepared = _prepare(campaign, annealing, simulated, refused)
+    return replace(prepared, reason=told + prepared.reason)
 
 
 def _tell_what_to_sum_out(campaign: Campaign) -> None:

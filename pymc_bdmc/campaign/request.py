@@ -206,6 +206,11 @@ class Request:
             lambda chains, temperatures, datasets: request.tables(temperatures, chains, datasets),
             chains=size.real, temperatures=temperatures, datasets=request.datasets,
         )  # fmt: skip
+        if path is not None and path.latent and not request.may_weigh:
+            raise ValueError(
+                "path: latent variables are named for runs that need no annealing; leave "
+                "temperatures, schedule, step and target_gap out, or latent."
+            )
         limits.check(ladder, has_gap=simulation is not None)
         compilation.check()
         return request

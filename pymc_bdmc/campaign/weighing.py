@@ -1,6 +1,7 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation,
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.model.hard_variables import with_necks
+from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
 
 __all__ = ["NoFit", "NotNear", "Weighing"]
@@ -47,7 +50,7 @@ class NotNear(Exception):
 
 
 class NoFit(NotNear):
-    """Nor is a fit to the draws that were given, which is no start for a path either."""
+    """Nor is what was given: a fit to draws, or one with latent variables that were named."""
 
 
 class Weighing(Preparation):
@@ -66,28 +69,37 @@ class Weighing(Preparation):
         Raises
         ------
         NotNear
-            If draws from the fit need to be annealed. `NoFit` if that is a fit to draws that were
-            given: a distribution that is laid over them misses part of the posterior.
+            If draws from the fit need to be annealed. `NoFit` if draws or latent variables were
+            given: a distribution that is made of them misses part of the posterior.
         """
         ((dataset, observed),) = data.items()
         path, reference = path or FittedPath(), None
         if path.idata is not None:
             reference = path.reference(self._engine, dataset, self._no_pilot)
         seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
-        task = FitTask(observed, seed, None, reference, path.degrees_of_freedom)
+        task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
         fit = self._all([task])[0]
         self.gradients["fit"] += fit.gradient_evaluations
         self._fits[dataset] = fit
         if fit.tuning is None:
-            raise (NoFit if fit.refuses_draws else NotNear)(
+            raise (NoFit if fit.refuses_given else NotNear)(
                 fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds),
                 dataset,
                 fit.misses,
             )
-        self.reaches_necks, self.knows_tails = fit.tuning.is_nested, fit.tuning.knows_tails
+        named = None if fit.refuses_given else path.latent
+        self.reaches_necks = fit.tuning.is_nested and not self._leaves_necks(named)
+        self.knows_tails = fit.tuning.knows_tails
         if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):
             _log.info(forecast)
         return path, fit.reason
+
+    def _leaves_necks(self, named: Sequence[str] | None) -> bool:
+        """Return whether names of latent variables leave out centred effects that could be."""
+        if named is None:
+            return False
+        model = self._engine.density.model
+        return bool(set(with_necks(model)) & set(latent_variables(model)) - set(named))
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return the tunings on every data set.

@@ -165,8 +165,9 @@ class Fit(NamedTuple):
         Cost, in evaluations of log p + ℓ with or without its gradient.
     most_variance : float
         The largest relative variance with which it may be used.
-    refuses_draws : bool
-        Whether a fit to draws that were given was tried and is far from the posterior.
+    refuses_given : bool
+        Whether a fit to draws that were given, or with latent variables that were named, was tried
+        and is far from the posterior.
     seconds : float
         CPU seconds of an evaluation; NaN if not known.
     misses : bool
@@ -178,7 +179,7 @@ class Fit(NamedTuple):
     variance: float
     gradient_evaluations: int
     most_variance: float = MOST_VARIANCE
-    refuses_draws: bool = False
+    refuses_given: bool = False
     seconds: float = np.nan
     misses: bool = False
 
@@ -198,6 +199,8 @@ class FitTask:
         A reference that is only judged.
     degrees_of_freedom : float, optional
         Degrees of freedom of the t distributions, if they were chosen.
+    latent : sequence of str, optional
+        Names of the latent variables, if they were chosen.
     """
 
     data: Mapping[str, np.ndarray]
@@ -205,6 +208,7 @@ class FitTask:
     known: Any = None
     reference: Reference | None = None
     degrees_of_freedom: float | None = None
+    latent: Sequence[str] | None = None
 
     def run(self, engine: ModelEngine) -> Fit | None:
         """Return the fit; None if it was stopped."""

@@ -1,7 +1,7 @@
 """The contract of a path: where it starts, and what a campaign must know of it beforehand."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar, Protocol
 
@@ -21,6 +21,9 @@ class PathEngine(Protocol):
     """The model's path of densities; a path from a reference may use its ``jitted`` form."""
     rows: int
     """Number of observations that come in turn in its runs; 0 where they come together."""
+
+    has_gradient: bool
+    """Whether the density has a gradient, and runs may use it."""
 
     @property
     def lock(self) -> AbstractContextManager:
@@ -53,6 +56,8 @@ class Path(ABC):
         and further data sets take over the tuning of the first, with a quick fit of their own.
     degrees_of_freedom : float or None
         Degrees of freedom of the t distributions that are fitted, if they were chosen.
+    latent : sequence of str or None
+        Names of the latent variables in which a reference is normal, if they were chosen.
     fewest_temperatures : int
         Least T by default. Kernels mix less than perfectly, the more so the further they go.
     idata : DataTree or None
@@ -86,6 +91,7 @@ class Path(ABC):
     order: tuple[int, ...] | None = None
     is_fitted: ClassVar[bool] = False
     degrees_of_freedom: float | None = None
+    latent: Sequence[str] | None = None
     fewest_temperatures: int = 30
     idata: xr.DataTree | None = None
 

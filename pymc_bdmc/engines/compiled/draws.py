@@ -20,14 +20,14 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import MOST_OTHERS, Split, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.kernels.annealed import AnnealedReference
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import root_of, spread_of
-from pymc_bdmc.kernels.nested import NestedReference
+from pymc_bdmc.kernels.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 
 __all__ = [
@@ -151,7 +151,12 @@ class Fitting:
         self._density, self._prior, self._structure, self._rng = density, prior, structure, rng
         self._log_prior, self._ells = density.terms(prior).T
 
-    def first(self, given: Reference | None, degrees_of_freedom: float | None = None) -> Fit:
+    def first(
+        self,
+        given: Reference | None,
+        degrees_of_freedom: float | None = None,
+        named: Split | None = None,
+    ) -> Fit:
         """Find a reference from which draws need no annealing; see `Fit`.
 
         A t distribution is laid at every top that climbs come to, or a nested reference at the
@@ -167,6 +172,8 @@ class Fitting:
             A reference that is taken in place of a fit, if it is good enough.
         degrees_of_freedom : float, optional
             Degrees of freedom of a fit, if they were chosen.
+        named : Split, optional
+            The latent variables that were named, with which a nested reference is tried first.
         """
         if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):  # or NaN
             return self._failed("log p is NaN or +∞ at some prior draws")
@@ -176,12 +183,19 @@ class Fitting:
             if fit.tuning is not None:
                 return fit
             known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
+        if named is not None:
+            # As many climbs as for θ: parameters may be of any kind, with a mode for either sign.
+            fit = self._nested(named, climbs=CLIMBS)
+            if fit.tuning is not None:
+                return fit
+            told = f"{named.title}: {fit.reason}"
+            known = f"a fit with the latent variables that were named fails ({told}); "
         may_nest = self._structure.split.is_possible
         fits = []
         if not (may_nest and self._structure.is_centred):
             fits.append(self._by_tops(degrees_of_freedom))
         if may_nest and not (fits and fits[0].variance <= EVEN):
-            fits.append(self._nested())
+            fits.append(self._nested(self._structure.split))
         fit = min(fits, key=_price)
         if fit.tuning is None:
             reason = "; ".join(each.reason for each in fits)
@@ -189,7 +203,7 @@ class Fitting:
         return fit._replace(
             reason=known + fit.reason,
             gradient_evaluations=self._density.evaluations,
-            refuses_draws=bool(known),
+            refuses_given=bool(known),
             seconds=self._density.seconds,
         )
 
@@ -263,17 +277,15 @@ class Fitting:
         """Return the share of climbs that may be lost; far out in heavy tails all of them are."""
         return 1.0 if self._structure.has_heavy_tails else LOST
 
-    def _nested(self) -> Fit:
+    def _nested(self, split: Split, **climbs: int) -> Fit:
         """Fit a nested reference."""
-        split, shape = self._structure.split, spread_of(self._prior)
+        shape = spread_of(self._prior)
         reference, reason = fit_nested(
-            self._density, self._prior, self._ells, split, shape, self._rng
+            self._density, self._prior, self._ells, split, shape, self._rng, **climbs
         )
         if reference is None:
             return self._failed(reason)
-        others, latent = int((~split.latent).sum()), int(split.latent.sum())
-        parts = f"{others} parameter{'s' * (others > 1)}, {latent} latent variables"
-        return self._judged(reference, f"{parts}: {reason}")
+        return self._judged(reference, f"{split.title}: {reason}")
 
     def _weighed(self, reference: AnyReference, is_defensive: bool, n: int = CHECKED) -> Drawn:
         """Return weighted draws from a reference; if it is one of t distributions, improve it."""

@@ -199,7 +199,8 @@ class CompiledEngine:
             fitting = Fitting(self._counted(task.data), prior, self._structure, rng)
             if task.known:
                 return fitting.further(task.known)
-            return fitting.first(task.reference, task.degrees_of_freedom)
+            named = self._split(task.latent) if task.latent else None
+            return fitting.first(task.reference, task.degrees_of_freedom, named)
         except Stopped:
             return None
 
@@ -219,11 +220,10 @@ class CompiledEngine:
     def _structure(self) -> Structure:
         model = self.density.model
         latent = latent_variables(model) if self.has_gradient else ()
-        return Structure(
-            Split(self.jitted.elements_of(latent), self.jitted.units),
-            bool(with_necks(model)),
-            bool(self.heavy_tails),
-        )
+        return Structure(self._split(latent), bool(with_necks(model)), bool(self.heavy_tails))
+
+    def _split(self, latent: Sequence[str]) -> Split:
+        return Split(self.jitted.elements_of(latent), self.jitted.units)
 
     @cached_property
     def heavy_tails(self) -> list[str]:

@@ -11,7 +11,13 @@ from pymc_bdmc.engines.compiled.improving import Drawn, adapted
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.kernels.combined import combination_of
 from pymc_bdmc.kernels.metric import Metric, spread_of
-from pymc_bdmc.kernels.nested import MOST_NUMBERS, Conditional, NestedReference
+from pymc_bdmc.kernels.nested import (
+    MOST_LATENT,
+    MOST_NUMBERS,
+    MOST_OTHERS,
+    Conditional,
+    NestedReference,
+)
 from pymc_bdmc.kernels.reference import (
     Reference,
     log_reference,
@@ -22,11 +28,10 @@ from pymc_bdmc.kernels.reference import (
 )
 from pymc_bdmc.kernels.sparse import sparsity_of, times_root
 
-__all__ = ["MOST_OTHERS", "Split", "fit_nested", "refit_nested"]
+__all__ = ["Split", "fit_nested", "refit_nested"]
 
-MOST_OTHERS, MOST_LATENT, MOST_GROUPS = 12, 10_000, 200
-"""Most elements of ψ, whose marginal is fitted by differences, and of x; and most differences of
-gradients that give a precision of x."""
+MOST_GROUPS = 200
+"""Most differences of gradients that give a precision of x."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
 CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
@@ -71,6 +76,15 @@ class Split(NamedTuple):
         """Whether a nested reference is: there are latent elements, and a few others."""
         n = self.latent.sum()
         return 0 < len(self.latent) - n <= MOST_OTHERS and 1 < n <= MOST_LATENT
+
+    @property
+    def title(self) -> str:
+        """Return the numbers of elements in words."""
+        latent = int(self.latent.sum())
+        others = len(self.latent) - latent
+        return (
+            f"{others} parameter{'s' * (others > 1)}, {latent} latent variable{'s' * (latent > 1)}"
+        )
 
 
 class Marginal:
@@ -118,7 +132,7 @@ class Marginal:
 
 def fit_nested(
     density: Counted, prior: np.ndarray, ells: np.ndarray, split: Split, shape: Metric,
-    rng: np.random.Generator,
+    rng: np.random.Generator, climbs: int = CLIMBS,
 ) -> tuple[NestedReference | None, str]:  # fmt: skip
     """Fit a nested reference to first data; return it, or None and why there is none.
 
@@ -133,6 +147,8 @@ def fit_nested(
     shape : Metric
         Spread of the prior draws.
     rng : numpy.random.Generator
+    climbs : int
+        Fewest optimisations of the marginal.
     """
     latent, others = np.flatnonzero(split.latent), np.flatnonzero(~split.latent)
     units = split.units[others]
@@ -162,7 +178,7 @@ def fit_nested(
     if not np.isfinite(heights).any():
         return None, "the latent variables have no mode given the others"
     starts = phis[np.argsort(-heights, kind="stable")]
-    return _fitted(found, density, starts, metric_at(wide, 0), CLIMBS, CHECKED, prior, rng)
+    return _fitted(found, density, starts, metric_at(wide, 0), climbs, CHECKED, prior, rng)
 
 
 def refit_nested(
