@@ -111,6 +111,7 @@ def test_pages_are_whole(page):
         "ESTIMATORS",
         "FAILED",
         "HARD",
+        "INLA",
         "JSON",
         "KERNELS",
         "MBAR",
@@ -153,7 +154,7 @@ def test_everything_public_is_in_the_reference():
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyMC, on few chains
-@pytest.mark.parametrize("name", ["index.md", "howto.md", "first_evidence.md"])
+@pytest.mark.parametrize("name", ["index.md", "howto.md", "first_evidence.md", "hierarchical.md"])
 def test_pages_print_what_they_say(name, tmp_path, monkeypatch):
     """The code runs, and prints what is below it, but for the numbers."""
     path = ROOT / "docs" / "outputs.py"
