@@ -104,7 +104,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "simulate": simulation.name if simulation else "none",
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
-        "burn_in": first.burn_in if first else 0,
+        "burn_in": max((each.burn_in for each in last.simulated), default=0),
         "rounds": sum(not each.confirms for each in rounds) if has_target else 0,
         **{f"gradients_{stage}": n for stage, n in prepared.preparation.gradients.items()},
         "pymc_version": pm.__version__,

@@ -15,6 +15,7 @@ from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
+from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.campaign.options import Ladder
 from pymc_bdmc.campaign.preparation import Preparation, Tunings
@@ -294,7 +295,8 @@ class _Sets:
             sides.append(Side("real_reverse", 0, observed, tunings[0], len(starts), starts))
         for d, source in enumerate(simulated, start=first):
             sides.append(Side("forward", d, source.data, tunings[d], few))
-            sides.append(Side("reverse", d, source.data, tunings[d], few, [source]))
+            shortest = _shortest(source, tunings[d])
+            sides.append(Side("reverse", d, source.data, tunings[d], few, [shortest]))
             for i, burn_in in enumerate(source.shorter, start=1):
                 less = [replace(source, burn_in=burn_in)]
                 sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
@@ -338,6 +340,12 @@ def _size(
     n, particles = preparation.enough(tunings, path, particles, limits.target_gap)
     n = min(n, limits.max_temperatures or n)
     return Ladder(n, ladder.schedule).schedules, particles
+
+
+def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
+    """Return a start with a shorter burn-in if its length is free, and moves are independent."""
+    enough = getattr(tuning, "moves_to_forget", source.burn_in)
+    return replace(source, burn_in=min(source.burn_in, enough)) if source.is_most else source
 
 
 def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:

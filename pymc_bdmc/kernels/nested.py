@@ -76,7 +76,7 @@ class NestedReference(NamedTuple):
     """Nats by which the last Newton step may miss what a normal density predicts; infinite if the
     density is known to be normal, so that one step without a trial leads to the mode."""
     combination: Combination | None = None
-    """How precisions follow from a few of their columns, if they do."""
+    """The matrices of which precisions are combinations, if these are few."""
 
     def sample(
         self, n: int, rng: np.random.Generator, density: Density

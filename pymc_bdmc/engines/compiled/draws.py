@@ -63,6 +63,9 @@ LIKELIEST = 2
 """Prior draws from which the likelihood alone is climbed if priors have heavy tails."""
 FEW_CHECKED = 64
 """Draws by which a fit to further data is judged: half of those for first data."""
+REMEMBERED, MARGIN = 1e-3, 2.0
+"""Share of a state's law that a burn-in may leave, and how many times as large as seen at the draws
+by which a fit is judged the largest weight is taken to be."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Shares of the prior in a defensive reference, and the draws by which the best is found."""
 EVEN = 1.0
@@ -117,6 +120,17 @@ class DrawTuning:
     def knows_tails(self) -> bool:
         """Whether the structure of the model says how heavy the tails of the reference must be."""
         return _is_tame(self.reference)
+
+    @property
+    def moves_to_forget(self) -> int:
+        """Metropolis moves to draws after which `REMEMBERED` is left of a state.
+
+        Each forgets it with a probability of at least the mean over the largest weight: Mengersen
+        and Tweedie (1996).
+        """
+        g = self.prior_log_likelihood
+        largest = MARGIN * np.exp(g.max() - logsumexp(g)) * len(g)
+        return int(np.ceil(np.log(REMEMBERED) / np.log1p(-1 / largest)))
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
