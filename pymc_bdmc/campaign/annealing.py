@@ -12,12 +12,21 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
+from pymc_bdmc.campaign.choice import (
+    MAX_SURPLUS,
+    REMEDY,
+    Findings,
+    Way,
+    choose,
+    fails_from_prior,
+    missed_by_fit,
+)
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
-from pymc_bdmc.estimators import log_mean_exp, log_prior_mass, pareto_shape, refutes
+from pymc_bdmc.estimators import log_prior_mass, pareto_shape
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
@@ -36,20 +45,7 @@ STEPS_A_ROW = 10
 regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
 steps a row they are 1.6 nats short."""
 
-WORTHWHILE, SCOUTED = 0.25, 0.5
-"""Ratios of Λ² from the fit to Λ² from the prior: up to the first the fitted path is taken where
-scouts do not decide, and up to the second there are scouts. It has 30 temperatures in place of 100,
-so a ratio above 0.3 saves at the price of accuracy; and a fit can miss the neck of a funnel."""
 NOT_A_NUMBER = "the log density is NaN at some states between a fit and the posterior"
-MAX_SURPLUS = 5.0
-"""Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot."""
-MAX_SPREAD = 2.0
-"""Largest difference, in nats, between scouts that agree."""
-REMEDY = 25.0
-"""Ratio of Λ² from the prior to Λ² from a fit up to which the path from the prior is a remedy for a
-heavy tail of the weights of the fit. Measured: 6 to 15 on models for which it is one, and 40 to 125
-on hierarchies of many groups, where runs from the prior give no answer. Beyond it scouts from the
-prior cost no more than `CHAINS` runs from the fit."""
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
 QUICK_RHAT = 1.25
@@ -210,7 +206,7 @@ class Annealing(Preparation):
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
         """Choose a path on the first data set; return it, and why it was taken.
 
-        A path that is asked for is taken. A fitted path is not taken where a fit misses part of the
+        A path that is asked for is taken. A fitted path is not taken if a fit misses part of the
         posterior of one of the further data sets, unless runs from the prior fail on the first one.
 
         Raises
@@ -221,107 +217,55 @@ class Annealing(Preparation):
         if path is not None:
             return path, "as asked for"
         first, *others = ({d: observed} for d, observed in data.items())
-        path, reason = self._chosen(first)
-        if path.is_fitted and not self._fails_from_prior(first):
+        seen = self._before_fit(first)
+        while (choice := choose(seen)).needs:
+            seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
+        self.heavy_tail = seen.heavy_tail
+        if choice.path == "prior":
+            return PriorPath(), choice.reason
+        if not fails_from_prior(seen):
             if self.doubt:
                 return PriorPath(), self.doubt
             for other in others:
-                if missed := self._missed_by_fit(other):
+                sees = self._with_fit(other, self._before_fit(other), with_scouts=True)
+                if missed := missed_by_fit(sees):
                     return PriorPath(), f"on simulated data {missed}"
-        return path, reason
+        return FittedPath(), choice.reason
 
-    def _fails_from_prior(self, data: DataSets) -> bool:
-        """Return whether runs from the prior are known to miss part of the posterior."""
-        ((dataset, tuning),) = self.tunings(data, FittedPath()).items()
-        return bool(tuning.peaks) or self._is_higher(dataset, FittedPath(), PriorPath())
+    def _before_fit(self, data: DataSets) -> Findings:
+        """Return what is known of one data set before there is a fit."""
+        names, obstacle = ", ".join(self._engine.heavy_tails), self._engine.no_reference
+        if names and not obstacle:
+            obstacle = f"the prior of {names} has heavy tails, of which a fit has too little"
+        if obstacle:
+            return Findings(Way(np.nan, np.nan), obstacle=obstacle)
+        return Findings(self._way(data, PriorPath()))
 
-    def _is_higher(self, dataset: int, way: Path, other: Path) -> bool:
-        """Return whether scouts on one path show that those on the other miss something."""
-        reached = self.scouted(dataset)
-        return refutes(reached[way.name], reached[other.name])
-
-    def _chosen(self, data: DataSets) -> tuple[Path, str]:
-        """Return the path to take on one data set, and why.
-
-        Scouts go along the paths from the prior and from a fit. Averages of either are unbiased for
-        the same Z, so where one is certain to lie above the other, the lower one misses part of the
-        posterior and is out (`refutes`). If neither is out, the fitted path is taken where it is
-        shorter by far and its pilots and scouts saw all that those from the prior saw.
-        """
-        prior, fitted = PriorPath(), FittedPath()
-        if self._engine.no_reference:
-            return prior, self._engine.no_reference
-        if names := ", ".join(self._engine.heavy_tails):
-            return prior, f"the prior of {names} has heavy tails, of which a fit has too little"
-        (from_prior,) = self.tunings(data, prior).values()
+    def _with_fit(self, data: DataSets, seen: Findings, with_scouts: bool) -> Findings:
+        """Return what is known of one data set with a fit, and with scouts."""
         try:
-            (from_fit,) = self.tunings(data, fitted).values()
+            (tuning,) = self.tunings(data, FittedPath()).values()
+            fitted, is_cut = self._way(data, FittedPath()), tuning.accepted_draws > 1
+            if not with_scouts:
+                return seen._replace(fitted=fitted, is_cut=is_cut, peaks=tuning.peaks)
+            self.scouts(data, FittedPath())
         except FloatingPointError:
-            return prior, NOT_A_NUMBER
-        if from_fit.accepted_draws > 1:
-            return prior, "part of the region that a fit covers is ruled out by the model"
-        before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
-        lengths = (
-            f"the squared thermodynamic length is {before:.3g} nats from the prior and "
-            f"{after:.3g} from a fit"
+            return seen._replace(obstacle=NOT_A_NUMBER)
+        scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
+        shape, limit = _shape_of_weights(tuning.last_log_likelihood)
+        return seen._replace(
+            prior=seen.prior._replace(log_z=reached[PriorPath.name]),
+            fitted=fitted._replace(log_z=reached[FittedPath.name]),
+            is_cut=is_cut,
+            peaks=tuning.peaks,
+            surplus=self._surplus(data, tuning, scouts),
+            heavy_tail=shape if shape > limit else 0.0,
         )
-        peaks, is_mixed = from_fit.peaks, from_prior.rhat <= MAX_RHAT
-        not_far = f"{lengths}: not {'far ' if after < before else ''}shorter"
-        if after > SCOUTED * before and is_mixed and not peaks:
-            return prior, not_far
-        if missed := self._missed_by_fit(data):
-            return prior, missed
-        is_higher = self._is_higher(next(iter(data)), fitted, prior)
-        shape, limit = _shape_of_weights(from_fit.last_log_likelihood)
-        self.heavy_tail = shape if shape > limit else 0.0
-        if self.heavy_tail and _is_remedy(from_prior, from_fit) and not is_higher:
-            return prior, (
-                "a fit has far too little mass in part of the posterior (Pareto k of weights is "
-                f"{shape:.2g})"
-            )
-        if peaks:
-            return fitted, "the posterior has a narrow peak, which runs from the prior would miss"
-        if is_higher:
-            return fitted, self._higher(next(iter(data)), fitted, prior)
-        if after > WORTHWHILE * before:
-            return prior, not_far
-        return fitted, f"{lengths}: far shorter"
 
-    def _missed_by_fit(self, data: DataSets) -> str:
-        """Say what shows, by scouts, that a fit misses part of the posterior; empty if nothing."""
-        prior, fitted, dataset = PriorPath(), FittedPath(), next(iter(data))
-        (from_prior,) = self.tunings(data, prior).values()
-        try:
-            (from_fit,) = self.tunings(data, fitted).values()
-            self.scouts(data, fitted)
-        except FloatingPointError:
-            return NOT_A_NUMBER
-        scouts = self.scouts(data, prior)
-        if self._is_higher(dataset, prior, fitted):
-            return self._higher(dataset, prior, fitted)
-        is_higher = self._is_higher(dataset, fitted, prior)
-        agree = np.ptp(self.scouted(dataset)[prior.name]) <= MAX_SPREAD
-        surplus = self._surplus(data, from_fit, scouts)
-        # Scouts that agree tell how little lies where they came to; of others each may lie far off.
-        if surplus > MAX_SURPLUS and not (is_higher and agree):
-            return (
-                f"a fit misses a region that runs from the prior reach (its density there is "
-                f"{surplus:.2g} nats too low)"
-            )
-        if from_prior.rhat > MAX_RHAT and not is_higher:
-            return (
-                f"the pilot's R̂ is {from_prior.rhat:.2g}: the posterior may have several modes, of "
-                "which a fit may miss some"
-            )
-        return ""
-
-    def _higher(self, dataset: int, way: Path, other: Path) -> str:
-        """Say that scouts on one path came higher than those on the other."""
-        means = {name: log_mean_exp(found) for name, found in self.scouted(dataset).items()}
-        return (
-            f"runs on path {way.name!r} come to a log ML of {means[way.name]:.4g}, those on "
-            f"path {other.name!r} to {means[other.name]:.4g}: the latter miss part of the posterior"
-        )
+    def _way(self, data: DataSets, path: Path) -> Way:
+        """Return what the pilots saw along a path."""
+        (tuning,) = self.tunings(data, path).values()
+        return Way(squared_length({0: tuning}), tuning.rhat)
 
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
@@ -386,7 +330,11 @@ class Annealing(Preparation):
         particles = self._engine.default_particles
         n, _ = self.enough({dataset: tuning}, path, particles, None)
         fit = self._tunings.get((FittedPath.name, dataset))
-        if path.starts_at_prior and fit and not _is_remedy(tuning, fit):
+        if (
+            path.starts_at_prior
+            and fit
+            and squared_length({0: tuning}) > REMEDY * squared_length({0: fit})
+        ):  # scouts that can decide nothing cost no more than runs from the fit
             runs, _ = self.enough({dataset: fit}, FittedPath(), particles, None)
             n = min(n, runs * CHAINS // SCOUTS)
         grid = tuning.path_betas, tuning.mean_log_likelihood
@@ -421,12 +369,6 @@ def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:
     """
     shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
     return shape / (1 + shape), min(1 - 1 / np.log10(g.size), MOST_SHAPE)
-
-
-def _is_remedy(from_prior: Tuning, from_fit: Tuning) -> bool:
-    """Return whether the path from the prior is short enough to take it where a fit is in doubt."""
-    before, after = (squared_length({0: tuning}) for tuning in (from_prior, from_fit))
-    return before <= REMEDY * after
 
 
 def squared_length(tunings: Tunings) -> float:

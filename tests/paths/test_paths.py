@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.campaign import annealing
+from pymc_bdmc.campaign import annealing, choice
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks, pilot
@@ -183,9 +183,10 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         dt = pm.sample_bdmc(model, **options)
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
-    monkeypatch.setattr(annealing, "MAX_SURPLUS", np.inf)
-    monkeypatch.setattr(annealing, "MAX_RHAT", np.inf)
-    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
+    monkeypatch.setattr(choice, "MAX_SURPLUS", np.inf)
+    for module in (annealing, choice):
+        monkeypatch.setattr(module, "MAX_RHAT", np.inf)
+    monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
     assert all(dt.attrs["path"] == "fitted" for dt in twins)
     off = [abs(bdmc.evidence(dt).iloc[0]["value"] - log_ml) for dt in twins]
@@ -470,40 +471,14 @@ def test_what_is_ruled_out_far_from_the_posterior_does_not_speak_against_a_fit()
     assert distance(dt, exact) < SIGMAS
 
 
-class Found(annealing.Annealing):
-    """Pilots and scouts of which all is known beforehand."""
-
-    def __init__(
-        self, prior, fitted, rhat=1.0, lengths=(100.0, 1.0), surplus=0.0, peaks=0, weights=0.4
-    ):
-        weighed = weights * np.random.default_rng(1).exponential(size=256)
-        self.reached = {"prior": np.array(prior), "fitted": np.array(fitted)}
-        self.pilots = {
-            name: SimpleNamespace(
-                rhat=rhat, accepted_draws=1, path_betas=np.array([0.0, 1.0]),
-                mean_log_likelihood=np.array([0.0, length]),
-                peaks=peaks, last_log_likelihood=weighed,
-            )
-            for name, length in zip(self.reached, lengths, strict=True)
-        }  # fmt: skip
-        self.surplus, self.asked = surplus, []
-        self._engine = SimpleNamespace(no_reference="", heavy_tails=[])
-
-    def tunings(self, data, path):
-        return dict.fromkeys(data, self.pilots[path.name])
-
-    def scouts(self, data, path):
-        self.asked.append(path.name)
-
-    def scouted(self, dataset):
-        return self.reached
-
-    def _surplus(self, data, tuning, scouts):
-        return self.surplus
+def found(prior, fitted, rhat=1.0, lengths=(100.0, 1.0), with_scouts=True, **others):
+    """Return findings of pilots, and of scouts on both paths."""
+    reached = np.array([prior, fitted]) if with_scouts else np.empty((2, 0))
+    ways = [choice.Way(n, rhat, log_z) for n, log_z in zip(lengths, reached, strict=True)]
+    return choice.Findings(*ways, **others)
 
 
 LOW, HIGH = [-1.1, -0.9, -1.2, -1.0], [4.9, 5.0, 5.1, 4.8]
-APART = [-2.0, -0.5, -1.8, -0.7]
 
 CHOICES = {
     "alike": (dict(prior=LOW, fitted=LOW), "fitted", "far shorter"),
@@ -522,26 +497,16 @@ CHOICES = {
     "a peak": (dict(prior=LOW, fitted=LOW, peaks=1), "fitted", "narrow peak"),
     "peaks of several modes": (dict(prior=LOW, fitted=LOW, rhat=8.0, peaks=1), "prior", "R̂ is 8"),
     "tails that the fit has not": (
-        dict(prior=LOW, fitted=LOW, weights=4.0, lengths=(100.0, 10.0)),
+        dict(prior=LOW, fitted=LOW, heavy_tail=0.9, lengths=(100.0, 10.0)),
         "prior",
         "far too little mass",
     ),
     "tails, and a prior that is far": (
-        dict(prior=LOW, fitted=LOW, weights=4.0, lengths=(300.0, 10.0)),
+        dict(prior=LOW, fitted=LOW, heavy_tail=0.9, lengths=(300.0, 10.0)),
         "fitted",
         "far shorter",
     ),
-    "tails, and a prior whose runs differ": (
-        dict(prior=APART, fitted=LOW, weights=4.0, lengths=(100.0, 10.0)),
-        "fitted",
-        "far shorter",
-    ),
-    "tails, and runs that differ on both paths": (
-        dict(prior=APART, fitted=APART, weights=4.0, lengths=(100.0, 10.0)),
-        "prior",
-        "far too little mass",
-    ),
-    "tails of a higher fit": (dict(prior=LOW, fitted=HIGH, weights=4.0), "fitted", "miss part"),
+    "tails of a higher fit": (dict(prior=LOW, fitted=HIGH, heavy_tail=0.9), "fitted", "miss part"),
     "a place beside a higher fit": (
         dict(prior=[-9.0, 0.0, -5.0, -2.0], fitted=HIGH, surplus=9.0),
         "prior",
@@ -556,55 +521,56 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("case", CHOICES)
-def test_the_way_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
-    found, path, reason = CHOICES[case]
-    prepare = Found(**found)
-    taken, why = prepare.choose({0: {}}, None)
-    assert taken.name == path
-    assert reason in why
-    assert bool(prepare.asked) == (case not in ("little shorter", "longer"))
-    assert bool(prepare.heavy_tail) == case.startswith("tails")
+def test_the_path_is_chosen_by_the_lower_bounds_that_scouts_reach(case):
+    seen, path, reason = CHOICES[case]
+    chosen = choice.choose(found(**seen))
+    assert chosen.path == path
+    assert reason in chosen.reason
+    first = choice.choose(found(**seen, with_scouts=False))
+    assert first.needs == ("" if case in ("little shorter", "longer") else "scouts")
+    assert choice.choose(found(**seen)._replace(fitted=None)).needs == "fit"
+
+
+def test_an_obstacle_needs_no_fit():
+    seen = found(LOW, HIGH)
+    assert choice.choose(seen._replace(obstacle="a circle")) == ("prior", "a circle", "")
+    assert choice.choose(seen._replace(is_cut=True)).path == "prior"
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_data_like_the_real_ones_may_object_to_a_fit(case):
+    """But only if runs from the prior do not fail on the real data."""
+    seen, _, reason = CHOICES[case]
+    objects = reason in ("misses", "R̂ is 8") or case == "the prior is higher"
+    assert bool(choice.missed_by_fit(found(**seen))) == objects
+    fails = "peaks" in seen or (seen["fitted"] == HIGH)
+    assert choice.fails_from_prior(found(**seen)) == fails
 
 
 @pytest.mark.parametrize(
-    ("lengths", "temperatures"),
-    [((2000.0, 100.0), 417), ((3000.0, 100.0), 120)],
+    ("lengths", "temperatures"), [((2000.0, 100.0), 417), ((3000.0, 100.0), 120)]
 )
 def test_scouts_from_a_prior_that_is_far_cost_no_more_than_runs_from_a_fit(lengths, temperatures):
     """Λ²/(T N) is at most 0.15; 30 temperatures of 16 runs are 120 of four scouts."""
-    prepared = Found(LOW, LOW, lengths=lengths)
-    prepared._engine = SimpleNamespace(default_particles=32, rows=0)
-    prepared._entropy, pilots = 1, prepared.pilots
+    pilots = {
+        name: SimpleNamespace(
+            path_betas=np.array([0.0, 1.0]), mean_log_likelihood=np.array([0.0, length])
+        )
+        for name, length in zip(("prior", "fitted"), lengths, strict=True)
+    }
+    engine = SimpleNamespace(default_particles=32, rows=0)
+    prepared = annealing.Annealing(None, engine, 1, False)
     prepared._tunings = {(name, 0): pilot for name, pilot in pilots.items()}
     task = prepared._scout({0: {}}, pilots["prior"], PriorPath(), 0)
     assert len(task.betas) - 1 == temperatures
 
 
-@pytest.mark.parametrize("real", ["alike", "the fit is higher", "a peak"])
-@pytest.mark.parametrize("simulated", ["alike", "the prior is higher"])
-def test_simulated_data_can_object_to_a_fit_that_real_data_do_not_need(real, simulated):
-    found = {0: Found(**CHOICES[real][0]), 3: Found(**CHOICES[simulated][0])}
-
-    class OnTwo(Found):
-        def tunings(self, data, path):
-            ((d, _),) = data.items()
-            return found[d].tunings(data, path)
-
-        def scouted(self, dataset):
-            return found[dataset].reached
-
-    taken, why = OnTwo(LOW, LOW).choose({0: {}, 3: {}}, None)
-    objects = real == "alike" and simulated == "the prior is higher"
-    assert taken.name == ("prior" if objects else "fitted")
-    assert ("on simulated data" in why) == objects
-
-
-def test_a_way_that_is_refuted_is_not_taken(monkeypatch):
-    """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower way."""
-    prepare = Found(prior=LOW, fitted=HIGH, rhat=8.0)
-    assert prepare.choose({0: {}}, None)[0].name == "fitted"
-    monkeypatch.setattr(annealing, "refutes", lambda higher, lower: False)
-    assert prepare.choose({0: {}}, None)[0].name == "prior"
+def test_a_path_that_is_refuted_is_not_taken(monkeypatch):
+    """The twin, for which nothing is ever refuted, goes by R̂ and takes the lower path."""
+    seen = found(prior=LOW, fitted=HIGH, rhat=8.0)
+    assert choice.choose(seen).path == "fitted"
+    monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
+    assert choice.choose(seen).path == "prior"
 
 
 @pytest.mark.parametrize("shape", [0.3, 0.5, 0.8])
@@ -666,8 +632,7 @@ def test_runs_follow_how_well_moves_mix(monkeypatch):
 
 def test_few_particles_are_not_made_for_draws():
     """Nor those that do not move on."""
-    prepared = Found(LOW, LOW)
-    prepared._engine.default_particles = 32
+    prepared = annealing.Annealing(None, SimpleNamespace(default_particles=32), 1, False)
     for rhat, particles, moves, chains in (
         (9.0, 32, 15, 48), (9.0, 64, 15, 24), (1.1, 32, 15, 16), (9.0, 32, 0, 16), (9.0, 1, 15, 16)
     ):  # fmt: skip
