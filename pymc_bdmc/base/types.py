@@ -14,6 +14,7 @@ __all__ = [
     "Direction",
     "Kernel",
     "Move",
+    "Moves",
     "Point",
     "Population",
     "Populations",
@@ -239,6 +240,14 @@ class Run:
             prior_draws=int(direction is Direction.FORWARD),
             log_likelihood_sd=sd,
         )
+
+
+class Moves(NamedTuple):
+    """Names of the kernels of a transition."""
+
+    is_compiled: bool
+    names: tuple[str, ...]
+    """Names in the order of application, such as ``Metropolis`` and ``HMC``."""
 
 
 class Populations(NamedTuple):

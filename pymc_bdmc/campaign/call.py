@@ -96,6 +96,8 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": prepared.preparation.kernel,
+        "kernels": ", ".join(campaign.engine.kernel_names.names),
+        "is_compiled": int(campaign.engine.kernel_names.is_compiled),
         "path": prepared.path.name,
         "path_reason": prepared.reason,
         "heavy_tail": prepared.preparation.heavy_tail if prepared.path.is_fitted else 0.0,

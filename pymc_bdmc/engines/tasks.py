@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Never, Protocol
 import numpy as np
 
 from pymc_bdmc.base.system import System
-from pymc_bdmc.base.types import Direction, Kernel, Point, Run, Tuning
+from pymc_bdmc.base.types import Direction, Kernel, Moves, Point, Run, Tuning
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -45,6 +45,10 @@ class Engine[T: Tuning](Protocol):
     @property
     def description(self) -> str:
         """Return the kernels and their variables, in the order of application."""
+
+    @property
+    def kernel_names(self) -> Moves:
+        """Return the names of the kernels."""
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None

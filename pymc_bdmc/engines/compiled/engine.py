@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
-from pymc_bdmc.base.types import Direction, Point, Population, Run
+from pymc_bdmc.base.types import Direction, Moves, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import (
@@ -148,6 +148,13 @@ class CompiledEngine:
         if continuous:
             parts.append(f"{self._kernel.title}({', '.join(continuous)})")
         return "compiled " + " > ".join(parts)
+
+    @property
+    def kernel_names(self) -> Moves:
+        """Return the kernels of a transition, in the order of application."""
+        continuous, discrete = self.jitted.names
+        names = ["Metropolis"] * bool(discrete) + [self._kernel.title] * bool(continuous)
+        return Moves(True, tuple(names))
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None

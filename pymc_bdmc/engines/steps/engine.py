@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from pymc_bdmc.base.types import Point, Run
+from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
@@ -88,6 +88,11 @@ class StepEngine(PriorOnly):
             f"{type(step).__name__}({', '.join(var.name for var in step.vars)})"
             for step in self.steps
         )
+
+    @property
+    def kernel_names(self) -> Moves:
+        """Return the names of the step methods, in the order of application."""
+        return Moves(False, tuple(type(step).__name__ for step in self.steps))
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
