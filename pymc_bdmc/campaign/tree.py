@@ -19,7 +19,7 @@ from pymc_bdmc.results.convert import (
     simulated_dataset,
     starts_dataset,
 )
-from pymc_bdmc.results.groups import GROUPS, SIDES
+from pymc_bdmc.results.runs import GROUPS, SIDES
 
 __all__ = [
     "annealed_groups",

@@ -1,27 +1,20 @@
 """Plot the differences between a sampler's draws and those of a run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    labelled_x,
-    labelled_y,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-    vline,
-    vspan,
-)
+from arviz_plots.visuals import line_xy, scatter_xy, set_xticks, vline, vspan
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.plots.common import Backend, Canvas, checked_options, limit_x, set_yticks, with_text
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.common import along, segments
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
 
@@ -37,21 +30,8 @@ SCALES: dict[str, Callable] = {"shift": np.asarray, "ratio": np.log}
 POINTS = 400
 """Number of points at which a distribution function is drawn."""
 
-Visual = Literal[
-    "margin",
-    "same",
-    "interval",
-    "point",
-    "distribution",
-    "title",
-    "xlabel",
-    "ylabel",
-    "xticks",
-    "yticks",
-    "xlim",
-]
 
-
+@plot("margin same interval point distribution title xlabel ylabel xticks yticks xlim")
 def plot_agreement(
     dt: xr.DataTree,
     idata: Any,
@@ -59,11 +39,7 @@ def plot_agreement(
     model: pm.Model | None = None,
     var_names: Sequence[str] | None = None,
     rows: int = 10,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot how far draws differ from those of a run, and the distributions that differ most.
 
@@ -110,9 +86,6 @@ def plot_agreement(
     >>> pc = bdmc.plot_agreement(dt, far)
     """
     check_counts(rows=rows)
-    options = checked_options(
-        plot_agreement, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
     functions = _functions(dt, idata, var_names, table)
@@ -139,10 +112,8 @@ def plot_agreement(
     draw("yticks", _names, points.isel(draws=0, plot_axis=1, drop=True), labels=shown.index)
     draw("xticks", _ratios, _by_panel([[np.nan], [reaches[1]]], "tick"))
     texts = xr.DataArray([PANELS.get(name, "c") for name in order], {"model": order})
-    canvas.draw("xlabel", with_text(labelled_x), texts)
-    texts = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
-    canvas.draw("ylabel", with_text(labelled_y), texts)
-    return canvas.finish()
+    heights = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
+    return canvas.finish(texts, heights)
 
 
 def _limits(da, target, **kwargs):
@@ -189,16 +160,16 @@ def _reaches(shown: pd.DataFrame) -> list[float]:
 def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
     """Return limits of all rows as one line with gaps, and estimates, by panel."""
     height = -np.arange(len(shown), dtype=float)  # the worst on top
-    lines, points = [], []
-    for name, scale in SCALES.items():
-        ends = [scale(shown[f"{name}{end}"]) for end in ("_lower", "_upper")]
-        x = np.stack([*ends, np.full(len(shown), np.nan)], axis=1).ravel()
-        lines.append([x, np.repeat(height, 3)])
-        points.append([scale(shown[name]), height])
-    coords = {"model": list(PANELS), "draws": ["yours"], "plot_axis": ["x", "y"]}
-    dims = ["model", "draws", "plot_axis", "place"]
-    rows, marks = (xr.DataArray(np.array(each)[:, None], coords, dims) for each in (lines, points))
-    return rows, marks
+    parts = [
+        [[scale(shown[f"{name}{end}"])] for name, scale in SCALES.items()]
+        for end in ("_lower", "_upper", "")
+    ]
+    coords = {"model": list(PANELS), "draws": ["yours"]}
+    low, high, middle = (
+        xr.DataArray(np.array(part), coords, ["model", "draws", "place"]) for part in parts
+    )
+    at = xr.DataArray(height, dims="place")
+    return segments("place", low, high, at, level=True), along("plot_axis", x=middle, y=at)
 
 
 def _functions(

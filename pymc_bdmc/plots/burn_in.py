@@ -1,35 +1,23 @@
 """Plot the upper bound against the burn-in of reverse runs."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    fill_between_y,
-    hline,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    set_xticks,
-)
+from arviz_plots.visuals import fill_between_y, hline, line_xy, set_xticks
 
-from pymc_bdmc.plots.common import Z95, Backend, Canvas, along, checked_options, panels
+from pymc_bdmc.plots.canvas import Canvas, Options, plot
+from pymc_bdmc.plots.common import along, panels
 from pymc_bdmc.results.burn_in import burn_in_effect
+from pymc_bdmc.results.log_ml import Z95
+from pymc_bdmc.results.reading import Reading
 
 __all__ = ["plot_burn_in"]
 
-Visual = Literal["band", "line", "zero", "title", "xlabel", "ylabel", "xticks"]
 
-
+@plot("band line zero title xlabel ylabel xticks")
 def plot_burn_in(
-    dt: xr.DataTree | Mapping[str, xr.DataTree],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
     """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
 
@@ -73,13 +61,10 @@ def plot_burn_in(
     >>> group = xr.Dataset(variables, coords=dict(burn_in=[10, 100, 1000]))
     >>> pc = bdmc.plot_burn_in(xr.DataTree.from_dict(dict(burn_in=group)))
     """
-    options = checked_options(
-        plot_burn_in, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     titles = xr.Variable("model", list(panels(dt)))
     tables = [burn_in_effect(each).to_xarray() for each in panels(dt).values()]
     table = xr.concat(tables, titles, join="exact")
-    means = [each["burn_in"]["log_weight"].mean("chain") for each in panels(dt).values()]
+    means = [Reading.of(each).burn_ins.mean("chain") for each in panels(dt).values()]
     by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
     canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
     place = xr.ufuncs.log10(table["burn_in"] + 1)
@@ -91,6 +76,4 @@ def plot_burn_in(
     canvas.draw("line", line_xy, lines, width=0.8, alpha=0.8)
     labels = [str(each) for each in table["burn_in"].values]
     canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="burn-in S (log scale)")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="upper bound less its last value (nats)")
-    return canvas.finish()
+    return canvas.finish("burn-in S (log scale)", "upper bound less its last value (nats)")

@@ -1,28 +1,18 @@
 """Plot the log ML of models, or the gap of samplers against its cost."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import labelled_x, labelled_y, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import (
-    Z95,
-    Backend,
-    Canvas,
-    Options,
-    along,
-    checked_options,
-    few_xticks,
-    limit_y,
-    log_ticks,
-    set_yticks,
-    with_text,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot, set_yticks
+from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
+from pymc_bdmc.results.log_ml import Z95
 
 __all__ = ["plot_compare"]
 
@@ -35,21 +25,14 @@ PANELS = {
 ANSWERS = {"log ML": "nats, with 95 % interval", "posterior probability": "of the valid models"}
 """Panels of a comparison of models, and what stands below them."""
 
-Visual = Literal[
-    "line", "point", "interval", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"
-]
 
-
+@plot("line point interval title xlabel ylabel xticks yticks ylim")
 def plot_compare(
     results: Mapping[str, xr.DataTree],
     *,
     kind: Literal["log_ml", "gap"] | None = None,
     prior: Mapping[str, float] | None = None,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot the log ML and probabilities of models, or the gap of samplers against its cost.
 
@@ -100,15 +83,12 @@ def plot_compare(
     ... }
     >>> pc = bdmc.plot_compare(results)
     """
-    check_comparable(results)
-    options = checked_options(
-        plot_compare, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
-    table = pd.concat({name: cost(dt) for name, dt in results.items()}, names=["name", "round"])
+    reads = check_comparable(results)
+    table = pd.concat({name: cost(read) for name, read in reads.items()}, names=["name", "round"])
     if kind not in (None, "log_ml", "gap"):
         raise ValueError(f'kind: it is "log_ml" or "gap", not {kind!r}.')
     if kind is None:
-        sources = {dt.attrs.get("model", dt.attrs.get("system")) for dt in results.values()}
+        sources = {read.source for read in reads.values()}
         kind = "gap" if len(sources) == 1 and table["jeffreys_bound"].notna().any() else "log_ml"
     if kind == "log_ml":
         return _draw_log_ml(compare(results, prior=prior), options)
@@ -139,10 +119,7 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
     canvas.draw("ylim", limit_y, rows)
     canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
     canvas.draw("yticks", set_yticks, canvas.panel, values=height[0].values.tolist(), labels=names)
-    texts = xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)})
-    canvas.draw("xlabel", with_text(labelled_x), texts)
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="")
-    return canvas.finish()
+    return canvas.finish(xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)}), "")
 
 
 def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
@@ -160,9 +137,7 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
         for each in (np.maximum(gap - error, floor), gap, gap + error)
     )
     canvas = Canvas("gap", place, options, ["line", "point", "interval"], by="name", col_wrap=3)
-    ends = xr.concat([low, high, np.nan * high], "end")
-    pieces = along("plot_axis", x=place.broadcast_like(ends), y=ends)
-    canvas.draw("interval", line_xy, _flat(pieces))
+    canvas.draw("interval", line_xy, segments("round", low, high, place))
     canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
     canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=value))
     top = high.max(["name", "round"]) + 0.1
@@ -170,20 +145,13 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
     canvas.draw("ylim", limit_y, shown)
     canvas.draw("xticks", _log_xticks, place.stack(tick=("name", "round")))
     canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(shown.values))
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="(log scale)")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="Jeffreys bound (nats)")
-    return canvas.finish()
+    return canvas.finish("(log scale)", "Jeffreys bound (nats)")
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
     """Return the smallest gap shown: a tenth of the smallest that may be above zero."""
     ends = np.concatenate([gap.values.ravel(), (gap + error).values.ravel()])
     return float(ends[ends > 0].min(initial=1.0)) / 10
-
-
-def _flat(pieces: xr.DataArray) -> xr.DataArray:
-    """Join the ends of all rounds along one dimension, as one line with a piece for each."""
-    return pieces.transpose(..., "round", "end").stack(piece=("round", "end"), create_index=False)
 
 
 def _log_xticks(da, target, **kwargs):

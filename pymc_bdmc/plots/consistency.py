@@ -1,15 +1,15 @@
 """Plot forward log weights on real and on simulated data at every T."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, set_xticks
 
 from pymc_bdmc.estimators import shifted_runs
-from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, limit_y, panels
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
+from pymc_bdmc.plots.common import along, panels
 from pymc_bdmc.results.consistency import forward_ladder
 
 __all__ = ["plot_consistency"]
@@ -17,17 +17,10 @@ __all__ = ["plot_consistency"]
 WIDTH = 0.12
 """Width of a box, in decades of T."""
 
-Visual = Literal["box", "estimate", "title", "xlabel", "ylabel", "xticks", "ylim"]
 
-
+@plot("box estimate title xlabel ylabel xticks ylim")
 def plot_consistency(
-    dt: xr.DataTree | Mapping[str, xr.DataTree],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
     """Plot quartiles of forward log weights on real and on simulated data, against T.
 
@@ -72,9 +65,6 @@ def plot_consistency(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_consistency(dt)
     """
-    options = checked_options(
-        plot_consistency, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     boxes = {title: _boxes(each) for title, each in panels(dt).items()}
     pieces = xr.concat(list(boxes.values()), xr.Variable("model", list(boxes)), join="outer")
     canvas = Canvas("log_weight", pieces, options, ["box"], by="data")
@@ -84,9 +74,7 @@ def plot_consistency(
     ladders = [xr.DataArray(forward_ladder(each)[0], dims="rung") for each in panels(dt).values()]
     rungs = [each.assign_coords(rung=np.arange(each.size)) for each in ladders]
     canvas.draw("xticks", _ladder_ticks, xr.concat(rungs, pieces["model"], join="outer"))
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="log weight − best estimate (nats)")
-    return canvas.finish()
+    return canvas.finish("number of temperatures (log scale)", "log weight − best estimate (nats)")
 
 
 def _ladder_ticks(da: xr.DataArray, target, **kwargs):

@@ -1,50 +1,29 @@
 """Plot estimates of log ML against the number of chains."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    fill_between_y,
-    hline,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-)
+from arviz_plots.visuals import fill_between_y, hline, line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import (
-    Z95,
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    estimates,
-    exact_values,
-    limit_y,
-    panels,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
+from pymc_bdmc.plots.common import along, around, estimates, exact_values, panels
+from pymc_bdmc.results.log_ml import Z95
+from pymc_bdmc.results.reading import Reading
 
 __all__ = ["plot_convergence"]
 
 FEWEST_CHAINS = 4
 
-Visual = Literal["band", "line", "point", "exact", "title", "xlabel", "ylabel", "xticks", "ylim"]
 
-
+@plot("band line point exact title xlabel ylabel xticks ylim")
 def plot_convergence(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     methods: Sequence[str] = ("forward average", "reverse average", "bar"),
     exact: float | Mapping[str, float] | None = None,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot estimates from the first n finished chains, with 95 % intervals, for growing n.
 
@@ -95,14 +74,11 @@ def plot_convergence(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    options = checked_options(
-        plot_convergence, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
+    sides = [side for each in panels(dt).values() for side in Reading.of(each).sides.values()]
     chains = max(
-        int(each[group]["log_weight"].notnull().sum("chain").max())
-        for each in panels(dt).values()
-        for group in ("forward", "reverse", "real")
-        if group in each.children
+        int((~np.isnan(side.log_weight)).sum(axis=1).max())
+        for side in sides
+        if side.name != "real_reverse"
     )
     if chains < 2 * FEWEST_CHAINS:
         raise ValueError(f"{chains} finished chains are too few; run at least {2 * FEWEST_CHAINS}.")
@@ -134,20 +110,12 @@ def plot_convergence(
         values=np.log10(ticks).tolist(),
         labels=[str(tick) for tick in ticks],
     )
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="chains per direction (log scale)")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
-    return canvas.finish()
+    return canvas.finish("chains per direction (log scale)", "log ML (nats)")
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
     """Return limits of the vertical axis: all intervals except those of the fewest chains."""
     late = value["chains"] >= value["chains"].max() / 8
     ends = [(value - reach).where(late), (value + reach).where(late)]
-    if truth is not None:
-        ends.append(truth.broadcast_like(value))
-    ends = xr.concat(ends, "end")
-    ends = ends.where(np.isfinite(ends))
-    others = [dim for dim in ends.dims if dim != "model"]
-    low, high = ends.min(others), ends.max(others)
-    margin = 0.1 * (high - low)
-    return along("limit", low=low - margin, high=high + margin)
+    ends += [] if truth is None else [truth.broadcast_like(value)]
+    return around(xr.concat(ends, "end"))

@@ -1,33 +1,19 @@
 """Plot the divergences of approximations from the posterior."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import signature
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    annotate_xy,
-    labelled_x,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-    set_ylim,
-)
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_xticks, set_ylim
 
 from pymc_bdmc.estimators import total_variation_of_divergence
-from pymc_bdmc.plots.common import (
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    limit_x,
-    log_ticks,
-    set_yticks,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
 
 __all__ = ["plot_distance"]
@@ -37,11 +23,8 @@ HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
 
 NOTES = ("infinite ▸", "not known", "not reliable")
 
-Visual = Literal[
-    "interval", "point", "certified", "note", "title", "xlabel", "xticks", "yticks", "xlim", "ylim"
-]
 
-
+@plot("interval point certified note title xlabel xticks yticks xlim ylim")
 def plot_distance(
     dt: xr.DataTree | pd.DataFrame,
     approximation: Any = None,
@@ -50,11 +33,7 @@ def plot_distance(
     draws: int = 10_000,
     confidence: float = 0.95,
     random_seed: int | np.random.Generator | None = None,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
 
@@ -107,9 +86,6 @@ def plot_distance(
     >>> table = bdmc.distance(dt, normals, model=model, random_seed=1)
     >>> pc = bdmc.plot_distance(table)
     """
-    options = checked_options(
-        plot_distance, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     settings = {
         "model": model, "draws": draws, "confidence": confidence, "random_seed": random_seed
     }  # fmt: skip
@@ -137,10 +113,8 @@ def plot_distance(
         by="divergence",
     )
     low = _log(floor).fillna(left).where(valid)
-    pieces = xr.concat([xr.ufuncs.maximum(low, left), _log(upper), np.nan * low], "end")
-    ends = along("plot_axis", x=pieces, y=heights).transpose(..., "approximation", "end")
-    flat = ends.stack(piece=("approximation", "end"), create_index=False)
-    canvas.draw("interval", line_xy, flat)
+    ends = xr.ufuncs.maximum(low, left), _log(upper)
+    canvas.draw("interval", line_xy, segments("approximation", *ends, heights, level=True))
     canvas.draw("point", scatter_xy, along("plot_axis", x=_log(value), y=heights))
     crosses = along("plot_axis", x=_log(lower), y=heights)
     canvas.draw("certified", scatter_xy, crosses, marker="C3")
@@ -152,9 +126,7 @@ def plot_distance(
     canvas.draw("yticks", set_yticks, canvas.panel, **names)
     below = "<br>" if canvas.collection.backend == "plotly" else "\n"
     canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(shown, below))
-    text = f"nats (log scale){below}a probability is off by at most"
-    canvas.draw("xlabel", labelled_x, canvas.panel, text=text)
-    return canvas.finish()
+    return canvas.finish(f"nats (log scale){below}a probability is off by at most")
 
 
 def _table(dt: Any, approximation: Any, settings: Mapping[str, Any]) -> pd.DataFrame:

@@ -1,41 +1,30 @@
 """Plot the spread and the bias of averaged weights against the number of chains."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, labelled_x, line_xy, set_xticks, vline
+from arviz_plots.visuals import fill_between_y, line_xy, set_xticks, vline
 
 from pymc_bdmc.estimators import error_analysis
-from pymc_bdmc.plots.common import (
-    Backend,
-    Canvas,
-    checked_options,
-    log_ml_runs,
-    log_ticks,
-    set_yticks,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, plot, set_yticks
+from pymc_bdmc.plots.common import log_ml_runs, log_ticks
 
 __all__ = ["plot_error_analysis"]
 
 FEWEST_CHAINS = 64
 
-Visual = Literal["line", "band", "agreement", "title", "xlabel", "xticks", "yticks"]
 
-
+@plot("line band agreement title xlabel xticks yticks")
 def plot_error_analysis(
     dt: xr.DataTree,
     *,
     group: Literal["forward", "reverse", "real"] | None = None,
     dataset: int = 0,
     exact: float | None = None,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot the block analysis of the exponential average, as in Favaro et al. (2015), Figs 1-3.
 
@@ -84,9 +73,6 @@ def plot_error_analysis(
     >>> real = xr.Dataset(dict(log_weight=weights, prior_draws=("chain", np.ones(512))))
     >>> pc = bdmc.plot_error_analysis(xr.DataTree.from_dict(dict(real=real)), exact=0.0)
     """
-    options = checked_options(
-        plot_error_analysis, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     weights, direction = _chosen(dt, group, dataset)
     whole = error_analysis(weights, direction)
     counts = [weights.size // 2**i for i in range(int(np.log2(weights.size / FEWEST_CHAINS)) + 1)]
@@ -134,8 +120,7 @@ def plot_error_analysis(
     canvas.draw("xticks", set_xticks, canvas.panel.where(panel == bias), **log_ticks(both))
     ticks = log_ticks(np.concatenate([curves.ravel(), square.ravel()]))
     canvas.draw("yticks", set_yticks, canvas.panel.where(panel != bias), **ticks)
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of chains, M or N (log scale)")
-    return canvas.finish()
+    return canvas.finish("number of chains, M or N (log scale)")
 
 
 def _chosen(dt: xr.DataTree, group: str | None, dataset: int) -> tuple[np.ndarray, str]:

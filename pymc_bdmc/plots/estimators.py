@@ -1,31 +1,15 @@
 """Plot all estimates of log ML, with their errors and checks."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    annotate_xy,
-    labelled_x,
-    line_xy,
-    scatter_xy,
-    set_ylim,
-    vline,
-)
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim, vline
 
-from pymc_bdmc.plots.common import (
-    Z95,
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    estimates,
-    exact_values,
-    limit_x,
-    set_yticks,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.common import along, around, estimates, exact_values, segments
+from pymc_bdmc.results.log_ml import Z95
 
 __all__ = ["plot_estimators"]
 
@@ -33,18 +17,13 @@ STATUSES = ["recommended", "valid", "invalid"]
 COLORS = ["#bd1f01", "#3f90da", "#a0a0a0"]
 LINESTYLES = ["C0", "C0", "C2"]
 
-Visual = Literal["point", "interval", "far", "exact", "title", "xlabel", "yticks", "xlim", "ylim"]
 
-
+@plot("point interval far exact title xlabel yticks xlim ylim")
 def plot_estimators(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     exact: float | Mapping[str, float] | None = None,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot estimates of log ML by every method, with 95 % intervals.
 
@@ -92,9 +71,6 @@ def plot_estimators(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_estimators(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    options = checked_options(
-        plot_estimators, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     table = estimates(dt).isel(chains=0, drop=True)
     truth = exact_values(exact, table["model"].values.tolist())
     methods = table["estimator"].values.tolist()
@@ -109,12 +85,8 @@ def plot_estimators(
     )  # fmt: skip
     low, high = (limits.sel(limit=end, drop=True) for end in ("low", "high"))
     seen = value.where((value >= low) & (value <= high))
-    gaps = np.nan * value  # one line has a piece for each method
-    pieces = xr.concat([value - reach, value + reach, gaps], "end").transpose(
-        ..., "estimator", "end"
-    )
-    heights = place.expand_dims(end=3).transpose("estimator", "end")
-    canvas.draw("interval", _pieces, along("plot_axis", x=pieces, y=heights))
+    intervals = segments("estimator", value - reach, value + reach, place, level=True)
+    canvas.draw("interval", line_xy, intervals)
     canvas.draw("point", scatter_xy, along("plot_axis", x=seen, y=place))
     canvas.draw("far", _far, along("part", value=value, low=low, high=high))
     if truth is not None:
@@ -123,8 +95,7 @@ def plot_estimators(
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
     ticks = {"values": place.values.tolist(), "labels": methods}
     canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="log ML (nats)")
-    return canvas.finish()
+    return canvas.finish("log ML (nats)")
 
 
 def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
@@ -139,18 +110,8 @@ def _shown_range(value, reach, truth) -> xr.DataArray:
     trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
     count = value["status"].isin(STATUSES[:2]) | ~trusted
     ends = [(value - reach).where(count), (value + reach).where(count)]
-    if truth is not None:
-        ends.append(truth.broadcast_like(value))
-    ends = xr.concat(ends, "end")
-    ends = ends.where(np.isfinite(ends))
-    low, high = ends.min(["end", "status", "estimator"]), ends.max(["end", "status", "estimator"])
-    margin = np.maximum(0.8 * (high - low), 0.01)
-    return along("limit", low=low - margin, high=high + margin)
-
-
-def _pieces(da, target, **kwargs):
-    flat = da.stack(piece=("estimator", "end"), create_index=False)
-    return line_xy(flat, target, **kwargs)
+    ends += [] if truth is None else [truth.broadcast_like(value)]
+    return around(xr.concat(ends, "end"), 0.8, 0.01)
 
 
 def _far(da, target, **kwargs):

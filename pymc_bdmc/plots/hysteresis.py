@@ -1,35 +1,23 @@
 """Plot the mean log likelihood along the path, in both directions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    fill_between_y,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    vline,
-)
+from arviz_plots.visuals import fill_between_y, labelled_x, labelled_y, line_xy, vline
 
-from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, limit_y, panels, stacked
-from pymc_bdmc.results.groups import directions
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
+from pymc_bdmc.plots.common import along, around, panels, stacked
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.runs import Side
 
 __all__ = ["plot_hysteresis"]
 
-Visual = Literal["path", "loop", "critical", "title", "xlabel", "ylabel", "ylim"]
 
-
+@plot("path loop critical title xlabel ylabel ylim")
 def plot_hysteresis(
-    dt: xr.DataTree | Mapping[str, xr.DataTree],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
     """Plot the mean ℓ of the chains along β, forward and reverse.
 
@@ -70,13 +58,11 @@ def plot_hysteresis(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_hysteresis(dt)
     """
-    options = checked_options(
-        plot_hysteresis, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
+    reads = {title: Reading.of(each) for title, each in panels(dt).items()}
     paths = stacked(
         {
-            title: {name: _mean_path(each[name]) for name in directions(each)}
-            for title, each in panels(dt).items()
+            title: {name: _mean_path(read.side(name)) for name in read.directions}
+            for title, read in reads.items()
         }
     )
     beta, paths = paths.sel(plot_axis="x"), paths.sel(plot_axis="y")
@@ -86,13 +72,13 @@ def plot_hysteresis(
         band = along("kwarg", x=beta.isel(direction=0, drop=True), y_bottom=low, y_top=high)
         canvas.draw("loop", fill_between_y, band, color="gray", alpha=0.2)
     canvas.draw("path", line_xy, along("plot_axis", x=beta, y=paths))
-    critical = [each.attrs.get("critical_beta", np.nan) for each in panels(dt).values()]
+    critical = [read.critical_beta for read in reads.values()]
     if not np.isnan(critical).all():
         lines = xr.DataArray(critical, {"model": paths["model"]})
         canvas.draw("critical", vline, lines, color="gray", linestyle="C1")
     canvas.draw("ylim", limit_y, _shown_range(paths))
     canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
-    taken = {each.attrs.get("path", "prior") for each in panels(dt).values()}
+    taken = {read.path or "prior" for read in reads.values()}
     canvas.draw("ylabel", labelled_y, canvas.panel, text=f"mean {_meaning(taken)} (nats)")
     return canvas.finish()
 
@@ -104,9 +90,9 @@ def _meaning(taken: set[str]) -> str:
     return "slope of log f" if "data" in taken else "log posterior over reference"
 
 
-def _mean_path(run: xr.Dataset) -> xr.DataArray:
+def _mean_path(side: Side) -> xr.DataArray:
     """Return β and mean ℓ by the index along the path; panels may have different schedules."""
-    path = run["log_likelihood_path"]
+    path = side.variable("log_likelihood_path")
     path = path.mean("dataset") if "dataset" in path.dims else path
     pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")
     return pair.assign_coords(place=range(pair.sizes["place"]))
@@ -114,8 +100,4 @@ def _mean_path(run: xr.Dataset) -> xr.DataArray:
 
 def _shown_range(paths: xr.DataArray) -> xr.DataArray:
     """Return limits of the vertical axis without the start, where ℓ can be extremely low."""
-    low, high = (
-        paths.quantile(q, ["place", "direction"]).drop_vars("quantile") for q in (0.05, 1.0)
-    )
-    margin = 0.1 * (high - low)
-    return along("limit", low=low - margin, high=high + margin)
+    return around(paths.quantile([0.05, 1.0], ["place", "direction"]))

@@ -1,41 +1,26 @@
 """Plot which observations speak for which model."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import (
-    ROOM,
-    Z95,
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    panels,
-    with_text,
-)
+from pymc_bdmc.plots.canvas import ROOM, Canvas, Options, plot
+from pymc_bdmc.plots.common import along, panels, segments
+from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.pointwise import pointwise
 
 __all__ = ["plot_pointwise"]
 
 PANELS = {"value": "each observation", "cumulative": "sum so far"}
 
-Visual = Literal["zero", "interval", "point", "line", "title", "xlabel", "ylabel", "xticks"]
 
-
+@plot("zero interval point line title xlabel ylabel xticks")
 def plot_pointwise(
-    dt: xr.DataTree | Mapping[str, xr.DataTree],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
     """Plot log predictive densities of observations, or the log Bayes factors that they add.
 
@@ -78,9 +63,6 @@ def plot_pointwise(
     ...         results[name] = pm.sample_bdmc(**options)
     >>> pc = bdmc.plot_pointwise(results)
     """
-    options = checked_options(
-        plot_pointwise, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     tables, compared = _tables(dt)
     first = next(iter(tables.values()))
     places, dims = np.arange(len(first)), ("model", "pair", "observation")
@@ -98,20 +80,14 @@ def plot_pointwise(
     )  # fmt: skip
     if compared:
         canvas.draw("zero", hline, canvas.panel, color="gray")
-    ends = xr.concat([y - Z95 * error, y + Z95 * error, np.nan * y], "end")
-    pieces = along("plot_axis", x=x.broadcast_like(ends), y=ends)
-    pieces = pieces.transpose(..., "observation", "end")
-    pieces = pieces.stack(piece=("observation", "end"), create_index=False)
-    canvas.draw("interval", line_xy, pieces)
+    intervals = segments("observation", y - Z95 * error, y + Z95 * error, x)
+    canvas.draw("interval", line_xy, intervals)
     canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=y))
     summed = y.where(y["model"] == PANELS["cumulative"])
     canvas.draw("line", line_xy, along("plot_axis", x=x, y=summed))
     canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(first.index))
-    canvas.draw("xlabel", labelled_x, canvas.panel, text=str(first.index.name))
     told = ["log Bayes factor (nats)"] * 2 if compared else ["log p(y_i | y_<i) (nats)", "nats"]
-    texts = xr.DataArray(told, {"model": coords["model"]})
-    canvas.draw("ylabel", with_text(labelled_y), texts)
-    return canvas.finish()
+    return canvas.finish(str(first.index.name), xr.DataArray(told, {"model": coords["model"]}))
 
 
 def _tables(dt: xr.DataTree | Mapping[str, xr.DataTree]) -> tuple[dict[str, pd.DataFrame], bool]:

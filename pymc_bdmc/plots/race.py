@@ -1,30 +1,15 @@
 """Plot the errors of estimators of log ML against CPU time."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    fill_between_y,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-)
+from arviz_plots.visuals import fill_between_y, line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.common import (
-    Z95,
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    limit_y,
-    log_ticks,
-    set_yticks,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot, set_yticks
+from pymc_bdmc.plots.common import along, log_ticks
+from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.testbed import standings
 
 __all__ = ["plot_race"]
@@ -32,17 +17,10 @@ __all__ = ["plot_race"]
 LOWEST = 0.05
 """Smallest error shown, nats."""
 
-Visual = Literal["line", "point", "truth", "title", "xlabel", "ylabel", "xticks", "yticks", "ylim"]
 
-
+@plot("line point truth title xlabel ylabel xticks yticks ylim")
 def plot_race(
-    results: xr.Dataset | Mapping[str, xr.Dataset],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    results: xr.Dataset | Mapping[str, xr.Dataset], *, options: Options
 ) -> PlotCollection:
     """Plot the root mean square error of each estimator against the CPU time of one estimate.
 
@@ -76,9 +54,6 @@ def plot_race(
     >>> options = dict(budgets=[10, 100], trials=3, random_seed=1)
     >>> pc = bdmc.plot_race(bdmc.testbed.race(problem, chosen, **options))
     """
-    options = checked_options(
-        plot_race, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     races = {"": results} if isinstance(results, xr.Dataset) else dict(results)
     panels = xr.Variable("model", list(races))
     tables = xr.concat(
@@ -101,6 +76,4 @@ def plot_race(
     canvas.draw("ylim", limit_y, limits)
     canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(seconds.values))
     canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(limits.values))
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="CPU seconds")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="RMSE (nats)")
-    return canvas.finish()
+    return canvas.finish("CPU seconds", "RMSE (nats)")

@@ -1,50 +1,30 @@
 """Plot forward and reverse log weights and their bounds on log ML."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    fill_between_y,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-    vline,
-)
+from arviz_plots.visuals import fill_between_y, line_xy, scatter_xy, set_xticks, vline
 
 from pymc_bdmc.estimators import clustered_mean
-from pymc_bdmc.plots.common import (
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    draw_distributions,
-    few_xticks,
-    panels,
-    stacked,
-)
-from pymc_bdmc.results.groups import directions, log_ml_weights
+from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, few_xticks, plot
+from pymc_bdmc.plots.common import along, panels, stacked
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.runs import Side
 
 __all__ = ["plot_sandwich"]
 
 type Results = xr.DataTree | Sequence[xr.DataTree]
 
-Visual = Literal["dist", "face", "bound", "band", "point", "title", "xlabel", "ylabel", "xticks"]
 
-
+@plot("dist face bound band point title xlabel ylabel xticks")
 def plot_sandwich(
     dt: Results | Mapping[str, Results],
     *,
     kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot log weights of both directions with their means, the bounds on log ML.
 
@@ -86,67 +66,59 @@ def plot_sandwich(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_sandwich(dt)
     """
-    options = checked_options(
-        plot_sandwich, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
-    by_panel = panels(dt)
-    results = [r for each in by_panel.values() for r in _sequence(each)]
-    relative = any(r[name].sizes.get("dataset", 1) > 1 for r in results for name in directions(r))
+    by_panel = {title: _read(each) for title, each in panels(dt).items()}
+    sides = [side for reads in by_panel.values() for read in reads for side in _sides(read)]
+    relative = any(len(side.log_weight) > 1 for side in sides)
     label = "log weight (nats)" if not relative else "log weight − middle of the bounds (nats)"
-    if all(isinstance(each, xr.DataTree) for each in by_panel.values()):
+    if all(isinstance(each, xr.DataTree) for each in panels(dt).values()):
         return _distributions(by_panel, relative, label, kind, options)
     return _against_temperatures(by_panel, relative, label, options)
 
 
-def _sequence(results: Results) -> Sequence[xr.DataTree]:
-    return [results] if isinstance(results, xr.DataTree) else results
+def _read(results: Results) -> list[Reading]:
+    return list(map(Reading.of, [results] if isinstance(results, xr.DataTree) else results))
 
 
-def _weights(dt: xr.DataTree, relative: bool) -> dict[str, xr.DataArray]:
+def _sides(read: Reading) -> list[Side]:
+    return [read.side(name) for name in read.directions]
+
+
+def _weights(read: Reading, relative: bool) -> dict[str, np.ndarray]:
     """Return log weights by direction, on request relative to the middle of the bounds."""
-    weights = log_ml_weights(dt)
+    weights = {side.name: side.bounding for side in _sides(read)}
     if relative:
-        bounds = [each.mean("chain") for each in weights.values()]
+        bounds = [xr.DataArray(each).mean("dim_1").values[:, None] for each in weights.values()]
         weights = {name: each - sum(bounds) / len(bounds) for name, each in weights.items()}
     return weights
 
 
-def _pooled(weights: xr.DataArray) -> xr.DataArray:
+def _pooled(weights: np.ndarray) -> xr.DataArray:
     """Join all finished chains of all data sets along one dimension."""
-    values = weights.values.ravel()
-    values = values[~np.isnan(values)]
-    return xr.DataArray(values, dims="sample", coords={"sample": np.arange(values.size)})
+    values = weights[~np.isnan(weights)]
+    return xr.DataArray(values, {"sample": np.arange(values.size)}, dims="sample")
 
 
 def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
-    pooled = {
-        title: {name: _pooled(each) for name, each in _weights(dt, relative).items()}
-        for title, dt in by_panel.items()
-    }
-    pooled = {
-        title: {name: each for name, each in runs.items() if each.size}
-        for title, runs in pooled.items()
-    }
-    empty = [title for title, runs in pooled.items() if not runs]
-    if empty:
-        raise ValueError(f"No chain was finished, so there is nothing to draw{_of(empty)}.")
+    pooled = {}
+    for title, (read,) in by_panel.items():
+        runs = {name: _pooled(each) for name, each in _weights(read, relative).items()}
+        pooled[title] = {name: each for name, each in runs.items() if each.size}
+    if empty := [title for title, runs in pooled.items() if not runs]:
+        whose = "" if empty == [""] else f" of {', '.join(empty)}"
+        raise ValueError(f"No chain was finished, so there is nothing to draw{whose}.")
     weights = stacked(pooled)
     canvas = Canvas("log_weight", weights, options, ["dist", "face", "bound"])
     draw_distributions(canvas, weights, kind)
     canvas.draw("bound", vline, weights.mean("sample"), linestyle="C1")
     canvas.draw("xticks", few_xticks, weights)
-    canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
-    return canvas.finish()
-
-
-def _of(titles: list[str]) -> str:
-    return "" if titles == [""] else f" of {', '.join(titles)}"
+    return canvas.finish(label)
 
 
 def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
+    found = {title: _by_temperature(reads, relative) for title, reads in by_panel.items()}
     means, errors = (
-        stacked({title: _by_temperature(dts, relative, which) for title, dts in by_panel.items()})
-        for which in ("mean", "error")
+        stacked({title: {n: each[part] for n, each in one.items()} for title, one in found.items()})
+        for part in (0, 1)
     )
     canvas = Canvas("log_weight", means, options, ["bound", "band", "point"])
     place = xr.ufuncs.log10(means["temperatures"])
@@ -157,22 +129,22 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
     canvas.draw("point", scatter_xy, points)
     labels = [str(n) for n in means["temperatures"].values]
     canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="number of temperatures (log scale)")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text=label)
-    return canvas.finish()
+    return canvas.finish("number of temperatures (log scale)", label)
 
 
-def _by_temperature(results: Results, relative: bool, which: str) -> dict[str, xr.DataArray]:
-    """Return the mean log weight, or its error, by direction and number of temperatures."""
-    results = sorted(_sequence(results), key=_n_temperatures)
-    coord, places = "temperatures", [_n_temperatures(dt) for dt in results]
-    weights = [_weights(dt, relative) for dt in results]
-    part = {"mean": 0, "error": 1}[which]
+def _by_temperature(reads: list[Reading], relative: bool) -> dict[str, list[xr.DataArray]]:
+    """Return mean log weights and their errors by direction, along numbers of temperatures."""
+    reads = sorted(reads, key=_n_temperatures)
+    places = {"temperatures": list(map(_n_temperatures, reads))}
+    weights = [_weights(read, relative) for read in reads]
     return {
-        name: xr.DataArray([clustered_mean(w[name].values)[part] for w in weights], {coord: places})
+        name: [
+            xr.DataArray(list(part), places)
+            for part in zip(*[clustered_mean(each[name]) for each in weights], strict=True)
+        ]
         for name in weights[0]
     }
 
 
-def _n_temperatures(dt: xr.DataTree) -> int:
-    return dt[directions(dt)[0]].sizes["beta"] - 1
+def _n_temperatures(read: Reading) -> int:
+    return _sides(read)[0].n_temperatures

@@ -1,63 +1,28 @@
 """Plot log ML over a prior scale, or any other value, and where the preference turns."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import (
-    annotate_xy,
-    fill_between_y,
-    labelled_x,
-    labelled_y,
-    line_xy,
-    scatter_xy,
-    set_xticks,
-    vline,
-)
+from arviz_plots.visuals import annotate_xy, fill_between_y, line_xy, scatter_xy, set_xticks, vline
 
-from pymc_bdmc.plots.common import (
-    Z95,
-    Backend,
-    Canvas,
-    along,
-    checked_options,
-    few_xticks,
-    limit_y,
-    log_ticks,
-)
-from pymc_bdmc.results.reweighting import recommended_log_ml
+from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
+from pymc_bdmc.plots.common import along, around, log_ticks, segments
+from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.log_ml import Z95
 
 __all__ = ["plot_sensitivity"]
 
 LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
-Visual = Literal[
-    "band",
-    "line",
-    "interval",
-    "point",
-    "turn",
-    "note",
-    "title",
-    "xlabel",
-    "ylabel",
-    "xticks",
-    "ylim",
-]
 
-
+@plot("band line interval point turn note title xlabel ylabel xticks ylim")
 def plot_sensitivity(
-    curves: pd.DataFrame | Mapping[str, pd.DataFrame | xr.DataTree],
-    *,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    curves: pd.DataFrame | Mapping[str, pd.DataFrame | xr.DataTree], *, options: Options
 ) -> PlotCollection:
     """Plot log ML against a value of the prior, for one or two models.
 
@@ -106,16 +71,12 @@ def plot_sensitivity(
     >>> curves = {"effect": table([-3.0, -2.0, -4.0]), "no effect": table([-3.1, -3.1, -3.1])}
     >>> pc = bdmc.plot_sensitivity(curves)
     """
-    options = checked_options(
-        plot_sensitivity, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     named = {"log ML": curves} if isinstance(curves, pd.DataFrame) else dict(curves)
     values = _values(named)
     is_log = values[0] > 0 and values[-1] / values[0] >= LOG_FROM
     place = np.log10(values) if is_log else values
     found = xr.concat(
-        [_curve(each, values, place) for each in named.values()],
-        xr.Variable("curve", list(named)),
+        [_curve(each, values, place) for each in named.values()], xr.Variable("curve", list(named))
     ).expand_dims(model=[""])
     x = xr.DataArray(place, dims="value")
     middle, reach = found["log_ml"], Z95 * found["error"]
@@ -129,9 +90,9 @@ def plot_sensitivity(
     band = along("kwarg", x=x, y_bottom=low, y_top=high)
     canvas.draw("band", fill_between_y, band, alpha=0.3)
     canvas.draw("line", line_xy, along("plot_axis", x=x, y=middle))
-    canvas.draw("interval", line_xy, _intervals(x, lowest, highest))
+    canvas.draw("interval", line_xy, segments("value", lowest, highest, x))
     canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=fresh))
-    limits = _limits(xr.concat([low, high, fresh, lowest, highest], "end"))
+    limits = around(xr.concat([low, high, fresh, lowest, highest], "end"), 0.1, 0.05)
     turns = _turns(place, middle.values[0]) if several else np.empty(0)
     if turns.size:
         top = 0.97 * limits.sel(limit="high") + 0.03 * limits.sel(limit="low")
@@ -146,9 +107,7 @@ def plot_sensitivity(
         canvas.draw("xticks", few_xticks, x.expand_dims(model=[""]))
     title = next(each.index.name for each in named.values() if isinstance(each, pd.DataFrame))
     text = f"{title} (log scale)" if is_log else f"{title}"
-    canvas.draw("xlabel", labelled_x, canvas.panel, text=text)
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="log ML (nats)")
-    return canvas.finish()
+    return canvas.finish(text, "log ML (nats)")
 
 
 def _values(named: Mapping[str, Any]) -> np.ndarray:
@@ -189,14 +148,6 @@ def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarr
     return xr.Dataset({name: ("value", column) for name, column in columns.items()})
 
 
-def _intervals(x: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> xr.DataArray:
-    """Return the vertical intervals at all values as one line with gaps."""
-    ends = xr.concat([low, high, low * np.nan], "end").stack(
-        place=("value", "end"), create_index=False
-    )
-    return along("plot_axis", x=xr.DataArray(np.repeat(x.values, 3), dims="place"), y=ends)
-
-
 def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:
     """Return where two curves cross, by linear interpolation; shape (number of crossings,)."""
     gap = pair[0] - pair[1]
@@ -205,14 +156,6 @@ def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:
     share = gap[left] / (gap[left] - gap[left + 1])
     crossings = place[left] + share * (place[left + 1] - place[left])
     return np.concatenate([crossings, place[gap == 0]])
-
-
-def _limits(ends: xr.DataArray) -> xr.DataArray:
-    """Return limits of the vertical axis around all intervals and points."""
-    others = [dim for dim in ends.dims if dim != "model"]
-    low, high = ends.min(others), ends.max(others)
-    margin = 0.1 * (high - low) + 0.05
-    return along("limit", low=low - margin, high=high + margin)
 
 
 def _lines(da, target, **kwargs):

@@ -1,34 +1,26 @@
 """Plot the inverse temperatures that chains of simulated tempering visit."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, labelled_x, labelled_y, line_xy
+from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
-from pymc_bdmc.plots.common import Backend, Canvas, along, checked_options, panels
-from pymc_bdmc.results.simulated_tempering import tempering_group
+from pymc_bdmc.plots.canvas import Canvas, Options, plot
+from pymc_bdmc.plots.common import along, panels
+from pymc_bdmc.results.reading import Reading
 
 __all__ = ["plot_tempering"]
 
 KNOT_CONDUCTANCE = 0.1
 """Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
 
-Visual = Literal["path", "knot", "title", "xlabel", "ylabel"]
 
-
+@plot("path knot title xlabel ylabel")
 def plot_tempering(
-    dt: xr.DataTree | Mapping[str, xr.DataTree],
-    *,
-    chains: int = 6,
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Visual, Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, chains: int = 6, options: Options
 ) -> PlotCollection:
     """Plot the inverse temperatures that chains visit by draw, and mark where few pass.
 
@@ -63,19 +55,14 @@ def plot_tempering(
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """
-    options = checked_options(
-        plot_tempering, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
-    runs = {title: tempering_group(each) for title, each in panels(dt).items()}
+    runs = {title: Reading.of(each).tempering for title, each in panels(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)
     canvas = Canvas("beta", paths, options, ["path"], by="chain", legend=False, col_wrap=2)
     canvas.draw("path", line_xy, paths, width=0.8, alpha=0.8)
     canvas.draw("knot", hline, knots, color="black", linestyle="C1")
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="draw")
-    canvas.draw("ylabel", labelled_y, canvas.panel, text="inverse temperature β")
-    return canvas.finish()
+    return canvas.finish("draw", "inverse temperature β")
 
 
 def _path(run: xr.Dataset, chains: int) -> xr.DataArray:

@@ -1,38 +1,26 @@
 """Plot the densities of forward and reverse work, which cross at −log Z."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import labelled_x, vline
+from arviz_plots.visuals import vline
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.plots.common import (
-    Backend,
-    Canvas,
-    checked_options,
-    draw_distributions,
-    log_ml_runs,
-    panels,
-    stacked,
-)
+from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot
+from pymc_bdmc.plots.common import log_ml_runs, panels, stacked
 
 __all__ = ["plot_work"]
 
-Visual = Literal["dist", "face", "estimate", "title", "xlabel"]
 
-
+@plot("dist face estimate title xlabel")
 def plot_work(
     dt: xr.DataTree | Mapping[str, xr.DataTree],
     *,
     kind: Literal["kde", "hist", "ecdf", "dot"] = "kde",
-    plot_collection: PlotCollection | None = None,
-    backend: Backend | None = None,
-    aes_by_visuals: Mapping[Visual, Sequence[str]] = None,
-    visuals: Mapping[Literal[Visual, "legend"], Mapping[str, Any] | bool] = None,
-    **pc_kwargs,
+    options: Options,
 ) -> PlotCollection:
     """Plot the work W = −log w of both directions, and the estimates of −log Z.
 
@@ -74,9 +62,6 @@ def plot_work(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_work(xr.DataTree.from_dict(groups))
     """
-    options = checked_options(
-        plot_work, plot_collection, backend, aes_by_visuals, visuals, pc_kwargs
-    )
     found = {title: _both_ways(log_ml_runs(each)) for title, each in panels(dt).items()}
     relative = any(len(runs) > 1 for runs in found.values())
     pooled = {title: _pooled(runs, relative) for title, runs in found.items()}
@@ -88,8 +73,7 @@ def plot_work(
     draw_distributions(canvas, works, kind)
     canvas.draw("estimate", vline, estimates, linestyle="C1")
     label = "work W = −log w, plus log Z by BAR (nats)" if relative else "work W = −log w (nats)"
-    canvas.draw("xlabel", labelled_x, canvas.panel, text=label)
-    return canvas.finish()
+    return canvas.finish(label)
 
 
 def _both_ways(runs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:

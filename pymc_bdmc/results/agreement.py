@@ -1,6 +1,7 @@
 """Judge the draws of any sampler against the draws of an annealing run."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,41 +10,29 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import (
-    DrawsComparison,
-    compare_draws,
-    copies,
-    differing_directions,
-    refutes,
-)
-from pymc_bdmc.estimators.agreement import (
-    FEWEST_RUNS,
-    LEAST_ESS,
-    MARGINS,
-    MOST_RHAT,
-    effective_runs,
-)
+from pymc_bdmc.estimators import DrawsComparison, compare_draws, copies, differing_directions
+from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.model.checks import with_plain_tensors
 from pymc_bdmc.model.joint import log_joint
+from pymc_bdmc.results.checks.agreeing import (
+    DIRECTIONS,
+    MEASURES,
+    MOST_COPIES,
+    agreeing,
+    own_doubts,
+    to_settle,
+    whose_fault,
+)
+from pymc_bdmc.results.checks.which_side import Missed, missed_shares
 from pymc_bdmc.results.elements import Elements, paired_elements
-from pymc_bdmc.results.evidence import evidence, refuting_path
-from pymc_bdmc.results.groups import real_log_weights
-from pymc_bdmc.results.mixing import rhat_of_runs
-from pymc_bdmc.results.notebook import Status, status_html
-from pymc_bdmc.results.which_side import Missed, missed_shares
+from pymc_bdmc.results.finding import Message, Status, message, messages_of_json
+from pymc_bdmc.results.notebook import status_html
+from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.say import say
 
 __all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
 
 LOG_JOINT = "log p(θ, y)"
-
-DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
-"""Names of the rows that combine several elements."""
-
-MOST_COPIES = 1.5
-"""Largest mean number of copies of a draw that is not reported."""
-
-_MEASURES = ("shift", "ratio", "distance")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,6 +72,8 @@ class Agreement:
     text: str
     table: pd.DataFrame
     too_low: float = 0.0
+    messages: tuple[Message, ...] = ()
+    """The text as kinds and numbers."""
 
     def __repr__(self) -> str:
         return self.text
@@ -173,13 +164,14 @@ def agreement(
     'good'
     """
     free = [rv.name for rv in model.free_RVs] if model else None
-    elements = paired_elements(dt, idata, free, var_names)
+    read = Reading.of(dt)
+    elements = paired_elements(read, idata, free, var_names)
     model = _matching_model(elements, model)
     labels, found = _compared(elements, model)
     hypotheses = found.estimate.size
     statuses = found.status(hypotheses)
     table = _table(labels, found, statuses, hypotheses)
-    doubts = list(_own_doubts(dt, elements.weights))
+    doubts = list(own_doubts(read, elements.weights))
     repeated = _copies(elements)
     is_direction = np.isin(labels, DIRECTIONS)
     status: Status = "open"
@@ -189,26 +181,23 @@ def agreement(
         status = "good"
     missed = Missed(0.0, 0.0)
     if status != "good" and model is not None and repeated <= MOST_COPIES:
-        missed = _missed(dt, elements, model, found, ~is_direction)
+        missed = _missed(read, elements, model, found, ~is_direction)
     if missed.too_low:
         status = "open"
-    told = list(_told(status, table, elements, repeated, missed))
+    told = list(agreeing(status, table, elements, repeated, missed))
     if status == "open" and not missed.too_low:
         differs = (statuses == "bad").any()
-        told += doubts or ([] if differs else [_to_settle(table, found, labels, elements)])
-    told += _whose_fault(dt, idata, status)
-    return Agreement(status, "\n".join(told), table, missed.too_low)
+        told += doubts or ([] if differs else [to_settle(table, found, labels, elements)])
+    told += whose_fault(read, Reading.of(idata), status)
+    text = "\n".join(map(say, told))
+    return Agreement(status, text, table, missed.too_low, tuple(told))
 
 
 def _missed(
-    dt: xr.DataTree,
-    elements: Elements,
-    model: pm.Model,
-    found: DrawsComparison,
-    rows: np.ndarray,
+    read: Reading, elements: Elements, model: pm.Model, found: DrawsComparison, rows: np.ndarray
 ) -> Missed:
     """Say which side misses part of the posterior; neither, if the model is not that of the run."""
-    log_weights = real_log_weights(dt)
+    log_weights = read.real_log_weights
     if log_weights.size < 2 or not np.isfinite(log_weights).any():
         return Missed(0.0, 0.0)
     worth = float(found.ess[rows].min()), float(found.own_ess[rows].min())
@@ -264,7 +253,7 @@ def _table(
 ) -> pd.DataFrame:
     columns: dict[str, np.ndarray] = {}
     limits = found.limits(0.95, hypotheses)
-    for j, name in enumerate(_MEASURES):
+    for j, name in enumerate(MEASURES):
         scale = np.exp if name == "ratio" else np.asarray
         parts = zip(("", "_lower", "_upper"), (found.estimate, *limits), strict=True)
         with np.errstate(over="ignore"):  # exp of a very wide limit may be infinite
@@ -279,170 +268,22 @@ def _table(
     return table.iloc[np.lexsort((-far, rank))]
 
 
-def _told(
-    status: Status, table: pd.DataFrame, elements: Elements, repeated: float, missed: Missed
-) -> Iterator[str]:
-    """Yield the sentences about the draws."""
-    n = elements.draws.shape[0] * elements.draws.shape[1]
-    worst = _worst(table)
-    if repeated > MOST_COPIES:
-        yield (
-            f"The {n} draws that you gave are copies: each occurs {repeated:.2g} times on average, "
-            "so every effective sample size and error computed from them is wrong."
-        )
-    elif missed.too_low:
-        yield (
-            f"The {n} draws that you gave differ from those of this run, and it is the run that is "
-            "wrong: it misses part of the posterior, where some of your draws lie, and its log ML "
-            f"is too low by at least {missed.too_low:.2g} nats. Do not use its draws or its log "
-            f"ML. {_difference(worst)}."
-        )
-    elif status == "bad":
-        count = int(np.sum(table["status"] == "bad"))
-        yield (
-            f"The {n} draws that you gave are not from the posterior that this run finds. "
-            f"{_difference(worst)}; {count} of {len(table)} quantities differ."
-        )
-        if missed.by_draws:
-            yield (
-                f"They have nothing where at least {missed.by_draws:.1%} of the posterior lies "
-                "that this run finds."
-            )
-    elif status == "good":
-        count = int(np.sum(~table.index.isin(DIRECTIONS)))
-        yield (
-            f"The {n} draws that you gave agree with those of this run: of {count} quantities, no "
-            f"mean is off by more than {MARGINS[0]:g} posterior standard deviations, no standard "
-            f"deviation by more than a factor of {np.exp(MARGINS[1]):g}, and no probability "
-            f"P(x ≤ c) by more than {MARGINS[2]:g} (95 % confidence)."
-        )
-        yield f"{_difference(worst)}."
-    else:
-        yield (
-            f"It is open whether the {n} draws that you gave agree with those of this run. "
-            f"{_difference(worst)}."
-        )
-
-
-def _worst(table: pd.DataFrame) -> pd.Series:
-    """Return the worst row: a bad one before an open one, an element before a direction."""
-    bad = table["status"] == "bad"
-    rows = table[bad] if bad.any() else table
-    elements = rows[~rows.index.isin(DIRECTIONS)]
-    return (elements if len(elements) else rows).iloc[0]
-
-
-def _difference(row: pd.Series) -> str:
-    """Describe the largest difference of a row in words, with its simultaneous limits."""
-    said = f"The largest difference is in {row.name!r}: "
-    if row["away"] > row["reach"]:
-        return (
-            f"{said}nine tenths of the draws of a chain are more than {row['away']:.2g} posterior "
-            "standard deviations from the median of the run"
-        )
-    size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
-    name = _MEASURES[int(np.nanargmax(size))]
-    value, lower, upper = (row[f"{name}{end}"] for end in ("", "_lower", "_upper"))
-    if name == "shift":
-        lower, upper = sorted(np.array([lower, upper]) * np.sign(value))
-        side = "higher" if value > 0 else "lower"
-        said += f"the mean is {abs(value):.2g} posterior standard deviations {side}"
-    elif name == "ratio":
-        said += f"the standard deviation is {value:.2g} times that of the run"
-    else:
-        said += f"a probability P(x ≤ c) is off by {value:.2g}"
-    limits = "" if row["status"] == "good" else f" ({lower:.2g} to {upper:.2g})"
-    return said + limits
-
-
-def _to_settle(
-    table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
-) -> str:
-    """Say how many draws or runs would settle the row with the widest limits."""
-    chains, draws = elements.draws.shape[:2]
-    elements_only = table[~table.index.isin(DIRECTIONS)]
-    few = (elements_only["rhat"] > MOST_RHAT) | (elements_only["ess"] < LEAST_ESS)
-    mixing = elements_only[few]
-    if len(mixing):
-        row = mixing.loc[mixing["ess"].idxmin()]
-        rhat = f", with an R̂ of {row['rhat']:.3g}" if row["rhat"] > MOST_RHAT else ""
-        return (
-            f"The effective sample size of {row.name} is only {row['ess']:.0f}{rhat}. Run that "
-            f"sampler longer, until every R̂ is below {MOST_RHAT:g} and every effective sample "
-            f"size is at least {LEAST_ESS}."
-        )
-    # If the draws are right, the largest of all estimates is noise, seldom beyond the half width of
-    # an interval that holds for all rows in half of the cases. The limits of its own row add to it.
-    own, of_all = found.limits(0.90, 1)[1], found.limits(0.5, found.estimate.size)[1]
-    needed = (own + of_all - 2 * found.estimate) / MARGINS
-    needed[[label in DIRECTIONS for label in labels]] = 0
-    place, j = np.unravel_index(np.nanargmax(needed), needed.shape)
-    factor, of_draws = max(needed[place, j] ** 2, 1.2), found.share[place, j]
-    wanted = []
-    if of_draws > 0.2:
-        wanted.append(f"{int(np.ceil(chains * draws * factor))} draws")
-    if of_draws < 0.8:
-        wanted.append(f"chains={int(np.ceil(len(elements.weights) * factor))} in sample_bdmc")
-    return (
-        f"{labels[place]} is the least certain row; {' and '.join(wanted)} would be enough if its "
-        "error falls with the square root of the number."
-    )
-
-
-def _own_doubts(dt: xr.DataTree, weights: np.ndarray) -> Iterator[str]:
-    """Yield the reasons why the run's own draws cannot judge others."""
-    runs = effective_runs(weights.sum(axis=1))
-    if runs < FEWEST_RUNS:
-        yield (
-            f"The weights of the {len(weights)} runs on the real data are so uneven that they "
-            f"count as {runs:.1f}, too few to judge anything. Use more particles."
-        )
-    name, rhat = rhat_of_runs(dt)
-    if rhat > MAX_RHAT:
-        yield (
-            f"The runs on the real data end in different places (R̂ of {name} is {rhat:.2g}), so "
-            "this run's own draws cannot judge others. Use more particles."
-        )
-    if path := refuting_path(dt):
-        yield (
-            f"A few runs on path {path!r} reach a higher log ML than these, so this run misses "
-            f"part of the posterior and cannot judge. Pass path={path!r} to sample_bdmc."
-        )
-
-
-def _whose_fault(dt: xr.DataTree, idata: Any, status: Status) -> Iterator[str]:
-    """Say which draws are wrong, or more likely so, by log ML of the runs that they come from."""
-    runs = [real_log_weights(each) for each in (dt, idata)]
-    if status == "bad" and runs[0].size and not evidence(dt).loc["real"]["valid"].any():
-        yield (
-            "No estimate of log ML of this run can be trusted, so it may be this run that is "
-            "wrong. Sample again with more particles."
-        )
-    if status == "bad" and all(each.size for each in runs):
-        for higher, lower, whose in ((0, 1, "this run"), (1, 0, "the run that you gave")):
-            if refutes(runs[higher], runs[lower]):
-                yield (
-                    f"{whose[0].upper()}{whose[1:]} has a higher log ML, by more than chance "
-                    "explains, so the other misses part of the posterior."
-                )
-    yield (
-        "The draws of the run are an estimate too: bdmc.verdict(dt) says how far they can be "
-        "trusted."
-    )
-
-
 def agreement_dataset(found: Agreement) -> xr.Dataset:
     """Return the agreement as a group of a result, for `kept_agreement` to read."""
     dataset = xr.Dataset.from_dataframe(found.table)
+    messages = json.dumps(found.messages, default=np.generic.item)
     return dataset.assign_attrs(
-        status=found.status, text=found.text, too_low=found.too_low, sample_dims=[]
-    )
+        status=found.status, text=found.text, too_low=found.too_low, messages=messages,
+        sample_dims=[],
+    )  # fmt: skip
 
 
-def kept_agreement(dt: xr.DataTree) -> Agreement | None:
+@once
+def kept_agreement(read: Reading) -> Agreement | None:
     """Return the agreement of the draws that ``posterior=`` gave in the call, if any."""
-    if "agreement" not in dt.children:
+    if not (kept := read.agreement):
         return None
-    kept = dt["agreement"].dataset
-    status, text, missed = (kept.attrs[name] for name in ("status", "text", "too_low"))
-    return Agreement(status, text, kept.to_dataframe(), float(missed))
+    messages = messages_of_json(kept.messages)
+    if not messages:  # a result that was stored before it had them
+        messages = tuple(message("as told", text=line) for line in kept.text.split("\n"))
+    return Agreement(kept.status, kept.text, kept.table, kept.too_low, messages)

@@ -8,7 +8,9 @@ import xarray as xr
 from scipy.special import expit
 
 from pymc_bdmc.results.compare import certified_factors, check_comparable
-from pymc_bdmc.results.log_ml import WithInterval, decimals, log_ml, outwards
+from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.log_ml import WithInterval, certain, decimals, log_ml_of
+from pymc_bdmc.results.say import say
 
 __all__ = ["BayesFactor", "bayes_factor"]
 
@@ -57,29 +59,23 @@ class BayesFactor(WithInterval):
     notes: str = ""
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, [self._sentences(), self.notes]))
+        return "\n".join(filter(None, [say(self.message), self.notes]))
 
-    def _sentences(self) -> str:
-        sure = " to ".join(outwards(self.certified_lower, self.certified_upper))
-        certain = f" It is certified to be {sure}." if np.isfinite(self.certified_lower) else ""
+    @property
+    def message(self) -> Message:
+        """Return the estimate, its bounds and the odds."""
+        bounds = self.certified_lower, self.certified_upper
+        is_certain = np.isfinite(self.certified_lower)
+        sure = message("certified factor", **certain(*bounds)) if is_certain else NOTHING
         if not self.valid:
-            return f"The Bayes factor is not known: {self.reason}.{certain}"
-        n, (lower, upper) = decimals(self.error), self.interval
-        return (
-            f"The log Bayes factor of the first model against the second is {self.value:.{n}f} ± "
-            f"{self.error:.{n}f}, with 95 % interval {lower:.{n}f} to {upper:.{n}f}.{certain}"
-            f"{self._odds()}"
-        )
-
-    def _odds(self) -> str:
-        lower, upper = self.interval
-        if max(abs(lower), abs(upper)) > MOST_TOLD:
-            return ""
-        share = f"{expit(lower):.3g} to {expit(upper):.3g}"
-        return (
-            f" If both are equally probable beforehand, the odds are {np.exp(lower):.3g} to "
-            f"{np.exp(upper):.3g} for the first, and its probability is {share}."
-        )
+            return message("no Bayes factor", reason=self.reason, certain=sure)
+        ends = np.array(self.interval)
+        odds = message("odds", odds=np.exp(ends), shares=expit(ends))
+        return message(
+            "Bayes factor", value=self.value, error=self.error, n=decimals(self.error),
+            lower=ends[0], upper=ends[1], certain=sure,
+            odds=NOTHING if np.abs(ends).max() > MOST_TOLD else odds,
+        )  # fmt: skip
 
 
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> BayesFactor:
@@ -126,31 +122,25 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> 
     >>> abs(found.value - 0.155) < 0.05
     True
     """
-    results = {"a": a, "b": b}
-    check_comparable(results, same_data)
-    first, second = log_ml(a), log_ml(b)
+    reads = check_comparable({"a": a, "b": b}, same_data)
+    found = {name: log_ml_of(read) for name, read in reads.items()}
+    first, second = found.values()
     notes = [
         f"{name}: {note}"
         for name, each in (("First model", first), ("Second model", second))
         for note in each.notes.split("\n")
         if note
     ]
-    bounds = certified_factors(results, pd.Index(["b", "a"]))
+    bounds = certified_factors(reads, pd.Index(["b", "a"]))
     lower, upper = bounds.loc["a"] if "a" in bounds.index else (-np.inf, np.inf)
     wrong = [
-        f"the log ML of {name} cannot be trusted ({each.reason})"
-        for name, each in (("a", first), ("b", second))
+        say(message("no trust", name=name, reason=each.reason))
+        for name, each in found.items()
         if not each.valid
     ]
     reason = " and ".join(wrong) or f"{first.method} and {second.method}: {first.reason}"
-    value = first.value - second.value
+    value, error = first.value - second.value, float(np.hypot(first.error, second.error))
     return BayesFactor(
-        value,
-        float(np.hypot(first.error, second.error)),
-        not wrong,
-        float(expit(value)),
-        float(lower),
-        float(upper),
-        reason,
+        value, error, not wrong, float(expit(value)), float(lower), float(upper), reason,
         "\n".join(notes),
-    )
+    )  # fmt: skip

@@ -6,9 +6,9 @@ import xarray as xr
 from scipy.special import stdtr
 
 from pymc_bdmc.estimators import clustered_mean, jeffreys_bound
-from pymc_bdmc.results.groups import variable
+from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["burn_in_effect"]
+__all__ = ["burn_in_effect", "burn_in_of"]
 
 
 def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
@@ -55,11 +55,17 @@ def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
     >>> table.attrs["pvalue"] < 0.05
     True
     """
-    if "burn_in" not in dt.children:
+    return burn_in_of(Reading.of(dt))
+
+
+@once
+def burn_in_of(read: Reading) -> pd.DataFrame:
+    """Return the table of `burn_in_effect`."""
+    if not read.has("burn_in"):
         raise ValueError(
             "dt: it has reverse runs after one burn-in only; pass several to FromHyperparameters."
         )
-    weights = variable(dt, "burn_in", "log_weight").transpose("burn_in", "dataset", "chain")
+    weights = read.burn_ins
     rows = {}
     for burn_in, found in zip(weights["burn_in"].values, weights.values, strict=True):
         difference, error = jeffreys_bound(weights.values[-1], found)

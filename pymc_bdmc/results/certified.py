@@ -12,16 +12,10 @@ from pymc_bdmc.estimators import (
     round_confidence,
     total_variation,
 )
-from pymc_bdmc.results.groups import (
-    SIDES,
-    by_data_set,
-    data_sets,
-    is_null,
-    start_of_reverse,
-    variable,
-)
+from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.runs import SIDES, DataSet
 
-__all__ = ["certified", "certified_total_variation"]
+__all__ = ["certified", "certified_of", "certified_total_variation"]
 
 MOST_PAIRS = 60
 """Largest number of groups into which runs with independent starts are divided."""
@@ -77,27 +71,34 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
-    rounds = dt.attrs.get("rounds", 0)
+    return certified_of(Reading.annealed(dt), confidence)
+
+
+@once
+def certified_of(read: Reading, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the table of `certified`."""
+    rounds = read.rounds
     failure = 1 - (round_confidence(confidence, rounds + 1) if rounds else confidence)
     rows = {}
-    for data, dataset, forward, reverse, n_draws in data_sets(dt):
-        if _is_cut_short(dt, data, dataset):
-            rows[data, dataset] = (-np.inf, np.inf, confidence, "none: interrupted")
+    for each in read.data_sets:
+        forward, n_draws = each.forward, each.prior_draws
+        if read.interrupted and _is_cut_short(read, each):
+            rows[each[:2]] = (-np.inf, np.inf, confidence, "none: interrupted")
             continue
-        if is_null(dt):
-            rows[data, dataset] = (forward[0], forward[0], confidence, "log density")
+        if read.is_null:
+            rows[each[:2]] = (forward[0], forward[0], confidence, "log density")
             continue
         rejected = n_draws.sum() > n_draws.size
         level = 1 - failure / (4 if rejected else 2)
-        if reverse is not None and start_of_reverse(dt, data) == "exact":
-            bounds = certified_bounds(forward, reverse, level)
+        if each.reverse.size and read.start(each.data) == "exact":
+            bounds = certified_bounds(forward, each.reverse, level)
         else:
             bounds = certified_lower(forward, level, kind="order statistics")
         lower, upper = bounds.lower, bounds.upper
         if rejected:
             mass = certified_probability(int(n_draws.sum()), n_draws.size, level)
             lower, upper = lower + mass.lower, upper + mass.upper
-        rows[data, dataset] = (lower, upper, confidence, bounds.kind)
+        rows[each[:2]] = (lower, upper, confidence, bounds.kind)
     table = pd.DataFrame.from_dict(
         rows, orient="index", columns=["lower", "upper", "confidence", "kind"]
     )
@@ -105,15 +106,16 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     return table
 
 
+@once
 def certified_total_variation(
-    dt: xr.DataTree, confidence: float = 0.95, look: int | None = None
+    read: Reading, confidence: float = 0.95, look: int | None = None
 ) -> TotalVariation | None:
     """Bound the total variation between posterior draws and the posterior on simulated data.
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+    read : DataTree or Reading
+        Of a result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
     confidence : float, default 0.95
         1 − δ of the upper end.
     look : int, optional
@@ -151,27 +153,20 @@ def certified_total_variation(
     >>> certified_total_variation(dt).upper
     0.1395
     """
-    if "forward" not in dt.children:
-        return None
-    if start_of_reverse(dt, "simulated") not in ("exact", "burned-in"):
+    if not read.has("forward") or read.start("simulated") not in ("exact", "burned-in"):
         return None
     if look is not None:
         confidence = round_confidence(confidence, look)
-    rounds = dt.attrs.get("rounds", 0)
-    confirms = rounds and bool(variable(dt, "rounds", "confirms").values[-1])
-    if rounds and not (confirms and dt.attrs.get("simulate") != "given"):
-        confidence = round_confidence(confidence, rounds + 1)
-    forward, reverse = (by_data_set(dt, group, "log_weight") for group in SIDES["simulated"])
-    if dt.attrs.get("independent_starts"):
+    if read.rounds and not (read.confirms and read.simulate != "given"):
+        confidence = round_confidence(confidence, read.rounds + 1)
+    forward, reverse = (side.log_weight for side in read.pair)
+    if read.independent_starts:
         n = min(MOST_PAIRS, forward.size)
         pairs = [each.ravel()[: each.size // n * n].reshape(n, -1) for each in (forward, reverse)]
         return total_variation(pairs[0], pairs[1], confidence, islands=1)
     return total_variation(forward, reverse, confidence)
 
 
-def _is_cut_short(dt: xr.DataTree, data: str, dataset: int) -> bool:
-    return bool(dt.attrs.get("interrupted")) and any(
-        np.isnan(by_data_set(dt, group, "log_weight")[dataset]).any()
-        for group in SIDES[data]
-        if group in dt.children
-    )
+def _is_cut_short(read: Reading, found: DataSet) -> bool:
+    sides = [read.sides[name] for name in SIDES[found.data] if name in read.sides]
+    return any(np.isnan(side.log_weight[found.dataset]).any() for side in sides)

@@ -8,17 +8,16 @@ import xarray as xr
 from scipy.special import softmax
 
 from pymc_bdmc.base.arguments import check_flags
-from pymc_bdmc.results.certified import certified
-from pymc_bdmc.results.evidence import annealed_estimates
-from pymc_bdmc.results.groups import check_annealed, directions, is_system
-from pymc_bdmc.results.log_ml import log_ml
-from pymc_bdmc.results.summary import summary
+from pymc_bdmc.results.certified import certified_of
+from pymc_bdmc.results.checks.sandwich import gap_of
+from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 
-__all__ = ["READ", "certified_factors", "check_comparable", "compare", "cost"]
+__all__ = ["READ", "against_best", "certified_factors", "check_comparable", "compare", "cost"]
 
 CONFIDENCE = 0.95
-
-GAP = "simulated", "jeffreys bound"
 
 READ = ["log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability"]
 """Columns that are always shown."""
@@ -115,73 +114,72 @@ def compare(
     narrow               0.0          0.9
     wide                -2.0          0.1
     """
-    check_comparable(results, same_data)
+    reads = check_comparable(results, same_data)
     odds = _prior_odds(prior, list(results))
     table = pd.DataFrame.from_dict(
-        {name: _row(dt) for name, dt in results.items()}, orient="index", columns=COLUMNS
+        {name: _row(read) for name, read in reads.items()}, orient="index", columns=COLUMNS
     )
     table = table.astype({name: float for name in COLUMNS[:-1]} | {"valid": bool})
-    table = table.sort_values(["valid", "log_ml"], ascending=False)
-    valid = table["valid"]
-    table.loc[~valid, "error"] = np.nan
-    if valid.any():
-        known, first = table.loc[valid], table.iloc[0]
-        table["log_bayes_factor"] = known["log_ml"] - first["log_ml"]
-        table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
-        table.loc[table.index[0], "bayes_factor_error"] = 0.0
-        table.loc[valid, "probability"] = softmax(known["log_ml"] + np.log(odds[known.index]))
-        table[["lower", "upper"]] = certified_factors(results, known.index)
+    table = against_best(table, odds)
+    table.loc[~table["valid"], "error"] = np.nan
+    if (valid := table.index[table["valid"]]).size:
+        table[["lower", "upper"]] = certified_factors(reads, valid)
     if details:
         return table
     bounds = [name for name in ("lower", "upper") if table[name].notna().any()]
     return table[[*READ, *bounds, "valid"]]
 
 
-def cost(dt: xr.DataTree) -> pd.DataFrame:
+def against_best(table: pd.DataFrame, odds: pd.Series | None = None) -> pd.DataFrame:
+    """Sort models by log ML, the valid ones first, and compare them with the first."""
+    table = table.sort_values(["valid", "log_ml"], ascending=False)
+    known = table[table["valid"]]
+    if len(known):
+        first = known.iloc[0]
+        prior = 0.0 if odds is None else np.log(odds[known.index])
+        table["log_bayes_factor"] = known["log_ml"] - first["log_ml"]
+        table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
+        table.loc[table.index[0], "bayes_factor_error"] = 0.0
+        table.loc[known.index, "probability"] = softmax(known["log_ml"] + prior)
+    return table
+
+
+def cost(result: xr.DataTree | Reading) -> pd.DataFrame:
     """Gap and cost of every round: temperatures, jeffreys_bound, error, gradients and seconds."""
+    read = Reading.of(result)
     columns = ["temperatures", "jeffreys_bound", "error", "gradient_evaluations", "seconds"]
-    if "rounds" in dt.children:
-        return pd.DataFrame({name: dt["rounds"][name].values for name in columns})
-    bounds = summary(dt)
-    groups = [dt[name] for name in ("forward", "reverse", "real") if name in dt.children]
-    gap = bounds.loc[GAP] if GAP in bounds.index else {"value": np.nan, "error": np.nan}
-    gradients = sum(group.attrs.get("gradient_evaluations", np.nan) for group in groups)
+    if read.has("rounds"):
+        return pd.DataFrame({name: read.group("rounds")[name].values for name in columns})
+    gap = gap_of(read, "simulated") if read.has("forward") else {}
     found = {
-        "temperatures": dt[directions(dt)[0]].sizes["beta"] - 1,
-        "jeffreys_bound": gap["value"],
-        "error": gap["error"],
-        "gradient_evaluations": gradients,
-        "seconds": dt.attrs.get("sampling_time", np.nan),
+        "temperatures": read.side(read.directions[0]).n_temperatures,
+        "jeffreys_bound": gap.get("value", np.nan),
+        "error": gap.get("error", np.nan),
+        "gradient_evaluations": read.gradients,
+        "seconds": read.sampling_time,
     }
     return pd.DataFrame([found], columns=columns)
 
 
-def _row(dt: xr.DataTree) -> dict:
+def _row(read: Reading) -> dict:
     """Return the columns of one result that do not depend on the other results."""
-    row = {
-        **cost(dt).iloc[-1].drop(["jeffreys_bound", "error"]),
-        "valid": False,
-        "reason": "no runs on the real data",
-    }
-    bounds = summary(dt)
-    if GAP in bounds.index:
-        gap = bounds.loc[GAP]
+    row = {**cost(read).iloc[-1].drop(["jeffreys_bound", "error"]), "valid": False}
+    row["reason"] = say(message("no real runs"))
+    if read.has("forward"):
+        gap = gap_of(read, "simulated")
         row["jeffreys_bound"] = gap["value"]
         row["jeffreys_error"] = gap["error"] if gap["valid"] else np.nan
-    data = "simulated" if is_system(dt) else "real"
-    average = annealed_estimates(dt, data).get((data, 0, "forward average"))
-    if average is None:
+    if not read.sets_of(read.main):
         return row
-    best = log_ml(dt)
-    if best.valid:
-        found = {"log_ml": best.value, "reason": f"{best.method}: {best.reason}"}
-    else:
-        found = {"log_ml": average["value"], "reason": f"forward average: {average['reason']}"}
-    return row | found | {"error": best.error, "valid": best.valid}
+    best = recommended_log_ml(read, read.main)
+    reason = f"{best.method}: {best.reason}"
+    return row | {"log_ml": best.value, "error": best.error, "valid": best.valid, "reason": reason}
 
 
-def check_comparable(results: Mapping[str, xr.DataTree], same_data: bool = False) -> None:
-    """Raise an error unless ``results`` is a mapping of results on the same data.
+def check_comparable(
+    results: Mapping[str, xr.DataTree], same_data: bool = False
+) -> dict[str, Reading]:
+    """Read the results; raise an error unless they are a mapping of results on the same data.
 
     With ``same_data`` the caller answers for the data.
     """
@@ -192,14 +190,13 @@ def check_comparable(results: Mapping[str, xr.DataTree], same_data: bool = False
             "results: a mapping of names to two or more results is needed, such as "
             '{"centred": dt, "non-centred": other_dt}.'
         )
-    for dt in results.values():
-        check_annealed(dt, "compare")
+    reads = {name: Reading.annealed(dt, "compare") for name, dt in results.items()}
     if same_data:
-        return
+        return reads
     first, *others = results
-    expected = _observed(first, results[first])
+    expected = _observed(first, reads[first])
     for name in others:
-        left, right = _unpaired(expected, _observed(name, results[name]))
+        left, right = _unpaired(expected, _observed(name, reads[name]))
         if left or right:
             raise ValueError(
                 f"{name}: its data are not those of {first}, so their evidences cannot be "
@@ -208,19 +205,19 @@ def check_comparable(results: Mapping[str, xr.DataTree], same_data: bool = False
                 "form, pass same_data=True; with z = g(y) in place of y, add Σ log |g′(y)| to its "
                 "log ML."
             )
+    return reads
 
 
-def _observed(name: str, dt: xr.DataTree) -> dict[str, np.ndarray]:
+def _observed(name: str, read: Reading) -> dict[str, np.ndarray]:
     """Return observed values by variable; for a system without data, its description."""
-    if is_system(dt):
-        return {"system": np.array(dt.attrs["system"])}
-    if "observed_data" not in dt.children:
+    if read.is_system:
+        return {"system": np.array(read.system)}
+    if not read.has("observed_data"):
         raise ValueError(
             f"{name}: it has no group 'observed_data', so its data are not known. Was the result "
             "cut, or saved in parts?"
         )
-    observed = dt["observed_data"].dataset
-    return {str(name): observed[name].values for name in observed.data_vars}
+    return read.observed
 
 
 def _unpaired(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> tuple[dict, dict]:
@@ -265,15 +262,14 @@ def _prior_odds(prior: Mapping[str, float] | None, names: list[str]) -> pd.Serie
     return pd.Series(prior, dtype=float)
 
 
-def certified_factors(results: Mapping[str, xr.DataTree], names: pd.Index) -> pd.DataFrame:
+def certified_factors(reads: Mapping[str, Reading], names: pd.Index) -> pd.DataFrame:
     """Return intervals of log Bayes factors against the first name, if all bounds are finite."""
     # The first name depends on the results, so the bounds of all of them must hold.
-    each = 1 - (1 - CONFIDENCE) / len(results)
-    bounds = {}
-    for name in names:
-        dt = results[name]
-        data = "simulated" if is_system(dt) else "real"
-        bounds[name] = certified(dt, each).loc[(data, 0), ["lower", "upper"]]
+    each = 1 - (1 - CONFIDENCE) / len(reads)
+    bounds = {
+        name: certified_of(reads[name], each).loc[(reads[name].main, 0), ["lower", "upper"]]
+        for name in names
+    }
     first = bounds[names[0]]
     rows = {
         name: (own["lower"] - first["upper"], own["upper"] - first["lower"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import stdtrit
 
 from pymc_bdmc.estimators import (
     Shortfall,
@@ -16,7 +15,10 @@ from pymc_bdmc.estimators import (
     spread_and_tails,
 )
 from pymc_bdmc.model.matching import Matched
-from pymc_bdmc.results.groups import check_annealed, ladder, mean_of_logs, variable
+from pymc_bdmc.results.checks.chance import half_interval
+from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.say import say
 
 __all__ = [
     "ALPHA",
@@ -25,9 +27,9 @@ __all__ = [
     "MARGIN",
     "SPREAD",
     "consistency",
+    "consistency_of",
     "features_of",
     "forward_ladder",
-    "half_interval",
     "simulated_from_prior",
 ]
 
@@ -45,11 +47,6 @@ MARGIN = 0.25
 
 SPREAD = "spread of "
 """Beginning of the name of a feature, before that of an observed variable."""
-
-_CHOSEN = (
-    "no p-value: Matched chose simulated data that resemble the real ones, so they are not "
-    "exchangeable; use FromPrior or FromHyperparameters"
-)
 
 COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", "flagged", "kind"]
 
@@ -142,30 +139,32 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     >>> bool(table.loc[("log weights", 30), "p_value"] > 0.05)
     True
     """
-    check_annealed(dt, "consistency")
-    temperatures, real, simulated, finished = forward_ladder(dt)
+    return consistency_of(Reading.annealed(dt, "consistency"))
+
+
+@once
+def consistency_of(read: Reading) -> pd.DataFrame:
+    """Return the table of `consistency`."""
+    temperatures, real, simulated, finished = forward_ladder(read)
     n, rng = 1 + len(simulated), np.random.default_rng(0)
     # Use the same number of runs of every data set.
     alike = real[:, : simulated.shape[-1]]
-    ranked = n > 2 and dt.attrs.get("simulate") != Matched.name
-    if n == 2:
-        test = "p: runs permuted, given both data sets"
-    else:
-        test = f"p: rank among {n} data sets" if ranked else _CHOSEN
+    ranked = n > 2 and read.simulate != Matched.name
+    test = message("runs permuted" if n == 2 else "rank" if ranked else "chosen data", n=n)
     places = range(-len(temperatures), 0)
     distances = [run_distance(alike, simulated, rng, place) for place in places]
     shortfalls = [shortfall_difference(real, simulated, rng, place) for place in places]
     rows: dict[tuple[str, int], dict] = {}
     for t, distance in zip(temperatures, distances, strict=True):
-        kind = f"distance of shifted log weights; {test}"
+        kind = say(message("distance of weights", test=test))
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
         if n > 2 and not ranked:
             rows["log weights", t]["p_value"] = np.nan
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
-        rows["shortfall", t] = _shortfall(dt, shortfall, real, simulated)
+        rows["shortfall", t] = _shortfall(read, shortfall, real, simulated)
     if n > 2:
-        features = features_of(dt, np.concatenate([alike[None], simulated]), finished)
-        for name, row in _ranks(features, test, ranked, simulated_from_prior(dt)).items():
+        features = features_of(read, np.concatenate([alike[None], simulated]), finished)
+        for name, row in _ranks(features, test, ranked, simulated_from_prior(read)).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
@@ -173,7 +172,8 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     return table
 
 
-def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
+@once
+def forward_ladder(read: Reading) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
     """Return the forward log weights of every round, on real and on simulated data.
 
     Returns
@@ -192,40 +192,31 @@ def forward_ladder(dt: xr.DataTree) -> tuple[list[int], np.ndarray, np.ndarray, 
         If there are no finished runs on the real data, or none on simulated data.
     """
     for group, remedy in (("real", "real_data=True"), ("forward", "simulated data")):
-        if group not in dt.children:
+        if not read.has(group):
             raise ValueError(
                 f"dt: it has no group {group!r}, and runs on real data are compared with runs on "
                 f"simulated data; call sample_bdmc with {remedy}."
             )
-    runs = ladder(dt, "real").transpose("round", "chain")
-    simulated = ladder(dt, "forward").transpose("dataset", "round", "chain").values
+    temperatures, real = read.ladder("real")
+    simulated = read.ladder("forward")[1].swapaxes(0, 1)
     there = ~np.isnan(simulated).all(axis=-1).any(axis=-1)
-    if np.isnan(runs.values).all(axis=-1).any() or not there.any():
+    if np.isnan(real).all(axis=-1).any() or not there.any():
         raise ValueError("dt: no run was finished on the real data, or none on simulated data.")
-    temperatures = runs["temperatures"].values.tolist()
-    return temperatures, runs.values, simulated[there], np.flatnonzero(there)
+    return temperatures, real, simulated[there], np.flatnonzero(there)
 
 
-def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
-    """Return half of the t interval of a mean of n values; infinite if n < 2."""
-    return float(error * stdtrit(n - 1, (1 + confidence) / 2)) if n > 1 else np.inf
-
-
-def _shortfall(dt: xr.DataTree, found: Shortfall, real: np.ndarray, simulated: np.ndarray) -> dict:
-    tail = min(
-        (mean_of_logs(dt, group) for group in ("real", "forward")), key=lambda tail: tail.resolved
-    )
+def _shortfall(read: Reading, found: Shortfall, real: np.ndarray, simulated: np.ndarray) -> dict:
+    tails = (read.side(group).tail for group in ("real", "forward"))
+    tail = min(tails, key=lambda tail: tail.resolved)
     runs = min(int(np.sum(~np.isnan(each[..., -1, :]))) for each in (real, simulated))
     reach = half_interval(found.error, runs)
     valid = tail.resolved and runs >= FEWEST_RUNS and reach <= MARGIN
-    kind = f"mean shortfall on real data, {found.real:.3g}, less that on simulated data"
+    more = NOTHING
     if not tail.resolved:
-        kind += f"; the mean log weight is {tail.reason}"
+        more = message("but no mean", reason=tail.reason)
     elif not valid:
         closer = (reach / MARGIN) ** 2 if np.isfinite(reach) else 1.0
-        kind += (
-            f"; more chains are needed: take chains={max(FEWEST_RUNS, int(np.ceil(runs * closer)))}"
-        )
+        more = message("but few chains", n=max(FEWEST_RUNS, int(np.ceil(runs * closer))))
     return {
         "value": found.value,
         "error": found.error,
@@ -234,54 +225,51 @@ def _shortfall(dt: xr.DataTree, found: Shortfall, real: np.ndarray, simulated: n
         "reference": found.simulated,
         "valid": valid,
         "flagged": bool(tail.resolved and found.value - reach > MARGIN),
-        "kind": kind,
+        "kind": say(message("shortfall", real=found.real, more=more)),
     }
 
 
-def features_of(dt: xr.DataTree, sets: np.ndarray, finished: np.ndarray) -> dict[str, np.ndarray]:
+def features_of(
+    result: xr.DataTree | Reading, sets: np.ndarray, finished: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return numbers that describe each data set, the real one first, from `forward_ladder`."""
+    read = Reading.of(result)
 
     def by_set(name: str) -> list[np.ndarray]:
-        simulated = variable(dt, "forward", name).values[finished]
-        return [np.atleast_1d(variable(dt, "real", name).values), *simulated]
+        simulated = read.side("forward").variable(name).values[finished]
+        return [np.atleast_1d(read.side("real").variable(name).values), *simulated]
 
     longest = [row[~np.isnan(row)] for row in sets[:, -1]]
+    # Of the real data as many runs as of the others.
+    first, *others = by_set("prior_draws")
+    draws = [first[: len(others[0])], *others]
     log_ml = [
-        log_mean_exp(row) + log_prior_mass(draws).estimate
-        for row, draws in zip(longest, _alike(by_set("prior_draws")), strict=True)
+        log_mean_exp(row) + log_prior_mass(each).estimate
+        for row, each in zip(longest, draws, strict=True)
     ]
     features = {"log ML": np.array(log_ml)}
-    if dt["real"].sizes["beta"] > 2:  # else runs depend on fits, and that of the real data differs
+    if read.side("real").n_temperatures > 1:  # else runs depend on fits, which differ
         with np.errstate(divide="ignore"):
             features["log weights"] = np.log(distances_to_others(sets[:, -1:]))
-            if "thermodynamic_length" in dt["real"]:
+            if read.side("real").lengths.size:
                 lengths = [np.ravel(each) for each in by_set("thermodynamic_length")]
                 features["path length"] = np.log(np.concatenate(lengths))
-    if {"observed_data", "simulated"} <= set(dt.children):
-        observed = dt["observed_data"].dataset
-        for name in observed.data_vars:
-            simulated = dt["simulated"].dataset[name].transpose("dataset", ...).values[finished]
-            spread, tails = spread_and_tails(
-                np.concatenate([observed[name].values[None], simulated])
-            ).T
-            features |= {f"{SPREAD}{name}": spread, f"tails of {name}": tails}
+    for name, values in read.observed.items() if read.has("simulated") else ():
+        spread, tails = spread_and_tails(
+            np.concatenate([values[None], read.simulated(name)[finished]])
+        ).T
+        features |= {f"{SPREAD}{name}": spread, f"tails of {name}": tails}
     return features
 
 
-def _alike(draws: list[np.ndarray]) -> list[np.ndarray]:
-    """Cut the prior draws of the first data set to as many runs as the others have."""
-    return [draws[0][: len(draws[1])], *draws[1:]]
-
-
-def simulated_from_prior(dt: xr.DataTree) -> bool:
+def simulated_from_prior(read: Reading) -> bool:
     """Return whether all variables of the simulated data sets come from their prior."""
-    simulate = str(dt.attrs.get("simulate"))
-    holds_none = not dt.attrs.get("hyperparameters")
-    return simulate == "prior" or (simulate == "hyperparameters" and holds_none)
+    holds_none = not read.hyperparameters
+    return read.simulate == "prior" or (read.simulate == "hyperparameters" and holds_none)
 
 
 def _ranks(
-    features: dict[str, np.ndarray], test: str, ranked: bool, from_prior: bool
+    features: dict[str, np.ndarray], test: Message, ranked: bool, from_prior: bool
 ) -> dict[str, dict]:
     """Rank the real data by each feature, and by the feature in which it deviates most.
 
@@ -290,7 +278,7 @@ def _ranks(
     one_sided = {"log ML": -1, SPREAD: 1} if from_prior else {}
     sides = [one_sided.get(name[: len(SPREAD)], 0) for name in features]
     found = rank_among(np.stack(list(features.values()), axis=1), sides)
-    kind = f"deviation from the mean of all in standard deviations; {test}"
+    kind = say(message("deviation", test=test))
     rows = {
         name: {"value": value, "p_value": p_value if ranked else np.nan, "kind": kind}
         for name, value, p_value in zip(features, found.deviations, found.p_values, strict=True)
@@ -298,14 +286,14 @@ def _ranks(
     }
     least = 1 / len(features["log ML"])
     valid = ranked and least <= ALPHA
-    kind = f"largest deviation: {list(features)[found.worst]}; {test}"
-    if ranked and not valid:
-        kind += f", at least {least:.2g}: simulate datasets={FEWEST_SETS} or more"
+    few = NOTHING if valid or not ranked else message("but few sets", p=least, n=FEWEST_SETS)
     rows["model"] = {
         "value": found.deviations[found.worst],
         "p_value": found.p_value if ranked else np.nan,
         "valid": valid,
         "flagged": ranked and found.p_value <= ALPHA,
-        "kind": kind,
+        "kind": say(
+            message("largest deviation", name=list(features)[found.worst], test=test, few=few)
+        ),
     }
     return rows

@@ -1,6 +1,7 @@
 """Estimate divergences between an approximation with a density and the posterior."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,22 +27,19 @@ from pymc_bdmc.model.approximation import Approximation, make_approximation
 from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.results.certified import certified
-from pymc_bdmc.results.diagnose import MAX_CHANCE
-from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import data_sets
-from pymc_bdmc.results.particles import (
-    check_model_of_runs,
-    particle_values,
-    particle_weights,
-)
+from pymc_bdmc.results.certified import certified_of
+from pymc_bdmc.results.checks.chance import MAX_CHANCE
+from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.particles import check_model_of_runs, particle_values
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 from pymc_bdmc.results.unconstrained import Unconstrained
 
 __all__ = ["COLUMNS", "FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
 
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
 
-BELOW_ZERO = "below zero beyond chance"
 COLUMNS = [
     "value", "error", "lower", "upper", "total_variation", "confidence", "valid", "reason",
 ]  # fmt: skip
@@ -160,8 +158,8 @@ def distance(
         raise ValueError("approximation: the mapping is empty.")
     model = checked_model(_model(model, named))
     loan = Loan(model)
-    check_model_of_runs(dt, loan, "distance")
-    with_runs = _Runs(dt, loan.density, confidence)
+    read = check_model_of_runs(dt, loan, "distance")
+    with_runs = _Runs(read, loan.density, confidence)
     rng = np.random.default_rng(entropy_of(random_seed))
     tables = {
         name: with_runs.table(make_approximation(each, with_runs.layout, draws, rng))
@@ -187,22 +185,19 @@ def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:
 class _Runs:
     """Log ML, its certified lower bound and the weighted particles of the runs on the real data."""
 
-    def __init__(self, dt: xr.DataTree, density: TemperedDensity, confidence: float):
+    def __init__(self, read: Reading, density: TemperedDensity, confidence: float):
         density_of = Unconstrained(density)
         self.layout, self.confidence = density_of.layout, confidence
         self._log_joint = density_of.log_joint
-        self._theta = density_of.rows(particle_values(dt, density.model))
-        self.shares, self.log_weights = particle_weights(dt)
-        methods = evidence(dt).loc["real"].loc[0]
-        best = methods[methods["recommended"]]
-        row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
-        reason = f"by {row.name}" if len(best) else f"no estimate can be trusted: {row['reason']}"
-        self.log_ml = Estimate(row["value"], row["error"], "log ML", bool(len(best)), reason)
-        self._is_average = row.name == "forward average"
+        self._theta = density_of.rows(particle_values(read.last_particles, density.model))
+        self.shares, self.log_weights = read.last_particles.within_runs
+        best = recommended_log_ml(read)
+        reason = message("by" if best.valid else "none trusted", **asdict(best))
+        self.log_ml = replace(best, method="log ML", reason=say(reason))
+        self._is_average = best.method == "forward average"
         # The lower side spends one half of 1 − confidence; the upper side is not used.
-        self.lower = float(certified(dt, confidence).loc[("real", 0), "lower"])
-        (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
-        self.own_error = jarzynski_forward(forward).error
+        self.lower = float(certified_of(read, confidence).loc[("real", 0), "lower"])
+        self.own_error = jarzynski_forward(read.real.forward).error
 
     def table(self, q: Approximation) -> pd.DataFrame:
         """Return the rows of one approximation."""
@@ -212,7 +207,7 @@ class _Runs:
         estimates = {TO_POSTERIOR: _minus(self.log_ml, elbo, self.log_ml.error)}
         lower = np.inf if elbo.value == -np.inf else certified_divergence(terms, self.lower, share)
         if q.log_q is None:
-            reason = "log q is known at its own draws only; pass it as a function"
+            reason = say(message("q at draws only"))
             for name in (FROM_POSTERIOR, JEFFREYS):
                 estimates[name] = Estimate(np.nan, np.nan, name, False, reason)
         else:
@@ -221,12 +216,12 @@ class _Runs:
             estimates[JEFFREYS] = _minus(mean.estimate, elbo, mean.estimate.error)
         rows = {name: self._row(name, each) for name, each in estimates.items()}
         rows[TO_POSTERIOR]["lower"] = lower
-        refuted = [name for name, row in rows.items() if row["reason"].startswith(BELOW_ZERO)]
+        refuted = [name for name, row in rows.items() if row.pop("is_refuted")]
         for name, row in rows.items():
             if refuted and name not in refuted:  # one refuted divergence refutes the others
-                reason = f"{refuted[0]} is {BELOW_ZERO}; {row['reason']}"
+                told = message("other below zero", name=refuted[0], reason=row["reason"])
                 unknown = {"lower": np.nan, "upper": np.inf, "total_variation": 1.0}
-                rows[name] = row | unknown | {"valid": False, "reason": reason}
+                rows[name] = row | unknown | {"valid": False, "reason": say(told)}
         table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
         return table.rename_axis("divergence")
 
@@ -261,19 +256,16 @@ class _Runs:
         runs = max(int(np.isfinite(self.log_weights).sum()), 2)
         reach = float(stdtrit(runs - 1, 1 - (1 - self.confidence) / 3)) * found.error
         farthest = float(stdtrit(runs - 1, 1 - MAX_CHANCE)) * found.error
-        valid, reason, upper = found.valid, found.reason, np.inf
+        upper, is_refuted = np.inf, bool(found.valid and found.value + farthest < 0)
+        kind = "as told"
         if found.value == np.inf:
-            reason = f"infinite: {reason}"
-        elif valid and found.value + farthest < 0:
-            valid = False
-            reason = (
-                f"{BELOW_ZERO}: the runs missed a part of the posterior, or log q is not the "
-                f"normalised density of the draws; {reason}"
-            )
-        elif valid:
+            kind = "infinite divergence"
+        elif is_refuted:
+            kind = "below zero"
+        elif found.valid:
             upper = max(found.value + reach, 0.0)
-            if found.value < reach:
-                reason = f"below its noise, at most {upper:.2g}; {reason}"
+            kind = "below noise" if found.value < reach else kind
+        told = message(kind, text=found.reason, upper=upper)
         bound = total_variation_bound if name == JEFFREYS else total_variation_of_divergence
         return {
             "value": found.value,
@@ -282,8 +274,9 @@ class _Runs:
             "upper": upper,
             "total_variation": bound(upper),
             "confidence": self.confidence,
-            "valid": valid,
-            "reason": reason,
+            "valid": found.valid and not is_refuted,
+            "reason": say(told),
+            "is_refuted": is_refuted,
         }
 
 

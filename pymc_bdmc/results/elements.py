@@ -10,6 +10,8 @@ import xarray as xr
 
 from pymc_bdmc.model.draws import as_idata, check_finite, lacking
 from pymc_bdmc.model.posterior import check_observed, order_of_labels
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.runs import LastParticles
 
 __all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
 
@@ -58,7 +60,7 @@ class Elements:
 
 
 def paired_elements(
-    dt: xr.DataTree,
+    result: xr.DataTree | Reading,
     idata: Any,
     free: Sequence[str] | None = None,
     var_names: Sequence[str] | None = None,
@@ -67,12 +69,12 @@ def paired_elements(
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`, with runs on the real data.
+    result : DataTree or Reading
+        Of `sample_bdmc`, with runs on the real data.
     idata : DataTree, Dataset or InferenceData
         See `as_idata`.
     free : sequence of str, optional
-        Free variables of the model. Default: those named in ``dt``.
+        Free variables of the model. Default: those named in the result.
     var_names : sequence of str, optional
         Variables to compare. Default: all that both have, with all free ones.
 
@@ -83,20 +85,20 @@ def paired_elements(
     """
     if var_names is not None and (isinstance(var_names, str) or not len(var_names)):
         raise ValueError(f"var_names: a list of names is needed, got {var_names!r}.")
-    particles = _particles(dt)
+    read = Reading.of(result)
+    last = _last_particles(read)
+    particles = last.states
     given = _posterior(idata)
     posterior = given["posterior"].dataset
-    if "observed_data" in dt.children:
-        own = dt["observed_data"].data_vars
-        check_observed("idata", given, {str(name): values.values for name, values in own.items()})
-    if free is None:
-        free = np.atleast_1d(particles.attrs.get("free_variables", list(particles.data_vars)))
+    if read.observed:
+        check_observed("idata", given, read.observed)
+    free = last.free if free is None else free
     needed = free if var_names is None else var_names
     _check_names(particles, posterior, [str(name) for name in needed])
     wanted = list(particles.data_vars) if var_names is None else list(var_names)
     labels, shapes, draws, states, is_free, continuous = [], {}, [], [], [], []
     for name in [str(each) for each in wanted if each in posterior]:
-        own = particles[name].transpose("chain", "particle", ...)
+        own = particles[name]
         if name not in needed and not (_is_finite(own) and _is_finite(posterior[name])):
             continue  # a Deterministic may be NaN in some states
         theirs = _values(name, posterior[name], own)
@@ -111,8 +113,7 @@ def paired_elements(
     _without_rounding(of_draws, of_runs)
     return Elements(
         labels, shapes, of_draws, of_runs,
-        particles["bdmc_weight"].transpose("chain", "particle").values,
-        np.array(is_free), np.array(continuous),
+        last.weights, np.array(is_free), np.array(continuous),
     )  # fmt: skip
 
 
@@ -126,19 +127,13 @@ def _without_rounding(draws: np.ndarray, particles: np.ndarray) -> None:
         each[..., constant] = low[constant]
 
 
-def _particles(dt: xr.DataTree) -> xr.Dataset:
-    if "particles" not in getattr(dt, "children", ()):
-        raise ValueError(
-            "dt: it has no runs on the real data to compare with; call sample_bdmc with "
-            "real_data=True."
-        )
-    particles = dt["particles"].dataset
-    if not np.isfinite(particles["bdmc_weight"]).all():
+def _last_particles(read: Reading) -> LastParticles:
+    if not np.isfinite(read.last_particles.weights).all():
         raise ValueError(
             "dt: every run on the real data has a weight of zero, so it has no draws to compare "
             "with; see bdmc.diagnose(dt)."
         )
-    return particles
+    return read.last_particles
 
 
 def _posterior(idata: Any) -> xr.DataTree:

@@ -4,26 +4,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.estimators import (
-    ESTIMATORS,
-    Comparison,
-    Estimate,
-    compare_estimators,
-    log_prior_mass,
-    refutes,
-)
-from pymc_bdmc.results.groups import (
-    data_sets,
-    is_null,
-    is_simulated_tempering,
-    log_ml_too_low,
-    real_log_weights,
-    start_of_reverse,
-)
-from pymc_bdmc.results.missed import short_on_simulated, sign_of_a_miss, simulated_pairs
-from pymc_bdmc.results.simulated_tempering import simulated_tempering_estimates
+from pymc_bdmc.estimators import ESTIMATORS, Comparison, Estimate, compare_estimators
+from pymc_bdmc.results.checks.missed import short_on_simulated, sign_of_a_miss, simulated_pairs
+from pymc_bdmc.results.checks.paths import refuting_path
+from pymc_bdmc.results.finding import Message, message
+from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.runs import SIDES, DataSet
+from pymc_bdmc.results.say import say
+from pymc_bdmc.results.simulated_tempering import METHODS, simulated_tempering_estimates
 
-__all__ = ["annealed_estimates", "evidence", "refuting_path"]
+__all__ = ["estimates_of", "evidence", "evidence_of", "recommended_log_ml", "tempering_rows"]
 
 MAX_SHORTFALL = 1.0
 """Largest shortfall of valid forward averages on simulated data (root mean square), in nats."""
@@ -91,10 +81,16 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    if is_simulated_tempering(dt):
-        rows, names = _simulated_tempering(dt, method)
+    return evidence_of(Reading.of(dt), method)
+
+
+@once
+def evidence_of(read: Reading, method: str = "all") -> pd.DataFrame:
+    """Return the table of `evidence`."""
+    if read.is_tempering:
+        rows, names = tempering_rows(read, method), list(METHODS)
     else:
-        rows = annealed_estimates(dt)
+        rows = {key: row for data in SIDES for key, row in estimates_of(read, data).items()}
         if not rows:
             raise ValueError("dt: no data set has a finished chain in each of its directions.")
         names = list(dict.fromkeys(name for *_, name in rows))
@@ -107,10 +103,10 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     return table
 
 
-def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]:
-    """Return the rows of the requested methods of `temper`, and the names of all methods."""
-    found, names = simulated_tempering_estimates(dt, method)
-    rows = {
+@once
+def tempering_rows(read: Reading, method: str) -> dict[tuple[str, int, str], dict]:
+    """Return the rows of `evidence` of a result of `temper`."""
+    return {
         ("tempering", 0, name): {
             "value": estimate.value,
             "error": estimate.error,
@@ -118,86 +114,94 @@ def _simulated_tempering(dt: xr.DataTree, method: str) -> tuple[dict, list[str]]
             "recommended": estimate.valid and name == "RTS",
             "reason": estimate.reason,
         }
-        for name, estimate in found.items()
+        for name, estimate in simulated_tempering_estimates(read, method).items()
     }
-    return rows, names
 
 
-def annealed_estimates(dt: xr.DataTree, of: str = "") -> dict[tuple[str, int, str], dict]:
-    """Return the rows of `evidence` by (data, dataset, method), where chains are finished.
+@once
+def estimates_of(read: Reading, data: str) -> dict[tuple[str, int, str], dict]:
+    """Return the rows of `evidence` on one kind of data by (data, dataset, method)."""
+    return {key: row for each in read.sets_of(data) for key, row in _rows(read, each).items()}
 
-    Parameters
-    ----------
-    dt : DataTree
-    of : {"", "real", "simulated"}
-        Kind of data; empty for both.
-    """
-    rows, short = {}, short_on_simulated(dt)
-    sign = "" if simulated_pairs(dt) else sign_of_a_miss(dt)
-    for data, dataset, forward, reverse, n_draws in data_sets(dt):
-        if of not in ("", data):
-            continue
-        if is_null(dt):
-            found = _log_density(forward[0])
-        elif reverse is None:
-            found = _forward_only(forward)
-        else:
-            found = compare_estimators(forward, reverse)
-        mass, status = log_prior_mass(n_draws), start_of_reverse(dt, data)
-        other = refuting_path(dt) if data == "real" else ""
-        bar_is_valid = reverse is not None and found.estimates["bar"].valid
-        for name, estimate in found.estimates.items():
-            needs = ESTIMATORS[name].needs
-            alone = data == "real" and "reverse" not in needs
-            doubt = sign if alone else ""
-            if other:
-                doubt = f"runs on path {other!r} give a higher log ML, beyond chance"
-            if data == "real" and (lost := log_ml_too_low(dt)):
-                doubt = f"the draws that you gave show it to be too low by {lost:.2g} nats or more"
-            missed = short if alone else 0.0
-            if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
-                doubt = "reverse runs start from draws that forward runs do not confirm"
-            if missed > MAX_SHORTFALL:
-                doubt = f"on simulated data such averages are too low by about {missed:.2g} nats"
-            recommended = name == found.recommended and not doubt
-            reason = found.reason if recommended else estimate.reason
-            if doubt:
-                reason = f"{doubt}; {reason}"
-            if status != "exact" and "reverse" in needs:
-                reason += f"; reverse chains from a {status} start"
-            rows[data, dataset, name] = {
-                "value": estimate.value + mass.estimate,
-                "error": float(np.linalg.norm([estimate.error, mass.error, missed])),
-                "valid": estimate.valid and not doubt,
-                "recommended": recommended,
-                "reason": reason,
-            }
+
+def _rows(read: Reading, each: DataSet) -> dict[tuple[str, int, str], dict]:
+    """Return the rows of one data set."""
+    if read.is_null:
+        found = _log_density(each.forward[0])
+    elif not each.reverse.size:
+        found = _forward_only(each.forward)
+    else:
+        found = compare_estimators(each.forward, each.reverse)
+    mass, status = each.mass, read.start(each.data)
+    bar_is_valid = each.reverse.size > 0 and found.estimates["bar"].valid
+    rows = {}
+    for name, estimate in found.estimates.items():
+        needs = ESTIMATORS[name].needs
+        missed = short_on_simulated(read) if _is_alone(each, name) else 0.0
+        doubt = _doubt(read, each, name)
+        if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
+            doubt = message("unconfirmed starts")
+        if missed > MAX_SHORTFALL:
+            doubt = message("short on simulated", missed=missed)
+        recommended = name == found.recommended and not doubt
+        reason = found.reason if recommended else estimate.reason
+        if doubt:
+            reason = say(message("doubted", doubt=doubt, reason=reason))
+        if status != "exact" and "reverse" in needs:
+            reason += say(message("reverse from", start=status))
+        rows[each.data, each.dataset, name] = {
+            "value": estimate.value + mass.estimate,
+            "error": float(np.linalg.norm([estimate.error, mass.error, missed])),
+            "valid": estimate.valid and not doubt,
+            "recommended": recommended,
+            "reason": reason,
+        }
     return rows
 
 
-def refuting_path(dt: xr.DataTree, confidence: float = 0.998) -> str:
-    """Return the name of the path whose scouts refute the runs on the real data, if any.
+def _is_alone(each: DataSet, name: str) -> bool:
+    """Return whether an estimate uses forward runs on the real data only."""
+    return each.data == "real" and "reverse" not in ESTIMATORS[name].needs
 
-    Parameters
-    ----------
-    dt : DataTree
-        Result of `sample_bdmc`. If the call chose the path, the group ``scouts`` has the log
-        weights of a few runs on each path.
-    confidence : float
-        Confidence of `pymc_bdmc.estimators.refutes`.
+
+def _doubt(read: Reading, each: DataSet, name: str) -> Message | None:
+    """Return what contradicts an estimate of log ML of the real data."""
+    if each.data != "real":
+        return None
+    if read.too_low:
+        return message("too low by draws", too_low=read.too_low)
+    if path := refuting_path(read):
+        return message("refuted by path", path=path)
+    if _is_alone(each, name) and not simulated_pairs(read):
+        return sign_of_a_miss(read)
+    return None
+
+
+@once
+def recommended_log_ml(read: Reading, data: str = "real") -> Estimate:
+    """Return the estimate of log ML that `evidence` recommends on the first data set, nats.
+
+    If no method can be trusted, it is the forward average, and not valid. Its ``method`` tells.
+
+    Raises
+    ------
+    ValueError
+        If no run was finished.
     """
-    runs = real_log_weights(dt)
-    if not runs.size or "scouts" not in dt.children:
-        return ""
-    scouts = dt["scouts"].dataset["log_weight"]
-    others = [str(path) for path in scouts["path"].values if path != dt.attrs["path"]]
-    found = [path for path in others if refutes(scouts.sel(path=path).values, runs, confidence)]
-    return found[0] if found else ""
+    rows = {key[2]: row for key, row in estimates_of(read, data).items() if key[1] == 0}
+    if not rows:
+        raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
+    best = next((name for name, row in rows.items() if row["recommended"]), "")
+    name = best or "forward average"
+    row = rows[name]
+    return Estimate(
+        float(row["value"]), float(row["error"]), name, bool(best and row["valid"]), row["reason"]
+    )
 
 
 def _log_density(value: float) -> Comparison:
     """Return log ML of a model without free variables."""
-    reason = "the log density of a model without free variables"
+    reason = say(message("no free variables"))
     exact = Estimate(float(value), 0.0, "forward average", True, reason)
     return Comparison({exact.method: exact}, exact.method, reason)
 
@@ -211,6 +215,6 @@ def _forward_only(forward: np.ndarray) -> Comparison:
     }
     valid = [e for e in estimates.values() if e.valid]
     if not valid:
-        return Comparison(estimates, None, "no estimator's check holds")
-    reason = f"its check holds: {valid[0].reason}; no reverse chains to confirm it"
+        return Comparison(estimates, None, say(message("no check holds")))
+    reason = say(message("forward only", reason=valid[0].reason))
     return Comparison(estimates, valid[0].method, reason)

@@ -1,9 +1,9 @@
 """Estimate posterior means from the weighted runs on the real data."""
 
-import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import weighted_average
+from pymc_bdmc.results.reading import Reading
 
 __all__ = ["expectation"]
 
@@ -46,21 +46,13 @@ def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     >>> bdmc.expectation(dt, "x")["mean"].values
     array([0.75, 3.5 ])
     """
-    if "particles" not in dt.children:
-        raise ValueError(
-            "dt: it has no particles, which sample_bdmc with real_data=True writes; is it a "
-            "result of another sampler?"
-        )
-    particles = dt["particles"].dataset
-    if name not in particles.data_vars:
-        known = sorted(map(str, particles.data_vars))
+    last = Reading.of(dt).last_particles
+    if name not in last.states:
+        known = sorted(map(str, last.states.data_vars))
         raise ValueError(f"{name!r} is not among the variables of the posterior: {known}.")
-    states = particles[name].transpose("chain", "particle", ...).drop_vars("bdmc_weight")
-    weights = particles["bdmc_weight"].transpose("chain", "particle")
-    runs = weights.sum("particle")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_weights = np.log(np.nan_to_num(runs.values))
-        within = (weights / runs).fillna(0.0)
+    states = last.states[name]
+    shares, log_weights = last.within_runs
+    within = xr.DataArray(shares, dims=("chain", "particle"))
     # Each run counts as one value, since its particles are not independent.
     means = states.where(within > 0, 0.0).weighted(within).mean("particle")
     average = weighted_average(log_weights, means.values)

@@ -6,25 +6,22 @@ import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import log_prior_mass
-from pymc_bdmc.model.hard_variables import sum_out
-from pymc_bdmc.results.certified import certified
-from pymc_bdmc.results.evidence import annealed_estimates, evidence
-from pymc_bdmc.results.groups import (
-    data_sets,
-    interruption,
-    is_simulated_tempering,
-    is_system,
-    variable,
-)
+from pymc_bdmc.results.certified import certified_of
+from pymc_bdmc.results.checks.interruption import interruption
+from pymc_bdmc.results.evidence import estimates_of, tempering_rows
+from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.reading import Reading, once
+from pymc_bdmc.results.say import say
 
 __all__ = [
     "Z95",
     "LogML",
     "WithInterval",
+    "certain",
     "decimals",
     "log_ml",
+    "log_ml_of",
     "notes",
-    "outwards",
     "write_log_ml",
 ]
 
@@ -47,9 +44,9 @@ class WithInterval:
         return self.value
 
 
-def outwards(lower: float, upper: float) -> tuple[str, str]:
-    """Return certified bounds with two decimals, rounded outwards."""
-    return f"{np.floor(100 * lower) / 100:.2f}", f"{np.ceil(100 * upper) / 100:.2f}"
+def certain(lower: float, upper: float) -> dict[str, float]:
+    """Return certified bounds rounded outwards to two decimals."""
+    return {"lower": np.floor(100 * lower) / 100, "upper": np.ceil(100 * upper) / 100}
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,19 +93,26 @@ class LogML(WithInterval):
     @property
     def sentence(self) -> str:
         """Return the estimate and its bounds in a sentence, without notes."""
-        bounds = (self.certified_lower, self.certified_upper)
-        told = zip(("at least", "at most"), outwards(*bounds), bounds, strict=True)
-        ends = " and ".join(f"{word} {end}" for word, end, bound in told if np.isfinite(bound))
-        certain = f"; it is certified to be {ends}" if ends else ""
-        if self.error == 0:
-            return f"Log ML is {self.value:.{decimals(0.0)}f}, the log density of the data."
+        return say(self.message)
+
+    @property
+    def message(self) -> Message:
+        """Return the estimate and its bounds."""
+        bounds = self.certified_lower, self.certified_upper
+        ends = [
+            name for name, x in zip(("at least", "at most"), bounds, strict=True) if np.isfinite(x)
+        ]
+        sure = message(" and ".join(ends), **certain(*bounds)) if ends else NOTHING
         if not self.valid:
-            return f"No estimate of log ML can be trusted{certain} ({self.reason})."
-        n, (lower, upper) = decimals(self.error), self.interval
-        return (
-            f"Log ML is {self.value:.{n}f} ± {self.error:.{n}f}, with 95 % interval "
-            f"{lower:.{n}f} to {upper:.{n}f} ({self.method}){certain}."
-        )
+            return message("no log ML", certain=sure, reason=self.reason)
+        numbers = {"value": self.value, "n": decimals(self.error)}
+        if self.error == 0:
+            return message("log density", **numbers)
+        lower, upper = self.interval
+        return message(
+            "log ML", error=self.error, lower=lower, upper=upper, method=self.method, certain=sure,
+            **numbers,
+        )  # fmt: skip
 
 
 def decimals(error: float) -> int:
@@ -158,59 +162,64 @@ def log_ml(dt: xr.DataTree) -> LogML:
     >>> round(found.value, 1), found.valid, found.method
     (-3.0, True, 'forward average')
     """
-    if is_simulated_tempering(dt):
-        rows, sure = evidence(dt).loc["tempering"].loc[0].to_dict("index"), (-np.inf, np.inf)
+    return log_ml_of(Reading.of(dt))
+
+
+@once
+def log_ml_of(read: Reading) -> LogML:
+    """Return log ML; see `log_ml`."""
+    if read.is_tempering:
+        rows, sure = tempering_rows(read, "all"), (-np.inf, np.inf)
     else:
-        data = "simulated" if is_system(dt) else "real"
-        rows = {key[2]: row for key, row in annealed_estimates(dt, data).items() if not key[1]}
+        rows = {key: row for key, row in estimates_of(read, read.main).items() if not key[1]}
         if not rows:
             raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
-        sure = certified(dt).loc[(data, 0), ["lower", "upper"]]
-    method = next((name for name, row in rows.items() if row["recommended"]), "")
-    row = rows.get(method, {"value": np.nan, "error": np.nan})
-    reason = row.get("reason") or next(iter(rows.values()))["reason"]
-    if not method and (finite := str(dt.attrs.get("finite_variables", ""))):
-        reason += f"; {sum_out(finite)}"
+        sure = certified_of(read).loc[(read.main, 0), ["lower", "upper"]]
+    best = next((key for key, row in rows.items() if row["recommended"]), None)
+    row = rows[best] if best else {**next(iter(rows.values())), "value": np.nan, "error": np.nan}
+    reason = str(row["reason"])
+    if not best and read.finite_variables:
+        reason += f"; {say(message('sum out', names=read.finite_variables))}"
     lower, upper = map(float, sure)
     return LogML(
-        float(row["value"]), float(row["error"]), bool(method), method, reason, lower, upper,
-        notes(dt),
+        float(row["value"]), float(row["error"]), bool(best), best[2] if best else "", reason,
+        lower, upper, "\n".join(map(say, notes(read))),
     )  # fmt: skip
 
 
-def notes(dt: xr.DataTree) -> str:
-    """Return what log ML includes, a line each.
+def notes(read: Reading) -> list[Message]:
+    """Return what log ML includes.
 
     If the run was interrupted, quick runs may be more frequent among those that were finished.
     Log ML includes the prior probability of constraints. Runs from the prior show it: they count
     the draws that the constraints reject.
     """
-    told = [*filter(None, [interruption(dt), *str(dt.attrs.get("constraints", "")).split("\n")])]
-    from_prior = str(dt.attrs.get("path")) in ("prior", "data")
-    if from_prior and "real" in dt.children and "prior_draws" in dt["real"]:
-        draws = variable(dt, "real", "prior_draws").values
+    told = [message("as told", text=text) for text in read.constraints.split("\n") if text]
+    if left := interruption(read):
+        told.insert(0, left)
+    if read.path in ("prior", "data") and read.has("real"):
+        draws = read.side("real").run.get("prior_draws", xr.DataArray(1.0)).values
         if np.nanmax(draws) > 1:
             mass = log_prior_mass(draws[~np.isnan(draws)])
-            n = decimals(mass.error)
             told.append(
-                "Log ML includes the log prior probability of the parameters that constraints and "
-                f"data allow, {mass.estimate:.{n}f} ± {mass.error:.{n}f}."
+                message("prior mass", n=decimals(mass.error), value=mass.estimate, error=mass.error)
             )
-    return "\n".join(told)
+    return told
 
 
 def write_log_ml(dt: xr.DataTree) -> None:
     """Write log ML to the attributes of a result and to its group ``sample_stats``."""
-    if not any(data == "real" for data, *_ in data_sets(dt)):
+    read = Reading.of(dt)
+    if not read.sets_of("real"):
         return
-    found = log_ml(dt)
+    found = log_ml_of(read)
     dt.attrs |= {
         "log_ml": found.value,
         "log_ml_error": found.error,
         "log_ml_method": found.method,
         "log_ml_notes": found.notes,
     }
-    if "posterior" in dt.children:
-        chains = variable(dt, "posterior", "chain")
+    if read.has("posterior"):
+        chains = read.group("posterior")["chain"]
         values = xr.full_like(chains, found.value, dtype=float)
         dt["sample_stats"] = xr.DataTree(xr.Dataset({"log_marginal_likelihood": values}))

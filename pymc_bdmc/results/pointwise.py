@@ -5,10 +5,10 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import predictive_densities
+from pymc_bdmc.results.checks.missed import short_on_simulated
 from pymc_bdmc.results.compare import check_comparable
-from pymc_bdmc.results.evidence import annealed_estimates
-from pymc_bdmc.results.groups import check_annealed, variable
-from pymc_bdmc.results.missed import short_on_simulated
+from pymc_bdmc.results.evidence import estimates_of
+from pymc_bdmc.results.reading import Reading
 
 __all__ = ["pointwise"]
 
@@ -68,7 +68,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
     """
     if other is not None:
         check_comparable({"dt": dt, "other": other})
-        if list(_order(dt)) != list(_order(other)):
+        if Reading.of(dt).order != Reading.of(other).order:
             raise ValueError("other: its observations came in another order than those of dt.")
         first, second = pointwise(dt), pointwise(other)
         table = first[["value", "cumulative"]] - second[["value", "cumulative"]]
@@ -77,15 +77,15 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
         table = table.assign(valid=first["valid"] & second["valid"])[list(first)]
         table.attrs["reason"] = f"{first.attrs['reason']}; {second.attrs['reason']}"
         return table
-    check_annealed(dt, "pointwise")
-    parts, draws = _row_weights(dt), variable(dt, "real", "prior_draws").values
+    read = Reading.annealed(dt, "pointwise")
+    parts, draws = _row_weights(read), read.side("real").variable("prior_draws").values
     if np.nanmax(draws) > 1:
         raise ValueError(
             "dt: some prior draws make the data impossible, so a part of log ML, log P(ℓ > −∞), "
             "belongs to no single observation."
         )
     found = predictive_densities(parts[~np.isnan(parts).any(axis=1)])
-    check = annealed_estimates(dt, "real")["real", 0, "forward average"]
+    check = estimates_of(read, "real")["real", 0, "forward average"]
     valid = found.valid & check["valid"]
     table = pd.DataFrame(
         {
@@ -93,39 +93,26 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
             "error": np.where(valid, found.error, np.nan),
             "cumulative": found.cumulative,
             "cumulative_error": np.where(
-                valid, np.hypot(found.cumulative_error, short_on_simulated(dt)), np.nan
+                valid, np.hypot(found.cumulative_error, short_on_simulated(read)), np.nan
             ),
             "valid": valid,
         },
-        index=_labels(dt, parts.shape[1])[_order(dt) or slice(None)],
+        index=read.labels(parts.shape[1])[read.order or slice(None)],
     )
     table.attrs["reason"] = check["reason"]
     return table
 
 
-def _row_weights(dt: xr.DataTree) -> np.ndarray:
+def _row_weights(read: Reading) -> np.ndarray:
     """Return the parts of the log weights by run and observation, shape (K, N)."""
-    if dt.attrs.get("path") != "data":
+    if read.path != "data":
         raise ValueError(
             "dt: its runs did not take one observation after the other. Run the model again with "
             'pm.sample_bdmc(path="data", simulate=None).'
         )
-    if "real" in dt.children and "row_log_weight" not in dt["real"]:
+    if "real" in read.sides and "row_log_weight" not in read.side("real").run:
         raise ValueError(
             "dt: its temperatures do not end with each observation. Let their number be a multiple "
             "of that of the observations, or leave temperatures and schedule out."
         )
-    return variable(dt, "real", "row_log_weight").values
-
-
-def _order(dt: xr.DataTree) -> list[int]:
-    """Return the numbers of the observations in the order that was given; empty for their own."""
-    return np.atleast_1d(dt.attrs.get("row_order", [])).astype(int).tolist()
-
-
-def _labels(dt: xr.DataTree, n: int) -> pd.Index:
-    """Return the coordinates of the observations, or their numbers."""
-    for observed in dt["observed_data"].dataset.data_vars.values():
-        if observed.sizes and observed.shape[0] == n:
-            return observed[observed.dims[0]].to_index()
-    return pd.RangeIndex(n, name="observation")
+    return read.side("real").variable("row_log_weight").values

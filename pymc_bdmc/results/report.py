@@ -7,43 +7,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.results.groups import check_annealed, data_sets, directions, is_null, is_system
-from pymc_bdmc.results.log_ml import decimals, log_ml, notes
-from pymc_bdmc.results.summary import summary
-from pymc_bdmc.results.verdict import verdict
+from pymc_bdmc.results.consistency import simulated_from_prior
+from pymc_bdmc.results.diagnose import doubts_of
+from pymc_bdmc.results.finding import NOTHING, Doubt, Message, message
+from pymc_bdmc.results.log_ml import decimals, log_ml_of, notes
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
+from pymc_bdmc.results.summary import summary_of
+from pymc_bdmc.results.verdict import verdict_of
 
 __all__ = ["report"]
 
 HEADER = ("data", "quantity", "value", "remark")
-
-REFERENCES = (
-    "Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional "
-    "Monte Carlo; Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with "
-    "bidirectional Monte Carlo."
-)
-
-PATHS = {
-    "prior": "the prior",
-    "fitted": "a multivariate t distribution, or a mixture of several, fitted beforehand",
-    "reference": "a reference distribution",
-    "data": "the prior, one observation after the other",
-}
-"""Starts of paths, by name."""
-
-SIMULATED = {
-    "prior": "parameters and data drawn from the model",
-    "hyperparameters": "hyperparameters ({names}) held at a draw from preliminary runs",
-    "matched": "parameters and data drawn from the model, chosen to be most like the real data",
-    "given": "a pair of parameters and data that was given",
-}
-"""Sources of simulated data, by name."""
-
-IMPERSONAL = {
-    "most like yours": "most like the real data", "data that you gave": "given data",
-    "draws that you gave": "given draws", "until you know": "until it is known",
-    "Your ": "The ", "your ": "the ",
-}  # fmt: skip
-"""Words of `verdict` that speak to its reader, and those of a paper."""
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -88,18 +63,18 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     """
     if style not in ("text", "latex"):
         raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
-    check_annealed(dt, "report")
-    table = summary(dt)
-    told = [line for line in verdict(dt).text.split("\n") if not line.startswith("Next: ")]
-    caveats = [*notes(dt).split("\n"), *table.attrs["warnings"]]
+    read = Reading.annealed(dt, "report")
+    table = summary_of(read)
+    doubts: list[Message | Doubt] = [*notes(read), *doubts_of(read)]
+    caveats = [_sentence(say(each, impersonal=True)) for each in doubts]
     parts = {
-        "Methods": " ".join(_methods(dt)),
-        "Results": _impersonal(" ".join(told)),
-        "Caveats": _impersonal(" ".join(dict.fromkeys(map(_sentence, filter(None, caveats))))),
-        "References": "" if is_null(dt) else REFERENCES,
+        "Methods": " ".join(map(say, _methods(read))),
+        "Results": " ".join(verdict_of(read).sentences(impersonal=True)),
+        "Caveats": " ".join(dict.fromkeys(caveats)),
+        "References": say(NOTHING if read.is_null else message("references")),
     }
     parts = {name: text for name, text in parts.items() if text}
-    rows = [HEADER, *_best(dt), *(_row(key, row) for key, row in table.iterrows())]
+    rows = [HEADER, *_best(read), *(_row(key, row) for key, row in table.iterrows())]
     if style == "text":
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -119,43 +94,44 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     return "\n\n".join([*paragraphs, "\n".join(tabular)])
 
 
-def _methods(dt: xr.DataTree) -> list[str]:
-    """Return sentences on software, runs, path and kernel."""
-    attrs = dt.attrs
-    versions = [f"pymc_bdmc {attrs.get('pymc_bdmc_version', '(version unknown)')}"]
-    versions += [f"PyMC {attrs['pymc_version']}"] if "pymc_version" in attrs else []
-    particles, n = int(attrs.get("particles", 1)), dt[directions(dt)[0]].sizes["beta"] - 1
-    if is_null(dt):
-        return [f"The log density of the data was computed by {' and '.join(versions)}."]
-    subject = f" of {attrs['system']}" if "system" in attrs else ""
-    told = [
-        f"We used bidirectional Monte Carlo{subject} by {' and '.join(versions)}.",
-        f"The path starts at {PATHS.get(str(attrs.get('path')), 'the density at β = 0')}.",
-    ]
+def _methods(read: Reading) -> list[Message]:
+    """Return what to say about software, runs, path and kernel."""
+    pymc = message("and PyMC", version=read.pymc_version) if read.pymc_version else NOTHING
+    software = message("software", version=read.pymc_bdmc_version or "(version unknown)", pymc=pymc)
+    if read.is_null:
+        return [message("density alone", software=software)]
+    n, particles = read.side(read.directions[0]).n_temperatures, read.n_particles
+    subject = message("subject", name=read.system) if read.system is not None else NOTHING
+    starts = ("prior", "fitted", "reference", "data")
+    start = message(f"start at {read.path}" if read.path in starts else "start unknown")
+    told = [message("method", subject=subject, software=software), message("path", start=start)]
     if n == 1:
-        told.append(f"It has one step, which is importance sampling, with {particles} draws a run.")
+        told.append(message("one step", particles=particles))
     else:
-        more = "s, resampled along the path" if particles > 1 else ""
+        kind = "populations" if particles > 1 else "single particles"
+        runs = message(kind, n=particles)
+        told.append(message("steps", n=n, schedule=read.schedule, particles=runs, step=read.step))
+    if read.has("real"):
+        told.append(message("runs on data", n=read.side("real").chains))
+    if read.has("forward"):
+        forward, reverse = read.pair
         told.append(
-            f"It has {n} temperatures (schedule: {attrs.get('schedule', 'unknown')}), and a run "
-            f"has {particles} particle{more}; the kernel is {attrs.get('step', 'unknown')}."
-        )
-    if "real" in dt.children:
-        told.append(f"There are {dt['real'].sizes['chain']} forward runs on the data.")
-    if "forward" in dt.children:
-        n, chains = dt["forward"].sizes["dataset"], dt["forward"].sizes["chain"]
-        source = SIMULATED.get(str(attrs.get("simulate")), "")
-        if not attrs.get("hyperparameters") and attrs.get("simulate") == "hyperparameters":
-            source = SIMULATED["prior"]
-        source = source.format(names=attrs.get("hyperparameters"))
-        where = f"on each of {n} simulated data sets ({source})" if source else "of the system"
-        told.append(
-            f"There are {chains} forward and {dt['reverse'].sizes['chain']} reverse runs {where}; "
-            f"the start of reverse runs is {attrs.get('upper_bound', 'unknown')}."
-        )
-    if "random_seed" in attrs:
-        told.append(f"The random seed is {attrs['random_seed']}.")
+            message(
+                "runs both ways", forward=forward.chains, reverse=reverse.chains,
+                where=_where(read, len(forward.log_weight)), start=read.start("simulated"),
+            )
+        )  # fmt: skip
+    if read.random_seed is not None:
+        told.append(message("seed", seed=read.random_seed))
     return told
+
+
+def _where(read: Reading, n: int) -> Message:
+    """Return the data of the runs in both directions."""
+    source = "prior" if simulated_from_prior(read) else read.simulate
+    if source not in ("prior", "hyperparameters", "matched", "given"):
+        return message("of the system")
+    return message("on simulated", n=n, how=message(f"from {source}", names=read.hyperparameters))
 
 
 def _row(key: tuple, row: pd.Series) -> tuple[str, str, str, str]:
@@ -175,20 +151,12 @@ def _row(key: tuple, row: pd.Series) -> tuple[str, str, str, str]:
     return data, quantity, told, row["kind"]
 
 
-def _best(dt: xr.DataTree) -> list[tuple[str, str, str, str]]:
+def _best(read: Reading) -> list[tuple[str, str, str, str]]:
     """Return the row of the recommended estimate, if there is one."""
-    data = "simulated" if is_system(dt) else "real"
-    if data not in [each[0] for each in data_sets(dt)]:
+    if not read.sets_of(read.main) or not (found := log_ml_of(read)).valid:
         return []
-    found = log_ml(dt)
     row = {"value": found.value, "error": found.error, "valid": True, "kind": found.method}
-    return [_row((data, "log ML"), pd.Series(row))] if found.valid else []
-
-
-def _impersonal(text: str) -> str:
-    for personal, other in IMPERSONAL.items():
-        text = text.replace(personal, other)
-    return text
+    return [_row((read.main, "log ML"), pd.Series(row))]
 
 
 def _sentence(text: str) -> str:

@@ -14,7 +14,6 @@ from pymc_bdmc.estimators import (
     Reweighted,
     effective_sample_size,
     jarzynski_forward,
-    log_prior_mass,
     reweighted_evidence,
 )
 from pymc_bdmc.model.checks import checked_model, with_plain_tensors
@@ -23,46 +22,18 @@ from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.support import different_variables, support_beyond
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.results.evidence import evidence
-from pymc_bdmc.results.groups import data_sets
-from pymc_bdmc.results.particles import (
-    as_drawn,
-    check_model_of_runs,
-    particle_values,
-    particle_weights,
-)
+from pymc_bdmc.results.evidence import estimates_of
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.particles import check_model_of_runs, particle_values
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 
-__all__ = [
-    "ReweighedModel",
-    "Reweighing",
-    "log_weights_of_runs",
-    "model_of_runs",
-    "recommended_log_ml",
-]
+__all__ = ["ReweighedModel", "Reweighing", "model_of_runs"]
 
 MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
 """Smallest effective number of particles from which k̂ is estimated."""
-
-
-def recommended_log_ml(dt: xr.DataTree) -> Estimate:
-    """Return the estimate of log ML on the real data that `evidence` recommends, nats.
-
-    If no method can be trusted, it is the forward average, and not valid.
-    """
-    methods = evidence(dt).loc["real"].loc[0]
-    best = methods[methods["recommended"]]
-    row = (best if len(best) else methods.loc[["forward average"]]).iloc[0]
-    valid = bool(row["valid"]) and len(best) > 0
-    return Estimate(float(row["value"]), float(row["error"]), str(row.name), valid, row["reason"])
-
-
-def log_weights_of_runs(dt: xr.DataTree) -> tuple[np.ndarray, float]:
-    """Return log weights on the real data with log P(ℓ > −∞), and the error of that; nats."""
-    (found,) = (each for each in data_sets(dt) if each[0] == "real")
-    mass = log_prior_mass(found[4])
-    return found[2] + mass.estimate, mass.error
 
 
 def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
@@ -73,7 +44,7 @@ def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:
     ValueError
         If none of them is, or that cannot be told; the message names the remedy.
     """
-    then = json.loads(dt.attrs.get("model", "{}"))
+    then = json.loads(Reading.of(dt).model)
     for model in models:
         if then and fingerprint(with_plain_tensors(model)) == then:
             return model
@@ -133,16 +104,18 @@ class Reweighing:
     def __init__(self, dt: xr.DataTree, model: pm.Model, reader: str):
         model = checked_model(model)
         loan = Loan(model)
-        check_model_of_runs(dt, loan, reader)
-        dt = as_drawn(dt)
-        self.values = particle_values(dt, loan.density.model)
+        read = check_model_of_runs(dt, loan, reader)
+        last, forward = read.last_particles, read.real.forward
+        # With T = 1 they are draws from a wide fit. So they reach further into the tails, which
+        # another model may need, than states that have moved do.
+        last = last if read.side("real").n_temperatures > 1 else last.as_drawn
+        self.values = particle_values(last, loan.density.model)
         self._density = loan.density
-        self.shares, runs = particle_weights(dt)
-        (forward,) = (each[2] for each in data_sets(dt) if each[0] == "real")
+        self.shares, runs = last.within_runs
         with np.errstate(invalid="ignore"):  # every weight is zero
             self.log_weights = runs + logsumexp(forward)
         self._old = self._log_joint(self._density)
-        average = evidence(dt, "forward average").loc[("real", 0, "forward average")]
+        average = estimates_of(read, "real")["real", 0, "forward average"]
         own = jarzynski_forward(forward)
         self.average = Estimate(
             float(average["value"]), float(average["error"]), "forward average",
@@ -175,7 +148,7 @@ class Reweighing:
             log_ratios = new - self._old
         seen = self.shares > 0
         if not (log_ratios[seen] < np.inf).all():
-            return _unusable("a log density is NaN or +∞ at some particles")
+            return _unusable(say(message("no density")))
         return self._estimates(log_ratios)
 
     def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
@@ -209,14 +182,17 @@ class Reweighing:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_weights = np.log(self.shares) + self.log_weights[:, None] + log_ratios
         k = pareto_k(log_weights[self.shares > 0])
-        doubts = [] if self.average.valid else [f"the runs of dt: {self.average.reason}"]
-        doubts += [] if runs.log_z.valid else [f"few runs carry the weight: {runs.log_z.reason}"]
-        doubts += [f"Pareto k̂ is {k:.2g}"] if k > MAX_PARETO_K else []
-        reason = "; ".join(doubts) or runs.log_z.reason
+        doubts = [
+            (not self.average.valid, message("doubted runs", reason=self.average.reason)),
+            (not runs.log_z.valid, message("few heavy runs", reason=runs.log_z.reason)),
+            (k > MAX_PARETO_K, message("Pareto k", k=k)),
+        ]
+        reason = "; ".join(say(told) for holds, told in doubts if holds)
+        is_valid, reason = not reason, reason or runs.log_z.reason
         error = float(np.hypot(runs.log_z.error, self._rest))
         value = runs.log_z.value + self._mass
-        log_ml = Estimate(value, error, "reweighed", not doubts, reason)
-        factor = replace(runs.log_ratio, valid=not doubts, reason=reason)
+        log_ml = Estimate(value, error, "reweighed", is_valid, reason)
+        factor = replace(runs.log_ratio, valid=is_valid, reason=reason)
         is_same = not log_ratios[self.shares > 0].any()
         return ReweighedModel(runs, runs.log_weights + self._mass, log_ml, factor, k, is_same)
 

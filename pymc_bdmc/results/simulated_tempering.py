@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from pymc_bdmc.estimators import (
     Estimate,
@@ -14,9 +14,9 @@ from pymc_bdmc.estimators import (
     sequential_likelihood,
     thermodynamic_integration,
 )
-from pymc_bdmc.results.groups import attribute, is_simulated_tempering
+from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["MIN_PASSAGES", "mbar", "simulated_tempering_estimates", "tempering_group"]
+__all__ = ["METHODS", "MIN_PASSAGES", "mbar", "simulated_tempering_estimates"]
 
 MIN_PASSAGES = 10
 """Fewest passages from end to end of the temperatures, over all chains, for a valid estimate."""
@@ -25,49 +25,50 @@ MAX_MBAR_DRAWS = 20_000
 """Most draws that pymbar is given; it stores several matrices of size draws × temperatures."""
 
 
-def simulated_tempering_estimates(dt: xr.DataTree, method: str = "all") -> tuple[dict, list[str]]:
-    """Estimate log Z by one method or by all; return estimates and the names of all methods.
+RULES = ("riemann", "trapezoid", "corrected")
 
-    See `evidence`.
-    """
-    run = tempering_group(dt)
+METHODS = (
+    "RTS", "sequential likelihood", *(f"TI {rule}" for rule in RULES),
+    *(f"TI-RB {rule}" for rule in RULES), "MBAR",
+)  # fmt: skip
+"""Names of all methods."""
+
+
+@once
+def simulated_tempering_estimates(read: Reading, method: str = "all") -> dict[str, Estimate]:
+    """Estimate log Z by one method or by all; see `evidence`."""
+    run = read.tempering
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")
     )
 
-    def integrated(rule, **weights):
-        return lambda: thermodynamic_integration(ell, betas, rule=rule, **weights)
+    def estimate(name: str) -> Estimate:
+        if name == "RTS":
+            return _rao_blackwellized(ell, betas, guess)
+        if name == "sequential likelihood":
+            return _sequential(read)
+        if name == "MBAR":
+            return mbar(read)
+        how, rule = name.split()
+        options: dict[str, Any] = {"places": places} if how == "TI" else {"log_z": guess}
+        return thermodynamic_integration(ell, betas, **options | {"rule": rule})
 
-    rules = ("riemann", "trapezoid", "corrected")
-    methods = {
-        "RTS": lambda: _rao_blackwellized(ell, betas, guess),
-        "sequential likelihood": lambda: _sequential(dt),
-        **{f"TI {rule}": integrated(rule, places=places) for rule in rules},
-        **{f"TI-RB {rule}": integrated(rule, log_z=guess) for rule in rules},
-        "MBAR": lambda: mbar(dt),
-    }
-    chosen = [name for name in methods if method in ("all", name)]
+    chosen = [name for name in METHODS if method in ("all", name)]
     if method == "all" and not find_spec("pymbar"):
         chosen.remove("MBAR")
     passages = count_passages(places, len(betas)).sum()
-    found = {}
-    for name in chosen:
-        estimate = methods[name]()
-        found[name] = replace(
-            estimate,
-            value=estimate.value + attribute(dt, "log_prior_mass"),
-            error=float(np.hypot(estimate.error, attribute(dt, "log_prior_mass_error"))),
-            valid=bool(estimate.valid and passages >= MIN_PASSAGES),
-            reason=f"{estimate.reason}; {passages} passages from end to end",
+    mass = read.required("log_prior_mass"), read.required("log_prior_mass_error")
+    found = {name: estimate(name) for name in chosen}
+    return {
+        name: replace(
+            each,
+            value=each.value + mass[0],
+            error=float(np.hypot(each.error, mass[1])),
+            valid=bool(each.valid and passages >= MIN_PASSAGES),
+            reason=f"{each.reason}; {passages} passages from end to end",
         )
-    return found, list(methods)
-
-
-def tempering_group(dt: xr.DataTree) -> xr.Dataset:
-    """Return the draws of `temper`; raise an error for other results."""
-    if not is_simulated_tempering(dt):
-        raise ValueError("dt: it has no group 'tempering'; a result of temper is needed.")
-    return dt["tempering"].dataset
+        for name, each in found.items()
+    }
 
 
 def _rao_blackwellized(ell, betas, guess) -> Estimate:
@@ -77,9 +78,9 @@ def _rao_blackwellized(ell, betas, guess) -> Estimate:
     return replace(found.estimate, reason=reason)
 
 
-def _sequential(dt: xr.DataTree) -> Estimate:
+def _sequential(read: Reading) -> Estimate:
     """Estimate log Z by the sequential likelihood of all iterations, the initial ones first."""
-    initial, run = dt["initial"].dataset, dt["tempering"].dataset
+    initial, run = read.group("initial"), read.tempering
 
     def joined(name):
         return np.concatenate([initial[name].values, run[name].values[None]])
@@ -88,7 +89,8 @@ def _sequential(dt: xr.DataTree) -> Estimate:
     return sequential_likelihood(joined("log_probability"), joined("log_z_guess"), draws).estimate
 
 
-def mbar(dt: xr.DataTree) -> Estimate:
+@once
+def mbar(read: Reading) -> Estimate:
     """Estimate log Z by the multistate Bennett acceptance ratio (MBAR), solved by pymbar.
 
     See Shirts and Chodera (2008). Long chains are thinned to 20,000 draws in all. Since draws of a
@@ -96,8 +98,8 @@ def mbar(dt: xr.DataTree) -> Estimate:
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `temper`.
+    read : DataTree or Reading
+        Of a result of `temper`.
 
     Raises
     ------
@@ -120,7 +122,7 @@ def mbar(dt: xr.DataTree) -> Estimate:
         raise ImportError(
             "MBAR needs pymbar: pip install 'pymc-bdmc[mbar]', or choose another method."
         ) from missing
-    run = dt["tempering"].dataset
+    run = read.tempering
     run = run.isel(draw=slice(None, None, -(-run["place"].size // MAX_MBAR_DRAWS)))
     ell, places, betas, guess = (
         run[name].values for name in ("log_likelihood", "place", "beta", "log_z_guess")

@@ -5,8 +5,10 @@ import logging
 import xarray as xr
 
 from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.groups import is_simulated_tempering, is_system
-from pymc_bdmc.results.verdict import NEXT, verdict
+from pymc_bdmc.results.finding import Doubt, Message, message
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say, say_found
+from pymc_bdmc.results.verdict import verdict_of
 
 __all__ = ["warn"]
 
@@ -22,23 +24,23 @@ def warn(dt: xr.DataTree) -> None:
     An error in here is logged too, so that no finished run is lost.
     """
     try:
-        doubts = doubts_of(dt)[:MOST_WARNINGS]
-        step = _next_step(dt, doubts) if doubts else ""
+        read = Reading.of(dt)
+        doubts = doubts_of(read)[:MOST_WARNINGS]
+        step = _next_step(read, doubts) if doubts else None
+        told = [say_found(doubt) for doubt in doubts]
+        told += [say(message("next", what=step))] if step else []
     except Exception:
         _log.exception("The result is complete, but diagnosing it failed.")
         return
-    for finding, _ in doubts:
-        _log.warning(finding)
-    if step:
-        _log.warning(step)
+    for line in told:
+        _log.warning(line)
 
 
-def _next_step(dt: xr.DataTree, doubts: list[tuple[str, str]]) -> str:
+def _next_step(read: Reading, doubts: list[Doubt]) -> Message | Doubt | None:
     """Return the next step of the verdict, or the first remedy if there is no model.
 
     Results of `temper` have no verdict, and that of a system may have very many runs to judge.
     """
-    if is_simulated_tempering(dt) or is_system(dt):
-        return next((f"{NEXT}{remedy}" for _, remedy in doubts if remedy), "")
-    last = verdict(dt).text.split("\n")[-1]
-    return last if last.startswith(NEXT) else ""
+    if read.is_tempering or read.is_system:
+        return next((doubt.remedy for doubt in doubts if doubt.remedy), None)
+    return verdict_of(read).remedy

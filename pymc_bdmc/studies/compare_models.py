@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from scipy.special import softmax, stdtrit
+from scipy.special import stdtrit
 
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_positive
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
-from pymc_bdmc.results.compare import check_comparable
-from pymc_bdmc.results.evidence import refuting_path
-from pymc_bdmc.results.groups import is_null
-from pymc_bdmc.results.reweighting import log_weights_of_runs, recommended_log_ml
+from pymc_bdmc.results.checks.paths import refuting_path
+from pymc_bdmc.results.compare import against_best, check_comparable
+from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
-from pymc_bdmc.studies.cost import cost_of_call
 
 __all__ = ["ModelChoice", "compare_models"]
 
@@ -73,20 +74,11 @@ class ModelChoice:
     results: dict[str, list[xr.DataTree]]
 
     def __repr__(self) -> str:
-        level = f"{100 * self.confidence:.5g} %"
-        told = "No model has a log ML that can be trusted."
-        if self.known:
-            told = (
-                f"{self.best} has the largest log ML, with {level} confidence, if no run missed a "
-                "part of its posterior."
-            )
-        elif self.best:
-            rivals = ~self.table["beaten"] & (self.table.index != self.best)
-            names = ", ".join(self.table.index[rivals])
-            told = (
-                f"It is not known with {level} confidence which model has the largest log ML: "
-                f"{self.best} has the largest estimate, and {names} may be better."
-            )
+        kind = "best model" if self.known else "several models" if self.best else "no model"
+        beaten = self.table.index[self.table.get("beaten", False) | (self.table.index == self.best)]
+        rivals = ", ".join(self.table.index.drop(beaten))
+        level = 100 * self.confidence
+        told = say(message(kind, best=self.best, level=level, names=rivals))
         shown = [name for name in SHOWN if name in self.table]
         return f"{told}\n{self.table[shown].round(3).to_string()}"
 
@@ -213,7 +205,7 @@ class _Entrant:
     def sample(self, options: Mapping[str, Any]) -> bool:
         """Add fresh runs; return whether they were finished."""
         found = sample_bdmc(self.model, simulate=None, progressbar=False, **options)
-        if found.attrs["interrupted"]:
+        if Reading.of(found).interrupted:
             if not self.results:
                 raise KeyboardInterrupt
             return False
@@ -223,23 +215,27 @@ class _Entrant:
 
     @property
     def runs(self) -> int:
-        return sum(dt["real"].sizes["chain"] for dt in self.results)
+        return sum(Reading.of(dt).side("real").chains for dt in self.results)
 
 
 def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
     """Estimate log ML from all runs of several results of one model, with equal weights, nats."""
-    if is_null(results[0]):
-        return recommended_log_ml(results[0])
-    weights, errors = zip(*map(log_weights_of_runs, results), strict=True)
+    reads = [Reading.of(dt) for dt in results]
+    if reads[0].is_null:
+        return recommended_log_ml(reads[0])
+    weights = [read.real_log_weights for read in reads]
+    errors = [each.mass.error for read in reads for each in read.sets_of("real")]
     joined = np.concatenate(weights)
     average = jarzynski_forward(joined)
     # Each result has its own P(S), whose error moves its share of the sum.
     shares = np.array([np.exp(each - joined.max()).sum() for each in weights])
     mass_error = float(np.linalg.norm(shares / shares.sum() * errors))
-    other = next(filter(None, map(refuting_path, results)), "")
-    reason = f"runs on path {other!r} give a higher log ML; " if other else ""
+    other = next(filter(None, map(refuting_path, reads)), "")
+    reason = average.reason
+    if other:
+        reason = say(message("refuted average", path=other, reason=reason))
     error = float(np.hypot(average.error, mass_error))
-    valid, reason = average.valid and not other, reason + average.reason
+    valid = average.valid and not other
     return Estimate(average.value, error, average.method, valid, reason)
 
 
@@ -261,15 +257,8 @@ def _judge(entrants: Sequence[_Entrant], delta: float) -> None:
 def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> ModelChoice:
     rows = {each.name: _row(each) for each in entrants}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
-    table = table.sort_values(["valid", "log_ml"], ascending=False)
-    valid, best = table["valid"], ""
-    if valid.any():
-        best, first = str(table.index[0]), table.iloc[0]
-        known = table.loc[valid]
-        table["log_bayes_factor"] = known["log_ml"] - first["log_ml"]
-        table["bayes_factor_error"] = np.hypot(known["error"], first["error"])
-        table.loc[best, "bayes_factor_error"] = 0.0
-        table.loc[valid, "probability"] = softmax(known["log_ml"])
+    table = against_best(table)
+    best = str(table.index[0]) if table["valid"].any() else ""
     left = [each.name for each in _contenders(entrants)]
     results = {each.name: each.results for each in entrants}
     return ModelChoice(best, left == [best], confidence, looks, table, results)
@@ -278,7 +267,7 @@ def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> Mode
 def _row(entrant: _Entrant) -> dict:
     """Return the columns of one model that do not depend on the others."""
     found = entrant.log_ml
-    gradients, seconds = np.sum([cost_of_call(dt) for dt in entrant.results], axis=0)
+    gradients, seconds = np.sum([Reading.of(dt).cost for dt in entrant.results], axis=0)
     return {
         "log_ml": found.value,
         "error": found.error if found.valid else np.nan,

@@ -18,8 +18,10 @@ from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import shape_of
 from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
 from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
+from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
 
 __all__ = ["PointNull", "point_null"]
@@ -61,31 +63,19 @@ class PointNull:
     def __repr__(self) -> str:
         draws, run = self.of_draws, self.factor
         if not draws.valid:
-            second = (
-                f"The draws of the full model do not show it ({draws.reason}); believe the run."
-            )
+            second = message("draws do not show", reason=draws.reason)
         else:
-            n = decimals(draws.error)
-            second = (
-                f"The draws of the full model give {draws.value:.{n}f} ± {draws.error:.{n}f} "
-                f"(generalised Savage-Dickey ratio){self._which()}."
-            )
-        return f"The first model is the null model. {run!r}\n{second}"
-
-    def _which(self) -> str:
-        draws, run = self.of_draws, self.factor
-        if not run.valid:
-            return ", which is all that is known"
-        if abs(draws.value - run.value) <= MOST_APART * np.hypot(draws.error, run.error):
-            return (
-                ", which agrees; believe the run, which does not need draws near the fixed values"
-            )
-        if draws.value > run.value:
-            return (
-                "; this is higher beyond chance, so the run of the null model missed part of the "
-                "posterior: sample it with path='prior'"
-            )
-        return "; this is lower beyond chance, so the draws missed part; believe the run"
+            apart = draws.value - run.value
+            if not run.valid:
+                which = message("draws alone")
+            elif abs(apart) <= MOST_APART * np.hypot(draws.error, run.error):
+                which = message("draws agree")
+            else:
+                which = message("draws higher" if apart > 0 else "draws lower")
+            numbers = {"value": draws.value, "error": draws.error, "n": decimals(draws.error)}
+            second = message("by draws", which=which, **numbers)
+        notes = f"\n{run.notes}" if run.notes else ""
+        return say(message("null model", factor=run.message, notes=notes, draws=second))
 
 
 def point_null(
@@ -164,7 +154,7 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     fixed = [rv for rv in model.free_RVs if rv.name not in others]
     for rv in fixed:
         if model.rvs_to_transforms[rv] is not None or rv.dtype not in continuous_types:
-            reason = f"{rv.name} is bounded or discrete, and the normal density w is not"
+            reason = say(message("not normal", name=rv.name))
             return Estimate(np.nan, np.nan, "draws", False, reason)
     b = np.concatenate([full.values[rv.name].reshape(full.shares.size, -1) for rv in fixed], axis=1)
     weights = (full.shares * softmax(full.log_weights)[:, None]).ravel()

@@ -14,15 +14,10 @@ from scipy.special import stdtrit
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
-from pymc_bdmc.results.reweighting import (
-    ReweighedModel,
-    Reweighing,
-    log_weights_of_runs,
-    model_of_runs,
-    recommended_log_ml,
-)
+from pymc_bdmc.results.evidence import recommended_log_ml
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, model_of_runs
 from pymc_bdmc.sampling import sample_bdmc
-from pymc_bdmc.studies.cost import cost_of_call
 
 __all__ = ["sensitivity"]
 
@@ -151,7 +146,7 @@ def sensitivity(
         _log.info(f"Fresh run for {values[place]!r}: {points[place].told}")
         seed = stream(entropy, Purpose.SENSITIVITY, place)
         found = sample_bdmc(models[place], simulate=None, random_seed=seed, **options)
-        if found.attrs["interrupted"]:
+        if Reading.of(found).interrupted:
             raise KeyboardInterrupt
         return found
 
@@ -219,11 +214,12 @@ class _Fresh:
 
     @classmethod
     def of(cls, dt: xr.DataTree, point: _Point) -> "_Fresh":
-        found = recommended_log_ml(dt)
-        agrees = found.valid and point.usable and point.agrees(found, dt["real"].sizes["chain"])
-        higher, own = point.found.log_weights, log_weights_of_runs(dt)[0]
+        read = Reading.of(dt)
+        found = recommended_log_ml(read)
+        agrees = found.valid and point.usable and point.agrees(found, read.side("real").chains)
+        higher, own = point.found.log_weights, read.real_log_weights
         is_refuted = bool(higher.size) and refutes(higher, own, 1 - MAX_CHANCE)
-        return cls(found, *cost_of_call(dt), agrees, is_refuted)
+        return cls(found, *read.cost, agrees, is_refuted)
 
 
 def _row(point: _Point, fresh: _Fresh | None, base: Estimate) -> dict:

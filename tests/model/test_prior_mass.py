@@ -14,7 +14,7 @@ from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.reading import Reading
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_prior_mass_is_known_well(cut, step):
     mass = log_prior_mass(draws.values)
     assert mass.error < 0.05
     assert abs(mass.estimate - np.log(1 / 6)) < 4 * mass.error
-    (found,) = data_sets(dt)
+    (found,) = Reading.of(dt).data_sets
     assert found[-1].size == draws.size
     assert np.isfinite(bdmc.certified(dt)["lower"]).all()
 

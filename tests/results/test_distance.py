@@ -207,7 +207,7 @@ def test_bad_input_is_named(result, model):
     refused("its counts in observed_data differs", model=poisson(counts=COUNTS + 1))
     refused(r"dt: the model lacks its variables \['rate'\]", model=poisson(name="risk"))
     simulated = xr.DataTree.from_dict({"forward": result["real"].to_dataset()})
-    refused("leave out real_data=False", dt=simulated)
+    refused("call sample_bdmc with real_data=True", dt=simulated)
     refused("a result of sample_bdmc", dt=xr.DataTree())
     unfinished = result.copy()
     unfinished["real"]["log_weight"] = np.nan * result["real"]["log_weight"]

@@ -7,8 +7,8 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
-from pymc_bdmc.results import missed
-from pymc_bdmc.results.missed import short_on_simulated
+from pymc_bdmc.results.checks import missed
+from pymc_bdmc.results.checks.missed import short_on_simulated
 from pymc_bdmc.testsystems import GaussianWork
 from tests.results.test_summary import tree
 

@@ -14,8 +14,8 @@ from pymc.step_methods.arraystep import GradientSharedStep
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation, total_variation_bound
 from pymc_bdmc.results.agreement import Agreement, agreement_dataset
+from pymc_bdmc.results.checks.likeness import model
 from pymc_bdmc.results.log_ml import write_log_ml
-from pymc_bdmc.results.verdict import _model
 from tests.results.test_consistency import BETAS, runs
 
 
@@ -169,8 +169,8 @@ def test_a_wrong_model_is_told():
         "flagged": True,
         "kind": "tails of y",
     }
-    assert _model(pd.Series(extreme), "prior").status is None
-    assert _model(pd.Series(extreme | {"value": -4.3}), "prior").status == "open"
+    assert model(pd.Series(extreme), "prior").status is None
+    assert model(pd.Series(extreme | {"value": -4.3}), "prior").status == "open"
     right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
     assert "do not stand out" in right.text

@@ -1,14 +1,14 @@
 """Estimate what all runs on the real data may miss: from simulated data, or from signs of it."""
 
 import numpy as np
-import xarray as xr
 
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import log_mean_exp
 from pymc_bdmc.estimators.tails import shape_of_weights
-from pymc_bdmc.results.groups import data_sets
+from pymc_bdmc.results.finding import Message, message
+from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["divergent_share_of", "short_on_simulated", "sign_of_a_miss", "simulated_pairs"]
+__all__ = ["short_on_simulated", "sign_of_a_miss", "simulated_pairs"]
 
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which the share that forward runs miss is estimated."""
@@ -31,7 +31,8 @@ variance does not exist, and so no standard error. If the tails of the fit follo
 structure, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
 
 
-def short_on_simulated(dt: xr.DataTree) -> float:
+@once
+def short_on_simulated(read: Reading) -> float:
     """Estimate how far forward averages fall below log Z on simulated data, in nats (RMS).
 
     Reverse runs show what forward runs miss, even if all forward weights agree. With weights v, v′
@@ -50,24 +51,24 @@ def short_on_simulated(dt: xr.DataTree) -> float:
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`.
+    read : DataTree or Reading
+        Of a result of `sample_bdmc`.
 
     Returns
     -------
     float
         Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets.
     """
-    if not (pairs := simulated_pairs(dt)):
+    if not (pairs := simulated_pairs(read)):
         return 0.0
     missed = _shares_missed(pairs)
     with np.errstate(divide="ignore"):
         shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)
     squares = np.sign(missed) * shortfall**2
-    if _sign_of_the_fit(dt) or _stands_out(pairs):
+    if _sign_of_the_fit(read) or _stands_out(pairs):
         return float(np.sqrt(np.mean(np.maximum(squares, 0.0))))
     mean, error = np.mean(squares), np.std(squares, ddof=1) / np.sqrt(len(squares))
-    counts = mean > LEAST_EVIDENCE * error or _sign_of_the_kernel(dt)
+    counts = mean > LEAST_EVIDENCE * error or _sign_of_the_kernel(read)
     return float(np.sqrt(max(mean, 0.0))) if counts else 0.0
 
 
@@ -83,9 +84,10 @@ def _stands_out(pairs: list[tuple[np.ndarray, np.ndarray]]) -> bool:
         return bool(highest > variance + OUTLYING * np.sqrt(1.5 * variance))
 
 
-def simulated_pairs(dt: xr.DataTree) -> list[tuple[np.ndarray, np.ndarray]]:
+@once
+def simulated_pairs(read: Reading) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return forward and reverse log weights of every simulated data set; none if they are few."""
-    pairs = [(each[2], each[3]) for each in data_sets(dt) if each[0] == "simulated"]
+    pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
     enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
     return pairs if enough else []
 
@@ -115,7 +117,8 @@ def _apart(forward: np.ndarray) -> float:
     return float(np.mean(np.tanh(apart / 2)))
 
 
-def sign_of_a_miss(dt: xr.DataTree) -> str:
+@once
+def sign_of_a_miss(read: Reading) -> Message | None:
     """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
@@ -123,82 +126,60 @@ def sign_of_a_miss(dt: xr.DataTree) -> str:
     of centred effects; that the pilot did not mix, if runs are annealed from a fit; and that more
     than a few transitions diverge, if effects are centred or the pilot did not mix.
     docs/method.md says what refusing them costs.
-
-    Parameters
-    ----------
-    dt : DataTree
-        Result of `sample_bdmc`.
-
-    Returns
-    -------
-    str
-        Empty without a sign.
     """
-    if not (sign := _sign_of_the_fit(dt) or _sign_of_the_kernel(dt)):
-        return ""
-    centred = dt.attrs.get("centred_effects")
-    ways = [f"write {centred} non-centred"] if centred else ['use path="prior"'] * _is_fitted(dt)
-    remedy = ", or ".join([*ways, "simulate data to measure it"])
-    return f"{sign}, so all runs may miss the same part: {remedy}"
+    if not (sign := _sign_of_the_fit(read) or _sign_of_the_kernel(read)):
+        return None
+    ways = [message("simulate to measure")]
+    if read.centred_effects:
+        ways.insert(0, message("only non-centred", names=read.centred_effects))
+    elif _is_fitted(read):
+        ways.insert(0, message("use path", path="prior"))
+    return message("may miss", sign=sign, ways=message("any of", parts=ways))
 
 
-def _is_fitted(dt: xr.DataTree) -> bool:
+def _is_fitted(read: Reading) -> bool:
     """Return whether runs on the real data start at a fit."""
-    return "real" in dt.children and dt.attrs.get("path") == "fitted"
+    return read.has("real") and read.path == "fitted"
 
 
-def _sign_of_the_fit(dt: xr.DataTree) -> str:
-    """Say why the fit where runs start may miss part of the posterior; empty without a sign."""
-    if not _is_fitted(dt):
-        return ""
-    limit = KNOWN_TAIL if dt.attrs.get("knows_tails") else HEAVY_TAIL
-    if (shape := _shape_of_fit(dt)) > limit:
-        return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
-    if centred := dt.attrs.get("unreached"):
-        return f"runs start at a fit, which does not reach small scales of the centred {centred}"
-    if not _anneals(dt) or dt.attrs.get("peaks"):  # two places do not mix, and the fit has both
-        return ""
-    rhat = _rhat_of_pilot(dt)
-    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
+@once
+def _sign_of_the_fit(read: Reading) -> Message | None:
+    """Say why the fit where runs start may miss part of the posterior."""
+    if not _is_fitted(read):
+        return None
+    limit = KNOWN_TAIL if read.knows_tails else HEAVY_TAIL
+    if (shape := _shape_of_fit(read)) > limit:
+        return message("heavy tail", shape=shape)
+    if read.unreached:
+        return message("unreached", names=read.unreached)
+    if not _anneals(read) or read.peaks:  # two places do not mix, and the fit has both
+        return None
+    rhat = read.side("real").pilot_rhat
+    return message("pilot of fit", rhat=rhat) if rhat > MAX_RHAT else None
 
 
-def _sign_of_the_kernel(dt: xr.DataTree) -> str:
-    """Say why transitions may not reach part of the posterior; empty without a sign.
+@once
+def _sign_of_the_kernel(read: Reading) -> Message | None:
+    """Say why transitions may not reach part of the posterior.
 
     Rejections at a hard constraint count as divergences, so these alone are no sign.
     """
-    share = divergent_share_of(dt, "real") if "real" in dt.children else 0.0
+    share = read.side("real").divergent_share if read.has("real") else 0.0
     if share <= MOST_DIVERGENT:
-        return ""
-    if centred := dt.attrs.get("centred_effects"):
-        return f"{share:.1%} of the transitions diverged, with {centred} centred"
-    rhat = _rhat_of_pilot(dt)
-    told = f"{share:.1%} of the transitions diverged and the pilot did not mix (R̂ {rhat:.2f})"
-    return told if rhat > MAX_RHAT else ""
+        return None
+    if read.centred_effects:
+        return message("divergent and centred", share=share, names=read.centred_effects)
+    rhat = read.side("real").pilot_rhat
+    return message("divergent pilot", share=share, rhat=rhat) if rhat > MAX_RHAT else None
 
 
-def _rhat_of_pilot(dt: xr.DataTree) -> float:
-    """Return R̂ of the pilot on the real data at β = 1; NaN without one."""
-    return float(np.max(dt["real"].dataset.get("pilot_rhat", np.nan)))
-
-
-def _anneals(dt: xr.DataTree) -> bool:
+def _anneals(read: Reading) -> bool:
     """Return whether the runs on the real data have more than one temperature step."""
-    return dt["real"].sizes.get("beta", 0) > 2
+    return read.side("real").n_temperatures > 1
 
 
-def _shape_of_fit(dt: xr.DataTree) -> float:
+def _shape_of_fit(read: Reading) -> float:
     """Return Pareto k of weights of draws from the fit: of the runs if they do not anneal."""
-    if not _anneals(dt) and "particles" in dt.children:
-        return shape_of_weights(dt["particles"].dataset["bdmc_weight"].values.ravel())
-    return float(dt.attrs.get("heavy_tail", 0.0))
-
-
-def divergent_share_of(dt: xr.DataTree, group: str) -> float:
-    """Return the share of divergent transitions in a group; 0 if they were not counted."""
-    run = dt[group].dataset
-    n_runs = int(run["log_weight"].notnull().sum())
-    if "divergences" not in run or not n_runs:
-        return 0.0
-    transitions = n_runs * (run.sizes["beta"] - 1) * dt.attrs.get("particles", 1)
-    return float(run["divergences"].sum()) / transitions
+    if not _anneals(read) and read.has("particles"):
+        return shape_of_weights(read.last_particles.weights.ravel())
+    return float(read.heavy_tail)

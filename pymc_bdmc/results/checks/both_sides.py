@@ -1,12 +1,11 @@
-"""Test whether reverse runs on the real data have the log weights that forward runs predict."""
+"""Check whether reverse runs on the real data have the log weights that forward runs predict."""
 
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 from scipy.special import stdtr
 
-from pymc_bdmc.results.groups import SIDES, data_sets
+from pymc_bdmc.results.reading import Reading, once
 
 __all__ = ["BothSides", "both_sides"]
 
@@ -27,7 +26,8 @@ class BothSides(NamedTuple):
     pvalue: float
 
 
-def both_sides(dt: xr.DataTree) -> BothSides | None:
+@once
+def both_sides(read: Reading) -> BothSides | None:
     """Compare log weights of forward and of reverse runs on the real data.
 
     By Crooks' relation the mean of reverse log weights is E_f[w log w]/E_f[w]; for normal ones it
@@ -37,8 +37,8 @@ def both_sides(dt: xr.DataTree) -> BothSides | None:
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`.
+    read : DataTree or Reading
+        Of a result of `sample_bdmc`.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def both_sides(dt: xr.DataTree) -> BothSides | None:
     --------
     >>> import numpy as np
     >>> import xarray as xr
-    >>> from pymc_bdmc.results.reverse import both_sides
+    >>> from pymc_bdmc.results.checks.both_sides import both_sides
     >>> rng, groups = np.random.default_rng(0), {}
     >>> for name, mean in [("real", -2.0), ("real_reverse", 2.0)]:
     ...     columns = dict(log_weight=("chain", rng.normal(mean, 0.1, 20)))
@@ -57,11 +57,9 @@ def both_sides(dt: xr.DataTree) -> BothSides | None:
     >>> both_sides(xr.DataTree.from_dict(groups)).pvalue < 1e-3
     True
     """
-    if not {*SIDES["real"]} <= set(dt.children):
-        return None
-    for data, _, forward, reverse, _ in data_sets(dt):
-        if data == "real" and np.isfinite([*forward, *reverse]).all():
-            return _compared(forward, reverse)
+    for each in read.sets_of("real"):
+        if each.reverse.size and np.isfinite([*each.forward, *each.reverse]).all():
+            return _compared(each.forward, each.reverse)
     return None
 
 

@@ -1,9 +1,15 @@
-"""Measure by R̂ whether the runs on the real data end in the same places."""
+"""Check by R̂ whether the runs on the real data end in the same places."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
-__all__ = ["rhat_of_runs"]
+from pymc_bdmc.base.types import MAX_RHAT
+from pymc_bdmc.results.finding import Finding, message
+from pymc_bdmc.results.reading import Reading, once
+
+__all__ = ["ends", "rhat_of_runs"]
 
 FEWEST = np.array([4, 8])
 """Fewest runs and particles for R̂; with fewer, means of good runs differ as much as states."""
@@ -12,7 +18,16 @@ ROUNDING = 1e-9
 """Relative standard deviation up to which a quantity counts as constant."""
 
 
-def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
+def ends(read: Reading) -> Iterator[Finding]:
+    """Check whether the runs on the real data end alike."""
+    name, rhat = rhat_of_runs(read)
+    if rhat > MAX_RHAT:
+        told = message("different ends", name=name, rhat=rhat)
+        yield Finding("ends", "open", (told,), message("reach all ends"), rhat, upper=MAX_RHAT)
+
+
+@once
+def rhat_of_runs(read: Reading) -> tuple[str, float]:
     """Return the variable whose means differ most between the final runs, and its R̂.
 
     Every run is a weighted population, and runs are weighted by their share of the total. With W
@@ -22,8 +37,8 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
 
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`, with the group ``particles``.
+    read : DataTree or Reading
+        Of a result of `sample_bdmc`, with the group ``particles``.
 
     Returns
     -------
@@ -39,7 +54,7 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     --------
     >>> import numpy as np
     >>> import xarray as xr
-    >>> from pymc_bdmc.results.mixing import rhat_of_runs
+    >>> from pymc_bdmc.results.checks.ends import rhat_of_runs
     >>> x = np.repeat([0.0, 0.0, 10.0, 10.0], 8).reshape(4, 8) + np.arange(8) / 7
     >>> weights = (("chain", "particle"), np.full((4, 8), 1 / 32))
     >>> particles = xr.Dataset(dict(x=(("chain", "particle"), x)), dict(bdmc_weight=weights))
@@ -48,16 +63,16 @@ def rhat_of_runs(dt: xr.DataTree) -> tuple[str, float]:
     ('x', 15.3)
     """
     worst, highest = "", np.nan
-    if "particles" not in dt.children:
+    if not read.has("particles"):
         return worst, highest
-    particles = dt["particles"].dataset
-    weights = particles["bdmc_weight"]
+    last = read.last_particles
+    weights = xr.DataArray(last.weights, dims=("chain", "particle"))
     of_runs = weights.sum("particle")
-    at_once = weights.sizes["particle"] // particles.attrs.get("sweeps", 1)
+    at_once = weights.sizes["particle"] // last.sweeps
     if not np.isfinite(of_runs).all() or (np.array([len(of_runs), at_once]) < FEWEST).any():
         return worst, highest
     within = weights / of_runs.where(of_runs > 0)
-    for name, values in particles.data_vars.items():
+    for name, values in last.states.data_vars.items():
         means = (values * within).sum("particle")
         spread = (((values - means) ** 2 * within).sum("particle") * of_runs).sum("chain")
         between = ((means - (means * of_runs).sum("chain")) ** 2 * of_runs).sum("chain")

@@ -1,0 +1,263 @@
+"""Draw one visual in every panel; give a plot the options that all plots take."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+from arviz_base import rcParams
+from arviz_base.validate import validate_dict_argument
+from arviz_plots.plot_collection import PlotCollection, backend_from_object
+from arviz_plots.plots.dist_plot import plot_dist
+from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
+from arviz_plots.visuals import (
+    labelled_title,
+    labelled_x,
+    labelled_y,
+    set_xlim,
+    set_xticks,
+    set_ylim,
+)
+
+ROOM = 30
+"""Number of characters that fit into the tick labels of an axis."""
+
+Backend = Literal["matplotlib", "bokeh", "plotly"]
+"""Names of the plotting libraries."""
+
+__all__ = [
+    "ROOM",
+    "Backend",
+    "Canvas",
+    "Options",
+    "draw_distributions",
+    "few_xticks",
+    "limit_x",
+    "limit_y",
+    "plot",
+    "set_yticks",
+    "with_text",
+]
+
+
+class Options(NamedTuple):
+    """Common options of all plots; see `pymc_bdmc.plots`."""
+
+    plot_collection: PlotCollection | None
+    backend: Backend | None
+    aes_by_visuals: dict
+    visuals: dict
+    pc_kwargs: dict
+
+
+def plot(names: str) -> Callable[[Callable[..., PlotCollection]], Callable[..., PlotCollection]]:
+    """Give a plot the options that all plots take; it gets them as one argument ``options``.
+
+    Parameters
+    ----------
+    names : str
+        The visuals of the plot, with a space between them. Other names in ``visuals`` or
+        ``aes_by_visuals`` raise an error.
+    """
+
+    def decorate(draw: Callable[..., PlotCollection]) -> Callable[..., PlotCollection]:
+        whole = signature(draw)
+        own = {name: each for name, each in whole.parameters.items() if name != "options"}
+
+        def front(
+            *args,
+            plot_collection: PlotCollection | None = None,
+            backend: Backend | None = None,
+            aes_by_visuals: Mapping[str, Sequence[str]] | None = None,
+            visuals: Mapping[str, Mapping[str, Any] | bool] | None = None,
+            **pc_kwargs,
+        ) -> PlotCollection:
+            given = {name: pc_kwargs.pop(name) for name in own if name in pc_kwargs}
+            chosen = validate_dict_argument(visuals, valid_keys=[*names.split(), "legend"])
+            aes = validate_dict_argument(aes_by_visuals, valid_keys=names.split())
+            options = Options(plot_collection, backend, aes, chosen, pc_kwargs)
+            return draw(*args, options=options, **given)
+
+        shared = list(signature(front).parameters.values())[1:]
+        update_wrapper(front, draw)
+        vars(front)["__signature__"] = whole.replace(parameters=[*own.values(), *shared])
+        return front
+
+    return decorate
+
+
+def limit_x(da, target, **kwargs):
+    """Set the limits of the horizontal axis, from data along the dimension ``limit``."""
+    return set_xlim(da, target, **{"limits": da.values.tolist(), **kwargs})
+
+
+def limit_y(da, target, **kwargs):
+    """Set the limits of the vertical axis, from data along the dimension ``limit``."""
+    return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})
+
+
+def few_xticks(da, target, **kwargs):
+    """Put ticks at round values within the range of the data, few enough to avoid overlap."""
+    finite = da.values[np.isfinite(da.values)]
+    ticks = _round_values(finite.min(), finite.max()) if finite.size else {}
+    return set_xticks(da, target, **{"values": [], "labels": [], **ticks, **kwargs})
+
+
+def _round_values(low: float, high: float) -> dict[str, list]:
+    """Return multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
+    if low == high:
+        return {"values": [low], "labels": [f"{low:g}"]}
+    power = int(np.floor(np.log10((high - low) / ROOM)))
+    while True:
+        for step in (10.0**power, 2 * 10.0**power, 5 * 10.0**power):
+            values = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+            labels = [f"{value:.{max(-power, 0)}f}".replace("-", "−") for value in values]
+            if len("".join(labels)) <= ROOM:
+                return {"values": values.tolist(), "labels": labels}
+        power += 1
+
+
+def set_yticks(da, target, values, labels, **kwargs):
+    """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
+    return backend_from_object(target).yticks(values, labels, target, **kwargs)
+
+
+def with_text(visual: Callable) -> Callable:
+    """Return a visual whose text is the data."""
+    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
+
+
+class Canvas:
+    """Figure with a panel per model, colours by one more dimension, and options for each visual.
+
+    Parameters
+    ----------
+    name : str
+        Of the data in the plot's store of artists.
+    data : DataArray
+        Data with the dimensions ``model`` and ``by``.
+    options : Options
+    colored, dashed : sequence of str
+        Visuals that are told by colour, and those that are told by the style of lines too.
+    by : str
+        Dimension that the colours, the styles and the legend tell.
+    legend : bool
+        Whether there is one, unless the caller says otherwise.
+    **defaults
+        For `PlotCollection.wrap`, where the caller does not say otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: xr.DataArray,
+        options: Options,
+        colored: Sequence[str],
+        dashed: Sequence[str] = (),
+        by: str = "direction",
+        legend: bool = True,
+        **defaults,
+    ):
+        self.by = by
+        self.visuals = ({} if legend else {"legend": False}) | options.visuals
+        aes = {each: ["color"] for each in colored}
+        aes |= {each: ["color", "linestyle"] for each in dashed}
+        self.aes_by_visuals = aes | options.aes_by_visuals
+        self._name = name
+        # One element per panel, for visuals that depend on the panel only.
+        others = [dim for dim in data.dims if dim != "model"]
+        self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
+        told = {"color": [by], "linestyle": [by]} if dashed else {"color": [by]}
+        self.collection = options.plot_collection or _wrap(
+            self.named(data), options.backend, defaults | options.pc_kwargs, told
+        )
+
+    def named(self, data: xr.DataArray) -> xr.Dataset:
+        """Return the data in the form of arviz-plots."""
+        return data.to_dataset(name=self._name)
+
+    def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:
+        """Draw one visual for every combination of panel and aesthetics."""
+        kwargs = get_visual_kwargs(self.visuals, name)
+        if kwargs is not False:
+            dims = [dim for dim in data.dims if dim not in ("model", self.by)]
+            *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
+            options = {**defaults, **kwargs}
+            # The collection cannot store the several artists of ticks.
+            keep = visual not in (few_xticks, set_xticks, set_yticks)
+            self.collection.map(
+                visual, name, data=self.named(data), ignore_aes=ignore, store_artist=keep, **options
+            )
+
+    def finish(
+        self, x: str | xr.DataArray | None = None, y: str | xr.DataArray | None = None
+    ) -> PlotCollection:
+        """Add the labels of the axes (one for all panels, or by panel), titles and the legend."""
+        for name, visual, text in (("xlabel", labelled_x, x), ("ylabel", labelled_y, y)):
+            if isinstance(text, str):
+                self.draw(name, visual, self.panel, text=text)
+            elif text is not None:
+                self.draw(name, with_text(visual), text)
+        title = get_visual_kwargs(self.visuals, "title")
+        if title is not False and self.panel["model"].values.tolist() != [""]:
+            self.collection.map(
+                _model_title,
+                "title",
+                data=self.named(self.panel),
+                ignore_aes="all",
+                subset_info=True,
+                **title,
+            )
+        options = get_visual_kwargs(self.visuals, "legend")
+        if options is not False:
+            beside = (
+                {"loc": "outside right upper"} if self.collection.backend == "matplotlib" else {}
+            )
+            self.collection.add_legend(**{"dim": [self.by], **beside, **options})
+        return self.collection
+
+
+def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
+    """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
+    names = ("dist", "face")
+    # Log weights have no bounds at which a density could end.
+    tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
+    plot_dist(
+        canvas.named(data),
+        sample_dims=["sample"],
+        kind=kind,
+        plot_collection=canvas.collection,
+        aes_by_visuals={name: canvas.aes_by_visuals[name] for name in names},
+        visuals={
+            # Areas below dots or distribution functions would hide one another.
+            "face": {"alpha": 0.2} if kind in ("kde", "hist") else False,
+            "credible_interval": False,
+            "point_estimate": False,
+            "point_estimate_text": False,
+            "title": False,
+            **{name: canvas.visuals[name] for name in names if name in canvas.visuals},
+        },
+        stats={"dist": tails} if kind == "kde" else {},
+    )
+
+
+def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, aes: dict) -> PlotCollection:
+    backend = rcParams["plot.backend"] if backend is None else backend
+    columns = min(data.sizes["model"], pc_kwargs.get("col_wrap", 3))
+    rows = -(-data.sizes["model"] // columns)
+    figure = {"figsize": (600 * columns, 360 * rows), "figsize_units": "dots"}
+    if backend == "matplotlib":
+        figure["layout"] = "constrained"  # else the labels are cut off
+    pc_kwargs = {"cols": ["model"], "col_wrap": columns, **pc_kwargs}
+    given = pc_kwargs.get("figure_kwargs", {})
+    if "figsize" in given:
+        del figure["figsize"], figure["figsize_units"]
+    pc_kwargs["figure_kwargs"] = figure | given
+    pc_kwargs["aes"] = aes | pc_kwargs.get("aes", {})
+    return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
+
+
+def _model_title(da, target, *, sel, var_name, isel, **kwargs):
+    return labelled_title(da, target, **{"text": str(sel["model"]), **kwargs})

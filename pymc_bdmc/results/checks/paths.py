@@ -1,0 +1,29 @@
+"""Check the runs on the real data against a few runs on other paths."""
+
+from collections.abc import Iterator
+
+from pymc_bdmc.estimators import refutes
+from pymc_bdmc.results.finding import Finding, message
+from pymc_bdmc.results.reading import Reading, once
+
+__all__ = ["refuting_path", "two_paths"]
+
+CONFIDENCE = 0.998
+"""Confidence of `pymc_bdmc.estimators.refutes`; chosen."""
+
+
+@once
+def refuting_path(read: Reading) -> str:
+    """Return the name of the path whose scouts refute the runs on the real data, if any."""
+    runs = read.real_log_weights
+    if not runs.size:
+        return ""
+    others = read.scouts.items()
+    return next((path for path, each in others if refutes(each, runs, CONFIDENCE)), "")
+
+
+def two_paths(read: Reading) -> Iterator[Finding]:
+    """Report the path that refutes these runs."""
+    if path := refuting_path(read):
+        told, remedy = message("higher path", path=path), message("pass", path=path)
+        yield Finding("two paths", "bad", (told,), remedy)
