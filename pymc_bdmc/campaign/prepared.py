@@ -343,9 +343,9 @@ def _size(
 
 
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
-    """Return a start with a shorter burn-in if its length is free, and moves are independent."""
-    enough = getattr(tuning, "moves_to_forget", source.burn_in)
-    return replace(source, burn_in=min(source.burn_in, enough)) if source.is_most else source
+    """Return a start with a shorter burn-in if its moves are independent; not one of several."""
+    enough = source.burn_in if source.shorter else getattr(tuning, "moves_to_forget", np.inf)
+    return replace(source, burn_in=min(source.burn_in, enough))
 
 
 def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:

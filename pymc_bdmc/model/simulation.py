@@ -44,8 +44,6 @@ _log = logging.getLogger("pymc.bdmc")
 DATASETS = 20
 """Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
 
-BURN_IN = 100
-"""Default burn-in. Chosen."""
 Status = Literal["exact", "burned-in", "heuristic"]
 
 Fit = Callable[[], xr.DataTree]
@@ -66,8 +64,6 @@ class Simulated:
         Kind of start that θ* is, on which the upper bound rests.
     burn_in : int
         Transitions at β = 1 before a reverse chain starts.
-    is_most : bool
-        Whether fewer of them will do if they forget the start.
     hyperparameters : tuple of str
         Variables held at fitted values.
     shorter : tuple of int
@@ -80,7 +76,6 @@ class Simulated:
     data: Mapping[str, np.ndarray]
     status: Status
     burn_in: int = 0
-    is_most: bool = False
     hyperparameters: tuple[str, ...] = ()
     shorter: tuple[int, ...] = ()
     attrs: Mapping[str, float] = field(default_factory=dict)
@@ -208,11 +203,10 @@ class FromHyperparameters(Simulation):
     idata : DataTree, Dataset or InferenceData, optional
         Your own fit to the real data. Default: the ``posterior`` of `sample_bdmc`; without it,
         particles of a few forward runs on them.
-    burn_in : int or sequence of int, optional
+    burn_in : int or sequence of int, default 100
         Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
-        Default: 100. If runs weigh draws from a fit, it is as many independent Metropolis moves as
-        forget the start but for 0.1 %, by the largest weight, and at most 100.
-        With several, in increasing order, the result has the last one. Reverse chains after each of
+        If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; then
+        fewer are made if these forget the start but for 0.1 %, by the largest weight. With several, in increasing order, the result has the last one. Reverse chains after each of
         them, on the same data with the same tuning, show whether it is long enough: see
         `burn_in_effect` and `plot_burn_in`.
     datasets : int, default 20
@@ -238,7 +232,7 @@ class FromHyperparameters(Simulation):
     names: str | Sequence[str] | None = None
     at: Literal["draw", "mean"] = "draw"
     idata: xr.DataTree | None = None
-    burn_in: int | Sequence[int] | None = None
+    burn_in: int | Sequence[int] = 100
     datasets: int = DATASETS
     name = "hyperparameters"
 
@@ -257,8 +251,6 @@ class FromHyperparameters(Simulation):
 
     @property
     def _burn_ins(self) -> list[int]:
-        if self.burn_in is None:
-            return [BURN_IN]
         return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
 
     def _names(self, model: pm.Model) -> tuple[str, ...]:
@@ -296,7 +288,7 @@ class FromHyperparameters(Simulation):
         *shorter, burn_in = self._burn_ins
         status: Status = "burned-in" if burn_in else "heuristic"
         return [
-            Simulated(*pair, status, burn_in, self.burn_in is None, names, tuple(shorter))
+            Simulated(*pair, status, burn_in, names, tuple(shorter))
             for place, held in enumerate(values, start=first)
             for pair in joint_draws(
                 density, entropy, place, held=dict(zip(names, held, strict=True))
