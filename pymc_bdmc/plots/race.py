@@ -25,7 +25,7 @@ from pymc_bdmc.plots.common import (
     log_ticks,
     set_yticks,
 )
-from pymc_bdmc.testbed import standings
+from pymc_bdmc.testbeds.factors.race import standings
 
 __all__ = ["plot_race"]
 

@@ -15,7 +15,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.campaign import prepared, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask
-from pymc_bdmc.tempering import sampler
+from pymc_bdmc.testbeds import tempering
 
 SMALL = dict(
     chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
@@ -156,13 +156,13 @@ def test_in_compilation(model, monkeypatch):
 
 
 def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
-    make_engine = sampler.make_engine
+    make_engine = tempering.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(sampler, "make_engine", deaf)
+    monkeypatch.setattr(tempering, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
 
