@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
-from pymc_bdmc.campaign.store import Store, origin
+from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.model.checks import check_storable, checked_model, model_of
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
@@ -255,17 +255,6 @@ class Request:
         n_kept = len(self.ladder.schedules) if self.real_data else 0
         kept = n_kept * (dimension * chains * particles + min(dimension * DRAWS, NUMBERS))
         return 8 * max(kept, dimension * self.resources.n_cores * particles)
-
-    def opened_store(self) -> Store | None:
-        """Return the store of the call, if it has one.
-
-        Raises
-        ------
-        ValueError, OSError
-            See `Store`.
-        """
-        given = self.resources
-        return None if given.store is None else Store(given.store, self.origin, given.random_seed)
 
 
 def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:

@@ -213,7 +213,7 @@ import numpy as np
 import pymc as pm
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.campaign import call, prepared
+from pymc_bdmc.campaign import call, prepared, session
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with pm.Model() as model:
@@ -221,7 +221,8 @@ with pm.Model() as model:
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
 longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
-homes = {name: prepared if hasattr(prepared, name) else call for name in longest}
+places = (prepared, session, call)
+homes = {name: next(each for each in places if hasattr(each, name)) for name in longest}
 functions = {name: getattr(homes[name], name) for name in longest}
 finished = ChainProgress.finished
 

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 import xarray as xr
@@ -14,9 +15,7 @@ from pymc_bdmc.base.compiling import load_numba
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign.options import Ladder, Limits, Resources
-from pymc_bdmc.campaign.systems import anneal_engine
-from pymc_bdmc.engines.blocks import BlockEngine
+from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.factors.kernels import MOVES
 from pymc_bdmc.testbeds.factors.loops import PATHS, Record, ascend, descend, observation_weights
@@ -87,25 +86,11 @@ def anneal(
     >>> bdmc.summary(dt).loc[("simulated", "upper bound"), "kind"]
     'mean log weight, exact start'
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem: a Problem is needed, as `simulate` returns, got {problem!r}.")
-    if not problem.rows.size:
-        raise ValueError("problem: reverse runs need the rows it was simulated from.")
-    check_choice("path", path, PATHS)
-    check_counts(particles=particles)
-    ladder = Ladder(temperatures, schedule, default=200, default_name="sigmoid")
-    engine = _ProblemEngine(problem, path, particles)
-    attrs = {
-        "system": repr(problem.model),
-        "path": path,
-        "particles": particles,
-        "upper_bound": "exact",
-        "burn_in": 0,
-    }
-    return anneal_engine(
-        engine, attrs, chains, ladder,
-        Limits(target_gap, max_temperatures, max_time),
-        Resources(random_seed, cores, executor, progressbar, store, callback),
+    return systems.anneal(
+        ProblemRuns(problem, path, particles),
+        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
+        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
+        executor=executor, progressbar=progressbar, store=store, callback=callback,
     )  # fmt: skip
 
 
@@ -153,21 +138,52 @@ def sequential_harmonic_mean(
     return descend(MOVES, model, y, way, states, rng, _RUNNING, record)
 
 
-class _ProblemEngine(BlockEngine):
-    """A problem, and how a population of it is annealed: by loops that know its factors."""
+@dataclass(frozen=True)
+class ProblemRuns:
+    """Populations of a problem on one path.
 
-    block_size = 1
-    description = "Gibbs"
+    The fields are the arguments of `anneal`.
 
-    def __init__(self, problem: Problem, path: str, particles: int):
-        super().__init__()
-        self._problem, self._path, self._particles = problem, path, particles
+    Raises
+    ------
+    ValueError
+        Names the field and the remedy.
+    """
 
-    def run_block(self, task: AnnealTask) -> Run:
-        """Anneal a population; its log weight is NaN where it ends early."""
+    problem: Problem
+    path: Literal["prior", "data"] = "prior"
+    particles: int = 32
+    block_size: ClassVar[int] = 1
+    defaults: ClassVar[tuple[int, str]] = 200, "sigmoid"
+    description: ClassVar[str] = "Gibbs"
+
+    def __post_init__(self):
+        problem = self.problem
+        if not isinstance(problem, Problem):
+            raise ValueError(
+                f"problem: a Problem is needed, as `simulate` returns, got {problem!r}."
+            )
+        if not problem.rows.size:
+            raise ValueError("problem: reverse runs need the rows it was simulated from.")
+        check_choice("path", self.path, PATHS)
+        check_counts(particles=self.particles)
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the problem."""
+        return {
+            "system": repr(self.problem.model),
+            "path": self.path,
+            "particles": self.particles,
+            "upper_bound": "exact",
+            "burn_in": 0,
+        }
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal a population; its log weight is NaN if ``stop`` is set."""
         rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         log_weight, rises = run(
-            self._problem, task.direction, self._path, task.betas, self._particles, rng, self.stop
+            self.problem, task.direction, self.path, task.betas, self.particles, rng, stop
         )
         slopes = np.append(rises[1:] / np.diff(task.betas), np.nan)
         return Run.of_block(task.direction, np.array([log_weight]), slopes, np.zeros(slopes.size))

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Literal, cast
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import xarray as xr
@@ -13,9 +14,8 @@ from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, beside, stream
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign.options import Ladder, Limits, Resources
-from pymc_bdmc.campaign.systems import anneal_engine
-from pymc_bdmc.engines.blocks import BlockEngine, anneal_block
+from pymc_bdmc.campaign import systems
+from pymc_bdmc.engines.blocks import anneal_block
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.lattice.multispin import IsingChains
 from pymc_bdmc.testbeds.lattice.potts import PottsChains
@@ -118,56 +118,88 @@ def anneal(
     >>> bool(abs(value - bdmc.lattice.Ising(4).log_z()) < 4 * error)
     True
     """
-    if not isinstance(system, Lattice):
-        raise ValueError(f"system: an Ising or Potts model is needed, got {system!r}.")
-    updates = system.n_sites if updates is None else updates
-    check_counts(updates=updates, burn_in=burn_in)
-    check_choice("kernel", kernel, ("metropolis", "heat bath"))
-    check_choice("sites", sites, ("checkerboard", "random"))
-    check_choice("start", start, _STATUS)
-    if sites == "checkerboard" and system.L % 2:
-        raise ValueError(f'sites: a checkerboard needs an even L, not {system.L}; use "random".')
-    if sites == "checkerboard" and updates % system.n_sites:
-        raise ValueError(
-            f"updates: {updates} is no multiple of a checkerboard's {system.n_sites}; "
-            'use sites="random".'
-        )
-    ladder = Ladder(temperatures, schedule, default=1000, default_name="linear")
-    engine = _LatticeEngine(system, kernel, sites, updates, start, burn_in)
-    attrs = {
-        "system": repr(system),
-        "upper_bound": _STATUS[start],
-        "independent_starts": 1,
-        "burn_in": burn_in if start == "swendsen-wang" else 0,
-        "critical_beta": system.critical_beta,
-    }
-    return anneal_engine(
-        engine, attrs, chains, ladder,
-        Limits(target_gap, max_temperatures, max_time),
-        Resources(random_seed, cores, executor, progressbar, store, callback),
+    return systems.anneal(
+        LatticeChains(system, kernel, sites, updates, start, burn_in),
+        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
+        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
+        executor=executor, progressbar=progressbar, store=store, callback=callback,
     )  # fmt: skip
 
 
-class _LatticeEngine(BlockEngine):
-    """A lattice model, and how its chains move and start."""
+@dataclass(frozen=True)
+class LatticeChains:
+    """Chains of a lattice model: their kernel, their sites and their starts.
 
-    def __init__(
-        self, system: Lattice, kernel: str, sites: str, updates: int, start: str, burn_in: int
-    ):
-        super().__init__()
-        self.description = f"{kernel}, {sites} sites, {updates} updates"
-        self._system, self._heat_bath = system, kernel == "heat bath"
-        self._sites, self._updates = sites, updates
-        self._start, self._burn_in = start, burn_in
-        self._chains = IsingChains if isinstance(system, Ising) else PottsChains
-        self.block_size = self._chains.lanes
+    The fields are the arguments of `anneal`.
+
+    Raises
+    ------
+    ValueError
+        Names the field and the remedy.
+    """
+
+    system: Lattice
+    kernel: Literal["metropolis", "heat bath"] = "metropolis"
+    sites: Literal["checkerboard", "random"] = "checkerboard"
+    updates: int | None = None
+    start: Literal["exact", "swendsen-wang", "ordered"] = "exact"
+    burn_in: int = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
+
+    def __post_init__(self):
+        system = self.system
+        if not isinstance(system, Lattice):
+            raise ValueError(f"system: an Ising or Potts model is needed, got {system!r}.")
+        check_counts(updates=self.n_updates, burn_in=self.burn_in)
+        check_choice("kernel", self.kernel, ("metropolis", "heat bath"))
+        check_choice("sites", self.sites, ("checkerboard", "random"))
+        check_choice("start", self.start, _STATUS)
+        if self.sites == "checkerboard" and system.L % 2:
+            raise ValueError(
+                f'sites: a checkerboard needs an even L, not {system.L}; use "random".'
+            )
+        if self.sites == "checkerboard" and self.n_updates % system.n_sites:
+            raise ValueError(
+                f"updates: {self.n_updates} is no multiple of a checkerboard's {system.n_sites}; "
+                'use sites="random".'
+            )
+
+    @property
+    def n_updates(self) -> int:
+        """Return the number of single-site updates at each temperature."""
+        return self.system.n_sites if self.updates is None else self.updates
+
+    @property
+    def description(self) -> str:
+        """Return the kernel, the order of the sites and the number of updates."""
+        return f"{self.kernel}, {self.sites} sites, {self.n_updates} updates"
+
+    @property
+    def block_size(self) -> int:
+        """Return the number of chains that move side by side."""
+        return self._chains.lanes
+
+    @property
+    def _chains(self) -> type[IsingChains | PottsChains]:
+        return IsingChains if isinstance(self.system, Ising) else PottsChains
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the lattice."""
+        return {
+            "system": repr(self.system),
+            "upper_bound": _STATUS[self.start],
+            "independent_starts": 1,
+            "burn_in": self.burn_in if self.start == "swendsen-wang" else 0,
+            "critical_beta": self.system.critical_beta,
+        }
 
     def site_order(self, task: AnnealTask) -> Callable[[int], np.ndarray]:
         """Return the sites that K_t visits, in this order; K_t† visits them in the opposite one."""
         way = 1 if task.direction is Direction.FORWARD else -1
-        n, n_sites = self._updates, self._system.n_sites
-        if self._sites == "checkerboard":
-            parity = np.indices((self._system.L,) * 2).sum(axis=0).ravel() % 2
+        n, n_sites = self.n_updates, self.system.n_sites
+        if self.sites == "checkerboard":
+            parity = np.indices((self.system.L,) * 2).sum(axis=0).ravel() % 2
             order = np.resize(np.argsort(parity, kind="stable"), n)[::way].copy()
             return lambda t: order
         # One sequence for both directions and all blocks
@@ -175,35 +207,36 @@ class _LatticeEngine(BlockEngine):
         (key,) = sites.generate_state(1, np.uint64)
         return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
 
-    def run_block(self, task: AnnealTask) -> Run:
-        """Anneal the chains of a block; their log weights are NaN where it ends early."""
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
         seed, order = beside(task.seed, Purpose.ANNEAL), self.site_order(task)
-        chains = self._chains(self._system, seed, self._heat_bath, self._starts(task))
+        heat_bath = self.kernel == "heat bath"
+        chains = self._chains(self.system, seed, heat_bath, self._starts(task, stop))
 
         def move(t: int) -> float:
             changes = chains.move(task.betas[t], order(t))
-            return np.nan if self._heat_bath else changes / (chains.lanes * self._updates)
+            return np.nan if heat_bath else changes / (chains.lanes * self.n_updates)
 
         def log_likelihood() -> np.ndarray:
-            return self._system.log_likelihood_of_bonds(chains.satisfied_bonds())
+            return self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
 
-        return anneal_block(task, move, log_likelihood, self.stop)
+        return anneal_block(task, move, log_likelihood, stop)
 
-    def _starts(self, task: AnnealTask) -> np.ndarray | None:
+    def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray | None:
         """Return colours of every chain at β = 1, for reverse chains; None: the uniform prior."""
         if task.direction is Direction.FORWARD:
             return None
-        system = self._system
+        system = self.system
         states = np.zeros((task.chains, system.n_sites), np.uint8)
-        if self._start == "ordered":
+        if self.start == "ordered":
             states[:] = np.arange(task.chains)[:, None] % system.n_colours
         model = random_cluster(system)
         keys = beside(task.seed, Purpose.START).generate_state(task.chains, np.uint64)
         for state, key in zip(states, keys, strict=True):
-            if self.stop[0]:
+            if stop[0]:
                 break
-            if self._start == "exact":
-                state[:] = perfect_state(system, 1.0, key, self.stop)
-            elif self._start == "swendsen-wang":
-                state[:] = swendsen_wang(model, state, key, self._burn_in)
+            if self.start == "exact":
+                state[:] = perfect_state(system, 1.0, key, stop)
+            elif self.start == "swendsen-wang":
+                state[:] = swendsen_wang(model, state, key, self.burn_in)
         return np.resize(states, (self.block_size, system.n_sites))  # idle lanes repeat chains

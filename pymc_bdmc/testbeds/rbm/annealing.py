@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -12,9 +14,7 @@ from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign.options import Ladder, Limits, Resources
-from pymc_bdmc.campaign.systems import anneal_engine
-from pymc_bdmc.engines.blocks import BlockEngine
+from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.rbm.machine import RBM
 
@@ -83,38 +83,57 @@ def anneal(
     >>> bool(abs(value - rbm.log_z()) < 4 * error)
     True
     """
-    if not isinstance(rbm, RBM):
-        raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {rbm!r}.")
-    check_counts(burn_in=burn_in)
-    ladder = Ladder(temperatures, schedule, default=1000, default_name="linear")
-    engine = _MachineEngine(rbm, burn_in)
-    status = rbm.posterior_status(burn_in)
-    attrs = {
-        "system": f"RBM {rbm.a.size}x{rbm.b.size}",
-        "upper_bound": status,
-        "independent_starts": 1,
-        "burn_in": burn_in if status == "burned-in" else 0,
-    }
-    return anneal_engine(
-        engine, attrs, chains, ladder,
-        Limits(target_gap, max_temperatures, max_time),
-        Resources(random_seed, cores, executor, progressbar, store, callback),
+    return systems.anneal(
+        MachineChains(rbm, burn_in),
+        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
+        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
+        executor=executor, progressbar=progressbar, store=store, callback=callback,
     )  # fmt: skip
 
 
-class _MachineEngine(BlockEngine):
-    """A machine whose blocks have loops of their own: a layer may be summed over, exactly."""
+@dataclass(frozen=True)
+class MachineChains:
+    """Chains of a machine, and the burn-in of their starts at β = 1.
 
-    def __init__(self, rbm: RBM, burn_in: int):
-        super().__init__()
-        self._rbm, self._burn_in = rbm, burn_in
-        self.description = rbm.description
+    The fields are the arguments of `anneal`.
 
-    def run_block(self, task: AnnealTask) -> Run:
-        """Anneal the chains of a block; their log weights are NaN where it ends early."""
+    Raises
+    ------
+    ValueError
+        Names the field.
+    """
+
+    rbm: RBM
+    burn_in: int = 1000
+    block_size: ClassVar[int] = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
+
+    def __post_init__(self):
+        if not isinstance(self.rbm, RBM):
+            raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {self.rbm!r}.")
+        check_counts(burn_in=self.burn_in)
+
+    @property
+    def description(self) -> str:
+        """Return the name of a transition."""
+        return self.rbm.description
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the machine."""
+        status = self.rbm.posterior_status(self.burn_in)
+        return {
+            "system": f"RBM {self.rbm.a.size}x{self.rbm.b.size}",
+            "upper_bound": status,
+            "independent_starts": 1,
+            "burn_in": self.burn_in if status == "burned-in" else 0,
+        }
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
         rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         if task.direction is Direction.FORWARD:
-            state = self._rbm.draw_prior(task.chains, rng)
+            state = self.rbm.draw_prior(task.chains, rng)
         else:
-            state = self._rbm.draw_posterior(task.chains, rng, self._burn_in, self.stop)
-        return self._rbm.run(state, task.betas, task.direction, rng, self.stop)
+            state = self.rbm.draw_posterior(task.chains, rng, self.burn_in, stop)
+        return self.rbm.run(state, task.betas, task.direction, rng, stop)

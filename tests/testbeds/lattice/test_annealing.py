@@ -75,9 +75,9 @@ def crooks_statistic(dt, log_z):
 def test_reverse_chains_are_the_reversal(reversed_order, monkeypatch):
     """Crooks' relation, value by value; it fails if the sites are not visited backwards."""
     if not reversed_order:
-        order = annealing._LatticeEngine.site_order
+        order = annealing.LatticeChains.site_order
         monkeypatch.setattr(
-            annealing._LatticeEngine,
+            annealing.LatticeChains,
             "site_order",
             lambda self, block: order(self, replace(block, direction=Direction.FORWARD)),
         )
