@@ -17,8 +17,9 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.testbeds.factors import loops
 from pymc_bdmc.testbeds.factors.kernels import MOVES
-from pymc_bdmc.testbeds.factors.loops import PATHS, Record, ascend, descend, observation_weights
+from pymc_bdmc.testbeds.factors.loops import PATHS, Record, observation_weights
 from pymc_bdmc.testbeds.factors.models import Problem
 
 __all__ = ["anneal", "run", "sequential_harmonic_mean"]
@@ -120,9 +121,9 @@ def run(
     if direction is Direction.REVERSE:
         record = Record(rises, np.empty((len(betas), *problem.rows.shape)))
         back, samples = way._replace(backwards=True), problem.rows[None].copy()
-        log_weight = descend(MOVES, model, y, back, samples, rng, stop, record)
+        log_weight = loops.anneal(MOVES, model, y, back, samples, rng, stop, record)
     if direction is Direction.FORWARD or (particles > 1 and not stop[0]):
-        log_weight = ascend(MOVES, model, y, way, states, rng, stop, record)
+        log_weight = loops.anneal(MOVES, model, y, way, states, rng, stop, record)
     return log_weight, rises
 
 
@@ -135,7 +136,7 @@ def sequential_harmonic_mean(
     way = observation_weights("data", betas, len(y))._replace(backwards=True)
     model = problem.model.factors
     record = Record(np.zeros(len(betas)), states[:0])
-    return descend(MOVES, model, y, way, states, rng, _RUNNING, record)
+    return loops.anneal(MOVES, model, y, way, states, rng, _RUNNING, record)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
 from pymc_bdmc.testbeds.factors.kernels import ObservationWeights
 
-__all__ = ["PATHS", "Record", "ascend", "descend", "observation_weights"]
+__all__ = ["PATHS", "Record", "anneal", "observation_weights"]
 
 PATHS = ("prior", "data")
 
@@ -52,81 +52,54 @@ def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeig
 
 
 @njit(nogil=True, cache=True, title="annealing of the testbed")
-def ascend(moves, model, y, path, states, rng, stop, record):
-    """Anneal a population from the prior to all data, in place, with resampling.
+def anneal(moves, model, y, path, states, rng, stop, record):
+    """Anneal a population along a path, in place, with resampling.
 
-    If `descend` has kept a path in the ``record``, the first particle follows it, with the log
-    weights there, and the others are drawn conditionally.
+    Forward, it goes from the prior to all data. If a run ``backwards`` has kept a path in the
+    ``record``, the first particle follows it, with the log weights there, and the others are drawn
+    conditionally.
+
+    Backwards, exact posterior samples go to the prior with inverse weights. A single sample is a
+    reverse chain. Several, which may be equal at first, are resampled: this is the sequential
+    harmonic mean estimator, Algorithm 3 of Grosse et al. (2015).
 
     Parameters
     ----------
     moves : Moves
+    path : ObservationWeights
     states : ndarray of shape (n, N, K)
     record : Record
-        Its ``rises`` are overwritten.
+        Its ``rises`` are overwritten, and backwards its ``kept`` path too.
 
     Returns
     -------
     float
-        log Ẑ, nats; NaN where it was stopped.
+        log Ẑ, nats; NaN if it was stopped.
     """
     rises, kept = record
-    n, first, none = len(states), min(len(kept), 1), states[0, :0]
+    n, none, back = len(states), states[0, :0], path.backwards
+    first, sign = (0, -1.0) if back else (min(len(kept), 1), 1.0)
     weights, steps, log_z = np.full(n, 1.0 / n), np.empty(n), 0.0
-    for t in range(1, len(path.weights)):
+    last = len(path.weights) - 1
+    for s in range(last):
+        t = last - s if back else s + 1
         for i in range(first, n):
+            if back:
+                moves.sweep(model, states[i], y, path.weights[t], back, none, rng)
             steps[i] = moves.weigh(model, states[i], y, path, t, rng)
         if first:
             states[0], steps[0] = kept[t], rises[t]
+        elif len(kept):
+            kept[t] = states[0]
         rises[t] = np.sum(weights * steps)
-        highest, rest = reweigh(weights, steps, 1.0)
-        log_z += highest + rest
+        highest, rest = reweigh(weights, sign * steps, 1.0)
+        log_z += sign * (highest + rest)
         if effective_size(weights) < THRESHOLD * n:
             states[:] = states[resample(weights, first == 1, rng)]
             weights[:] = 1.0 / n
-        for i in range(first, n):
-            moves.sweep(model, states[i], y, path.weights[t], path.backwards, none, rng)
-        if stop[0]:
-            return np.nan
-    return log_z
-
-
-@njit(nogil=True, cache=True)
-def descend(moves, model, y, path, states, rng, stop, record):
-    """Anneal exact posterior samples to the prior, in place, with inverse weights.
-
-    The path must go ``backwards``.
-
-    A single sample is a reverse chain. Several, which may be equal at first, are resampled: this is
-    the sequential harmonic mean estimator, Algorithm 3 of Grosse et al. (2015).
-
-    Parameters
-    ----------
-    moves : Moves
-    states : ndarray of shape (n, N, K)
-    record : Record
-        Is filled.
-
-    Returns
-    -------
-    float
-        log Ẑ, nats; NaN where it was stopped.
-    """
-    rises, kept = record
-    n, none = len(states), states[0, :0]
-    weights, steps, log_z = np.full(n, 1.0 / n), np.empty(n), 0.0
-    for t in range(len(path.weights) - 1, 0, -1):
-        for i in range(n):
-            moves.sweep(model, states[i], y, path.weights[t], path.backwards, none, rng)
-            steps[i] = moves.weigh(model, states[i], y, path, t, rng)
-        if len(kept):
-            kept[t] = states[0]
-        rises[t] = np.sum(weights * steps)
-        highest, rest = reweigh(weights, -steps, 1.0)
-        log_z -= highest + rest
-        if effective_size(weights) < THRESHOLD * n:
-            states[:] = states[resample(weights, False, rng)]
-            weights[:] = 1.0 / n
+        if not back:
+            for i in range(first, n):
+                moves.sweep(model, states[i], y, path.weights[t], back, none, rng)
         if stop[0]:
             return np.nan
     return log_z

@@ -91,14 +91,14 @@ def test_conditional_resampling(still, monkeypatch):
     assert max(map(abs, scores(problem, states, *answer, runs=2000))) < Z
     # Broken twins: particle 0 moves as the others do, or is never the ancestor of another
     faults = {
-        "moves": ("first, none = len(states), min(len(kept), 1)", "first, none = len(states), 0"),
+        "moves": ("(min(len(kept), 1), 1.0)", "(0 * min(len(kept), 1), 1.0)"),
         "has no copies": (
             "resample(weights, first == 1",
             "resample(weights * (np.arange(n) >= first), first == 1",
         ),
     }
     twin = compile_kernels(faults, modules=(loops,))
-    monkeypatch.setattr(annealing, "ascend", twin.ascend)
+    monkeypatch.setattr(loops, "anneal", twin.anneal)
     for fault in faults:
         with twin.having(fault):
             assert abs(list(scores(problem, states, *answer, runs=2000))[1]) > Z
