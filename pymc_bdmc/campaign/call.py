@@ -25,25 +25,23 @@ from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
 
-__all__ = ["anneal", "finish", "to_datatree"]
+__all__ = ["finish", "to_datatree"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 
-def anneal(campaign: Campaign, prepared: Prepared) -> list[Round]:
-    """Run all rounds; after Ctrl-C what is finished is there.
+def finish(campaign: Campaign, prepared: Prepared) -> xr.DataTree:
+    """Run all rounds; return the result, with the judgement of the caller's draws.
+
+    After Ctrl-C what is finished is there. What to doubt in the result is logged.
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C comes before any run is finished.
     """
-    return campaign.session.anneal(prepared.runs, partial(to_datatree, campaign, prepared))
-
-
-def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
-    """Return the result, with the judgement of the caller's draws; log what to doubt in it."""
-    dt = to_datatree(campaign, prepared, rounds)
+    result = partial(to_datatree, campaign, prepared)
+    dt = result(campaign.session.anneal(prepared.runs, result))
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
         write_log_ml(dt)  # it is withheld if the draws show a part that the runs miss

@@ -77,7 +77,7 @@ class Campaign:
 def open_campaign(request: Request) -> Iterator[Campaign]:
     """Compile the model, lock the store, start workers, and turn Ctrl-C into a flag."""
     started, resources = time.perf_counter(), request.resources
-    store, entropy = open_store(resources, lambda: request.origin)
+    store, entropy = open_store(resources, request.origin)
     with nothing_to_keep():
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)

@@ -1,7 +1,7 @@
 """A call on a PyMC model as one checked value: the first stage of a campaign."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,8 +136,8 @@ class Request:
         Draws that the run's own are compared with.
     compilation : Compilation
     resources : Resources
-    origin : mapping
-        Hashes of everything that finished runs depend on besides the seed, for a store.
+    origin : callable
+        Returns hashes of everything that finished runs depend on besides the seed, for a store.
     """
 
     model: pm.Model
@@ -151,7 +151,7 @@ class Request:
     judged: xr.DataTree | None
     compilation: Compilation
     resources: Resources
-    origin: Mapping[str, Mapping[str, str]]
+    origin: Callable[[], Mapping[str, Mapping[str, str]]]
 
     @classmethod
     def of(
@@ -194,12 +194,10 @@ class Request:
         asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
         asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
         asked |= vars(question) | vars(compilation)
-        depends = {}
-        if resources.store is not None:
-            depends = {"variable of the model": fingerprint(model)} | origin(asked)
         request = cls(
             model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
-            compilation, resources, depends,
+            compilation, resources,
+            lambda: {"variable of the model": fingerprint(model)} | origin(asked),
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(
