@@ -119,7 +119,7 @@ class StepEngine:
 
     def system(self, rng: np.random.Generator) -> StepSystem:
         """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
-        return StepSystem(self, rng)
+        return StepSystem(self, self.betas, rng)
 
     def log_likelihood(self, point: Point) -> float:
         """Return ℓ of a point on the current data, nats."""
