@@ -59,7 +59,7 @@ _HOMES = {
     "schedules": "base.schedules",
     "sensitivity": "studies.sensitivity",
     "summary": "results.summary",
-    "temper": "tempering.sampler",
+    "temper": "testbeds.tempering",
     "verdict": "results.verdict",
 }
 """Modules of the public names, which are imported at the first use."""

@@ -262,6 +262,4 @@ def sample_bdmc(
         campaign.Resources(random_seed, cores, executor, progressbar, store, callback),
     )
     with campaign.open_campaign(request) as opened:
-        prepared = campaign.prepare(opened)
-        rounds = campaign.anneal(opened, prepared)
-        return campaign.finish(opened, prepared, rounds)
+        return campaign.finish(opened, campaign.prepare(opened))

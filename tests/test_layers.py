@@ -22,9 +22,9 @@ ROOT = Path(pymc_bdmc.__file__).parent
 LAYERS = [
     {"__init__"},
     {"studies"},
-    {"sampling"},
+    {"lattice", "rbm", "sampling", "testbed"},
     {"plots", "testing"},
-    {"lattice", "rbm", "tempering", "testbed"},
+    {"testbeds"},
     {"campaign"},
     {"results"},
     {"engines"},

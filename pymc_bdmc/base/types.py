@@ -9,7 +9,6 @@ import numpy as np
 
 __all__ = [
     "MAX_RHAT",
-    "UNTUNED",
     "Annealing",
     "Direction",
     "Kernel",
@@ -20,7 +19,6 @@ __all__ = [
     "Populations",
     "Run",
     "Tuning",
-    "Untuned",
     "stack",
 ]
 
@@ -138,26 +136,6 @@ class Tuning(Protocol):
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return the step size of the kernel at each β; NaN at β = 0 or if it has none."""
-
-
-class Untuned:
-    """The tuning of a system that has nothing to tune."""
-
-    path_betas = np.array([0.0, 1.0])
-    mean_log_likelihood = np.full(2, np.nan)
-    prior_log_likelihood = np.empty(0)
-    last_log_likelihood = np.empty(0)
-    accepted_draws = 1
-    rhat = seconds_a_move = gradients_a_move = np.nan
-    fit = None
-    peaks = gradient_evaluations = 0
-
-    def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Return NaN at each β."""
-        return np.full(len(betas), np.nan)
-
-
-UNTUNED = Untuned()
 
 
 class Population(NamedTuple):

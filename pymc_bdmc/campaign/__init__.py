@@ -1,6 +1,6 @@
 """A call, stage by stage: request, prepared runs, rounds of annealing, result."""
 
-from pymc_bdmc.campaign.call import anneal, finish
+from pymc_bdmc.campaign.call import finish
 from pymc_bdmc.campaign.null import null_result
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.prepared import open_campaign, prepare
@@ -15,7 +15,6 @@ __all__ = [
     "Request",
     "Resources",
     "Size",
-    "anneal",
     "finish",
     "model_of",
     "null_result",

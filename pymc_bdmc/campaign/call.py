@@ -10,8 +10,7 @@ import xarray as xr
 
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.campaign.prepared import Campaign, Prepared
-from pymc_bdmc.campaign.rounds import Round, anneal_in_rounds
-from pymc_bdmc.campaign.store import reporter
+from pymc_bdmc.campaign.rounds import Round
 from pymc_bdmc.campaign.tree import (
     annealed_groups,
     model_groups,
@@ -25,54 +24,40 @@ from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
-from pymc_bdmc.results.warn import warn
 
-__all__ = ["anneal", "finish", "to_datatree"]
+__all__ = ["finish", "to_datatree"]
 
 _log = logging.getLogger("pymc.bdmc")
 
 
-def anneal(campaign: Campaign, prepared: Prepared) -> list[Round]:
-    """Run all rounds; after Ctrl-C what is finished is there.
+def finish(campaign: Campaign, prepared: Prepared) -> xr.DataTree:
+    """Run all rounds; return the result, with the judgement of the caller's draws.
+
+    After Ctrl-C what is finished is there. What to doubt in the result is logged.
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C comes before any run is finished.
     """
-    return anneal_in_rounds(
-        campaign.pool, prepared.sides, prepared.schedules,
-        campaign.request.ladder.is_adaptive, prepared.plan,
-        reporter(
-            partial(to_datatree, campaign, prepared),
-            campaign.store, campaign.request.resources.callback, campaign.stop,
-        ),
-        prepared.renew,
-    )  # fmt: skip
-
-
-def finish(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
-    """Return the result, with the judgement of the caller's draws; log what to doubt in it."""
-    dt = to_datatree(campaign, prepared, rounds)
+    result = partial(to_datatree, campaign, prepared)
+    dt = result(campaign.session.anneal(prepared.runs, result))
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
         write_log_ml(dt)  # it is withheld if the draws show a part that the runs miss
-    if campaign.store:
-        campaign.store.show(lambda: dt)
-    warn(dt)
-    return dt
+    return campaign.session.finish(dt)
 
 
 def to_datatree(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round]) -> xr.DataTree:
     """Return the rounds so far as a DataTree."""
     last, density, target = rounds[-1], campaign.density, campaign.request.limits.target_gap
     pilots = partial(pilot_variables, last, in_turn=prepared.path.in_turn)
-    seed = stream(campaign.entropy, Purpose.POSTERIOR)
+    seed = stream(campaign.session.entropy, Purpose.POSTERIOR)
     starts = campaign.starts if "real_reverse" in last.runs else []
     with campaign.engine.lock:  # it holds the data of one run or another
         groups = {"observed_data": observed_dataset(density)}
         groups |= annealed_groups(last, pilots)
-        groups |= model_groups(density, last, starts, seed, prepared.plan.particles)
+        groups |= model_groups(density, last, starts, seed, prepared.runs.plan.particles)
     if scouted := prepared.preparation.scouted(0):
         groups["scouts"] = scouts_dataset(scouted)
     dt = xr.DataTree.from_dict(groups | {"rounds": rounds_dataset(rounds, target)})
@@ -85,12 +70,13 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     """Return what the result says of the call and of the run."""
     request, last = campaign.request, rounds[-1]
     simulation, first = request.simulation, next(iter(last.simulated), None)
-    attrs = run_attributes(last.schedule, campaign.entropy, campaign.compiled, last.interrupted)
+    entropy, started = campaign.session.entropy, campaign.compiled
+    attrs = run_attributes(last.schedule, entropy, started, last.interrupted)
     has_target = request.limits.target_gap is not None
     necks = [] if prepared.preparation.reaches_necks else with_necks(request.model)
     return attrs | {
         **hard_variables(request.model),
-        "peaks": prepared.sides[0].tuning.peaks,
+        "peaks": prepared.runs.sides[0].tuning.peaks,
         "knows_tails": int(prepared.preparation.knows_tails),
         "unreached": ", ".join(necks),
         **constraints(request.model),
@@ -102,7 +88,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "path_reason": prepared.reason,
         "heavy_tail": prepared.preparation.heavy_tail if prepared.path.is_fitted else 0.0,
         **({"row_order": prepared.path.order} if prepared.path.order else {}),
-        "particles": prepared.plan.particles,
+        "particles": prepared.runs.plan.particles,
         "simulate": simulation.name if simulation else "none",
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),

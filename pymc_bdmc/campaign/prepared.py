@@ -2,30 +2,30 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
+from typing import cast
 
 import numpy as np
 import xarray as xr
 
 from pymc_bdmc.base.arguments import check_memory
-from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
+from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
-from pymc_bdmc.base.streams import Entropy, Purpose, entropy_of, stream
+from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.campaign.options import Ladder
 from pymc_bdmc.campaign.preparation import Preparation, Tunings
 from pymc_bdmc.campaign.request import NUMBERS, Request
-from pymc_bdmc.campaign.rounds import Plan, Side
-from pymc_bdmc.campaign.store import Store, StoredPool
+from pymc_bdmc.campaign.rounds import Plan, Runs, Side
+from pymc_bdmc.campaign.session import Session, open_session, open_store
 from pymc_bdmc.campaign.tree import last_states
 from pymc_bdmc.campaign.weighing import NoFit, NotNear, Weighing
-from pymc_bdmc.engines import ModelEngine, make_engine
-from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.engines import ModelEngine, TunedEngine, make_engine
 from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
@@ -44,33 +44,26 @@ those with 100 may end without an estimate."""
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """A request whose model is compiled, with the workers that will run it.
+    """A request whose model is compiled, and the session in which it is run.
 
     Attributes
     ----------
     request : Request
     loan : Loan
         With the density.
-    engine : ModelEngine
+    engine : TunedEngine
     starts : sequence of Point
         States from which reverse runs on the real data start.
-    store : Store or None
-    entropy : int or sequence of int
-    pool : Pool
-    stop : ndarray of uint8, shape (1,)
-        Set by Ctrl-C.
+    session : Session
     started, compiled : float
         Seconds of `time.perf_counter`.
     """
 
     request: Request
     loan: Loan
-    engine: ModelEngine
+    engine: TunedEngine
     starts: Sequence
-    store: Store | None
-    entropy: Entropy
-    pool: Pool
-    stop: np.ndarray
+    session: Session
     started: float
     compiled: float
 
@@ -84,24 +77,18 @@ class Campaign:
 def open_campaign(request: Request) -> Iterator[Campaign]:
     """Compile the model, lock the store, start workers, and turn Ctrl-C into a flag."""
     started, resources = time.perf_counter(), request.resources
-    store = request.opened_store()
-    entropy = store.entropy if store else entropy_of(resources.random_seed)
+    store, entropy = open_store(resources, request.origin)
     with nothing_to_keep():
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)
         starts = _starts(request, loan)
     compiled = time.perf_counter()
-    with (
-        store.locked() if store else nullcontext(),
-        interruptible() as stop,
-        engine.pool(min(resources.n_cores, request.n_runs), stop, resources.executor) as workers,
-    ):
-        pool = StoredPool(workers, store, stop) if store else workers
-        yield Campaign(request, loan, engine, starts, store, entropy, pool, stop, started, compiled)
+    with open_session(engine, resources, store, entropy, request.n_runs) as session:
+        yield Campaign(request, loan, engine, starts, session, started, compiled)
     loan.give_back()
 
 
-def _engine(request: Request, loan: Loan) -> ModelEngine:
+def _engine(request: Request, loan: Loan) -> TunedEngine:
     """Return the engine of a request, which fits its simulation, its path and the machine."""
     given = request.compilation
     if request.simulation:
@@ -130,7 +117,7 @@ def _starts(request: Request, loan: Loan) -> list:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The runs ahead of a campaign.
+    """The runs ahead of a campaign, and why they are these.
 
     Attributes
     ----------
@@ -139,21 +126,13 @@ class Prepared:
     path : Path
     reason : str
         Why it was taken.
-    sides : sequence of Side
-    schedules : sequence of Schedule
-        The schedules of the planned rounds.
-    plan : Plan
-    renew : callable or None
-        Returns the sides of a round on new simulated data.
+    runs : Runs
     """
 
     preparation: Preparation
     path: Path
     reason: str
-    sides: Sequence[Side]
-    schedules: Sequence[Schedule]
-    plan: Plan
-    renew: Callable[[], Sequence[Side]] | None
+    runs: Runs[Tuning]
 
 
 def prepare(campaign: Campaign) -> Prepared:
@@ -169,10 +148,12 @@ def prepare(campaign: Campaign) -> Prepared:
     """
     request = campaign.request
     _tell_what_to_sum_out(campaign)
-    common = campaign.pool, campaign.engine, campaign.entropy
+    # Its further powers are used only if nothing speaks against a reference.
+    engine = cast(ModelEngine, campaign.engine)
+    common = campaign.session.pool, engine, campaign.session.entropy
     simulated: dict[int, list[Simulated]] = {}
     annealing, refused, told = Annealing(*common, request.resources.progressbar), 0, ""
-    if request.may_weigh and not campaign.engine.no_reference:
+    if request.may_weigh and not engine.no_reference:
         weighing = Weighing(*common)
         try:
             return _prepare(campaign, weighing, simulated)
@@ -236,15 +217,18 @@ def _prepare(
     check_memory(partial(request.states, campaign.density.size), chains=chains, particles=particles)
     sides = sets.sides(tunings, simulated, first=1, chains=chains)
     plan = Plan(
-        particles, campaign.entropy, request.limits, request.resources.progressbar,
+        particles, campaign.session.entropy, request.limits, request.resources.progressbar,
         preparation=seconds, further_moves=further,
     )  # fmt: skip
     _log.info(f"Path: {path.name}, {reason}")
     _log.info(f"Kernel: {preparation.kernel}")
-    _tell(campaign, preparation, sides, schedules, plan)
     renews = request.simulation and request.simulation.renews
     renew = partial(sets.renewed, path, chains) if renews else None
-    return Prepared(preparation, path, reason, sides, schedules, plan, renew)
+    pilots = {side.dataset: side.tuning for side in sides}.values()
+    paths = [(pilot.path_betas, pilot.mean_log_likelihood) for pilot in pilots]
+    runs = Runs(sides, schedules, plan, paths if request.ladder.is_adaptive else (), renew)
+    _tell(campaign, preparation, runs)
+    return Prepared(preparation, path, reason, runs)
 
 
 class _Sets:
@@ -265,16 +249,16 @@ class _Sets:
 
     def simulate(self, path: Path, first: int) -> list[Simulated]:
         """Return the simulated data sets whose streams are numbered from ``first``."""
-        simulation, store = self._campaign.request.simulation, self._campaign.store
+        simulation, session = self._campaign.request.simulation, self._campaign.session
         if simulation is None:
             return []
         if first not in self._simulated:
             make = partial(
-                simulation.simulate, self._campaign.density, self._campaign.entropy,
+                simulation.simulate, self._campaign.density, session.entropy,
                 partial(fit, self._campaign, self._preparation, path), first,
             )  # fmt: skip
-            found = store.remember("renewed" if first else "simulated", make) if store else make()
-            self._simulated[first] = found
+            name, store = "renewed" if first else "simulated", session.store
+            self._simulated[first] = store.remember(name, make) if store else make()
         return self._simulated[first]
 
     def tunings(self, path: Path, simulated: Sequence[Simulated], first: int) -> Tunings:
@@ -319,7 +303,7 @@ def fit(campaign: Campaign, preparation: Preparation, path: Path) -> xr.DataTree
     states = last_states(
         density, [(run.ends, run.weights) for run in scouts],
         np.array([run.log_weight for run in scouts]), [run.population.ancestors for run in scouts],
-        stream(campaign.entropy, Purpose.FIT), len(scouts[0].weights),
+        stream(campaign.session.entropy, Purpose.FIT), len(scouts[0].weights),
     )  # fmt: skip
     if "posterior" not in states:
         raise ValueError(
@@ -358,15 +342,10 @@ def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -
     return min(needed, most)
 
 
-def _tell(
-    campaign: Campaign,
-    preparation: Preparation,
-    sides: Sequence[Side],
-    schedules: Sequence[Schedule],
-    plan: Plan,
-) -> None:
+def _tell(campaign: Campaign, preparation: Preparation, ahead: Runs[Tuning]) -> None:
     """Log how many runs are ahead, and what they will take."""
-    request, lengths = campaign.request, [each.n_temperatures for each in schedules]
+    request, sides, plan = campaign.request, ahead.sides, ahead.plan
+    lengths = [each.n_temperatures for each in ahead.schedules]
     seconds = sum(side.seconds(plan, n) for side in sides for n in lengths)
     gradients = sum(side.gradients(plan, n) for side in sides for n in lengths)
     runs = sum(side.chains for side in sides)

@@ -1,7 +1,7 @@
 """A call on a PyMC model as one checked value: the first stage of a campaign."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
-from pymc_bdmc.campaign.store import Store, origin
+from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.model.checks import check_storable, checked_model, model_of
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
@@ -136,8 +136,8 @@ class Request:
         Draws that the run's own are compared with.
     compilation : Compilation
     resources : Resources
-    origin : mapping
-        Hashes of everything that finished runs depend on besides the seed, for a store.
+    origin : callable
+        Returns hashes of everything that finished runs depend on besides the seed, for a store.
     """
 
     model: pm.Model
@@ -151,7 +151,7 @@ class Request:
     judged: xr.DataTree | None
     compilation: Compilation
     resources: Resources
-    origin: Mapping[str, Mapping[str, str]]
+    origin: Callable[[], Mapping[str, Mapping[str, str]]]
 
     @classmethod
     def of(
@@ -194,12 +194,10 @@ class Request:
         asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
         asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
         asked |= vars(question) | vars(compilation)
-        depends = {}
-        if resources.store is not None:
-            depends = {"variable of the model": fingerprint(model)} | origin(asked)
         request = cls(
             model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
-            compilation, resources, depends,
+            compilation, resources,
+            lambda: {"variable of the model": fingerprint(model)} | origin(asked),
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(
@@ -255,17 +253,6 @@ class Request:
         n_kept = len(self.ladder.schedules) if self.real_data else 0
         kept = n_kept * (dimension * chains * particles + min(dimension * DRAWS, NUMBERS))
         return 8 * max(kept, dimension * self.resources.n_cores * particles)
-
-    def opened_store(self) -> Store | None:
-        """Return the store of the call, if it has one.
-
-        Raises
-        ------
-        ValueError, OSError
-            See `Store`.
-        """
-        given = self.resources
-        return None if given.store is None else Store(given.store, self.origin, given.random_seed)
 
 
 def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:

@@ -22,7 +22,7 @@ from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulation import Simulated
 
-__all__ = ["Plan", "Report", "Round", "Side", "anneal_in_rounds"]
+__all__ = ["Plan", "Report", "Round", "Runs", "Side", "anneal_in_rounds"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -48,14 +48,14 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class Side[T: Tuning | None]:
     """One side of a sandwich: the runs of one direction on one data set."""
 
     group: Literal["real", "real_reverse", "forward", "reverse", "burn_in"]
     dataset: int
     """Number of the data set: 0 for the real data, from 1 for simulated ones."""
     data: Mapping[str, np.ndarray]
-    tuning: Tuning
+    tuning: T
     chains: int
     """Number of runs."""
     sources: Sequence[Simulated] = ()
@@ -63,11 +63,11 @@ class Side:
     variant: int = 0
     """Number of this side among those with reverse runs on the same data."""
 
-    def seconds(self, plan: Plan, n_temperatures: int) -> float:
+    def seconds(self: "Side[Tuning]", plan: Plan, n_temperatures: int) -> float:
         """Return the processor seconds of all runs of a round, estimated by the pilot."""
         return self._n_moves(plan, n_temperatures) * self.tuning.seconds_a_move
 
-    def gradients(self, plan: Plan, n_temperatures: int) -> float:
+    def gradients(self: "Side[Tuning]", plan: Plan, n_temperatures: int) -> float:
         """Return the gradient evaluations of all runs of a round, estimated by the pilot."""
         return self._n_moves(plan, n_temperatures) * self.tuning.gradients_a_move
 
@@ -76,11 +76,16 @@ class Side:
         further = plan.further_moves if self.group == "real" else 0
         return self.chains * (burn_in + (n_temperatures + further) * plan.particles)
 
+    def step_size(self, betas: np.ndarray) -> np.ndarray:
+        """Return the step size of the kernel at each β; NaN if it has none."""
+        tuning: Tuning | None = self.tuning
+        return tuning.step_size(betas) if tuning else np.full(len(betas), np.nan)
+
     def n_tasks(self, plan: Plan) -> int:
         """Return the number of tasks in a round."""
         return -(-self.chains // plan.block_size)
 
-    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask:
+    def task(self, plan: Plan, betas: np.ndarray, round: int, index: int) -> AnnealTask[T]:
         """Return one task of the round: a run of several particles, or a block of chains."""
         source = self.sources[index % len(self.sources)] if self.sources else None
         goes_up = self.group in ("real", "forward")
@@ -88,18 +93,11 @@ class Side:
         way = (direction is Direction.REVERSE) + self.variant
         key = (Purpose.ANNEAL, self.dataset, way, index, round)
         return AnnealTask(
-            direction,
-            self.data,
-            betas,
-            self.tuning,
-            stream(plan.entropy, *key),
-            source.point if source else None,
-            source.burn_in if source else 0,
-            plan.particles,
+            direction, self.data, betas, self.tuning, stream(plan.entropy, *key),
+            source.point if source else None, source.burn_in if source else 0, plan.particles,
             min(plan.block_size, self.chains - index * plan.block_size),
-            self.group == "real",
-            plan.further_moves if self.group == "real" else 0,
-        )
+            self.group == "real", plan.further_moves if self.group == "real" else 0,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -150,38 +148,38 @@ class Round:
 
 
 Report = Callable[[Callable[[], list[Round]]], None]
-Renewal = Callable[[], Sequence[Side]]
+Path = tuple[np.ndarray, np.ndarray]
+"""β and E_β[ℓ] there, nats."""
 
 
-def anneal_in_rounds(
-    pool: Pool,
-    sides: Sequence[Side],
-    rungs: Sequence[Schedule],
-    is_adaptive: bool,
-    plan: Plan,
-    report: Report | None = None,
-    renew: Renewal | None = None,
-) -> list[Round]:
+@dataclass(frozen=True, eq=False)
+class Runs[T: Tuning | None]:
+    """The runs ahead of a call."""
+
+    sides: Sequence[Side[T]]
+    """The real data first."""
+    schedules: Sequence[Schedule]
+    """The schedules of the planned rounds; with a target, of the first of them."""
+    plan: Plan
+    paths: Sequence[Path] = ()
+    """E_β[ℓ] by the pilots on each data set; empty if a schedule has its own inverse temperatures.
+    Otherwise these follow the pilots and, with a target, the forward chains of the round before.
+    Reverse chains know θ*, so no schedule follows them."""
+    renew: Callable[[], Sequence[Side[T]]] | None = None
+    """Returns the sides of the round that confirms a target, on new simulated data. Without it,
+    only the runs of that round are new."""
+
+
+def anneal_in_rounds(pool: Pool, ahead: Runs, report: Report | None = None) -> list[Round]:
     """Anneal on every rung of a ladder; or, with a target, until the gap is small or a limit comes.
 
     Parameters
     ----------
     pool : Pool
         Where chains run.
-    sides : sequence of Side
-        The real data first.
-    rungs : sequence of Schedule
-        The schedules of the planned rounds; with a target the first of them.
-    is_adaptive : bool
-        Whether a schedule says no more than how many temperatures it has: they follow the pilots
-        and, with a target, the forward chains of the round before. The reverse ones know θ*.
-    plan : Plan
-        Everything else.
+    ahead : Runs
     report : callable, optional
         Called at every finished run; what it is called with returns what Ctrl-C would then.
-    renew : callable, optional
-        Returns the sides of the round that confirms a target, on new simulated data. Default: the
-        sides of the other rounds, in which only the runs are new.
 
     Returns
     -------
@@ -194,18 +192,16 @@ def anneal_in_rounds(
         If the pool was stopped before any chain was finished.
     """
     rounds: list[Round] = []
-    target_gap = plan.limits.target_gap
-    if is_adaptive:
-        tunings = {side.dataset: side.tuning for side in sides}.values()
-        paths = [(tuning.path_betas, tuning.mean_log_likelihood) for tuning in tunings]
+    sides, plan, paths = ahead.sides, ahead.plan, ahead.paths
+    rungs, target_gap = ahead.schedules, plan.limits.target_gap
     planned = _until_the_gap_is_small(rungs[0], plan, rounds) if target_gap else rungs
     for schedule in planned:
         confirms = bool(rounds) and schedule is rounds[-1].schedule
-        if is_adaptive and not confirms:
+        if paths and not confirms:
             schedule = _adapt(paths, schedule.n_temperatures)
-        if confirms and renew:
+        if confirms and ahead.renew:
             try:
-                sides = renew()
+                sides = ahead.renew()
             except KeyboardInterrupt:
                 return _cut_short(rounds)
             except (FloatingPointError, ValueError) as error:
@@ -219,7 +215,7 @@ def anneal_in_rounds(
         rounds.append(found)
         if target_gap or len(rungs) > 1:
             _log.info(f"Round {len(rounds)}: {found}")
-        if is_adaptive and target_gap:  # the rungs of a ladder are independent
+        if paths and target_gap:  # the rungs of a ladder are independent
             forward = found.runs["forward"] + found.runs.get("real", [])
             paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
     return rounds
@@ -257,7 +253,7 @@ def _until_the_gap_is_small(
         schedule = schedule.refined()
 
 
-def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _smoothed(betas: np.ndarray, means: np.ndarray) -> Path:
     """Return averages over `BLOCKS` stretches of a curve; a schedule must not follow its noise."""
     blocks = np.array_split(np.arange(1, len(betas) - 1), BLOCKS)
     inner = [block for block in blocks if len(block)]
@@ -268,7 +264,7 @@ def _smoothed(betas: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndar
     return smooth(betas), smooth(means)
 
 
-def _adapt(paths: Sequence[tuple[np.ndarray, np.ndarray]], n_temperatures: int) -> Schedule:
+def _adapt(paths: Sequence[Path], n_temperatures: int) -> Schedule:
     """Return one schedule for all data sets, from (β, E_β[ℓ]) of each."""
     betas = np.unique(np.concatenate([betas for betas, _ in paths]))
     means = np.mean([mean_between(betas, *path) for path in paths], axis=0)
@@ -330,7 +326,7 @@ def _anneal(
     def found() -> Round:
         by_group: dict[str, list[Annealing]] = {}
         for side, recorder in zip(sides, recorders, strict=True):
-            run = recorder.collected(side.tuning.step_size(betas))
+            run = recorder.collected(side.step_size(betas))
             by_group.setdefault(side.group, []).append(run)
         ends = dict(recorders[0].ends)
         seconds = time.perf_counter() - started + pool.spent

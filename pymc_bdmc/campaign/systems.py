@@ -2,35 +2,33 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from functools import partial
 
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_counts, check_memory
-from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.schedules import Schedule
-from pymc_bdmc.base.streams import RandomSeed, entropy_of
-from pymc_bdmc.base.system import System, TwoSidedSystem
-from pymc_bdmc.base.types import UNTUNED
+from pymc_bdmc.base.streams import RandomSeed
+from pymc_bdmc.base.system import System
 from pymc_bdmc.campaign.options import Ladder, Limits, Resources
-from pymc_bdmc.campaign.rounds import Plan, Round, Side, anneal_in_rounds
-from pymc_bdmc.campaign.store import Store, StoredPool, origin, reporter
+from pymc_bdmc.campaign.rounds import Plan, Round, Runs, Side
+from pymc_bdmc.campaign.session import open_session, open_store
+from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
-from pymc_bdmc.engines.blocks import BlockEngine, SystemEngine
+from pymc_bdmc.engines.blocks import BlockEngine, BlockSystem, SideBySide
 from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.warn import warn
 
-__all__ = ["anneal", "anneal_engine"]
+__all__ = ["anneal"]
 
 _BYTES_A_CHAIN = 100
 """Bytes of log weights, prior draws and acceptance of both directions."""
 
 
 def anneal(
-    system: System,
+    system: System | BlockSystem,
     *,
     chains: int = 100,
     temperatures: int | ArrayLike = 1000,
@@ -107,88 +105,33 @@ def anneal(
     >>> bool(abs(value - system.log_z) < 4 * error)
     True
     """
-    if not isinstance(system, TwoSidedSystem):
-        raise TypeError(
-            "system: description, draw_prior, draw_posterior, step and log_likelihood are needed "
-            f"(see bdmc.System), got {system!r}."
-        )
-    engine = SystemEngine(system)
-    attrs = {"system": repr(system), "upper_bound": engine.start_status, "independent_starts": 1}
-    return anneal_engine(
-        engine, attrs | {"burn_in": 0}, chains, Ladder(temperatures, schedule, 1000, "linear"),
-        Limits(target_gap, max_temperatures, max_time),
-        Resources(random_seed, cores, executor, progressbar, store, callback),
-    )  # fmt: skip
-
-
-def anneal_engine(
-    engine: BlockEngine,
-    attrs: Mapping[str, object],
-    chains: int,
-    ladder: Ladder,
-    limits: Limits,
-    resources: Resources,
-) -> xr.DataTree:
-    """Run forward and reverse chains in rounds; what to doubt in them is logged.
-
-    Parameters
-    ----------
-    engine : BlockEngine
-    attrs : mapping
-        What the result says of this kind of system, besides what all results say.
-    chains : int
-        Chains per direction, at least 2.
-    ladder : Ladder
-    limits : Limits
-    resources : Resources
-
-    Returns
-    -------
-    DataTree
-        Groups ``forward``, ``reverse`` and ``rounds``. After Ctrl-C, chains that were not finished
-        are NaN.
-
-    Raises
-    ------
-    ValueError
-        Names the argument.
-    FloatingPointError
-        If a log weight is not finite.
-    KeyboardInterrupt
-        If Ctrl-C comes before any chain is finished, or if it is pressed a second time.
-    """
     started = time.perf_counter()
+    blocks = system if isinstance(system, BlockSystem) else SideBySide(system)
+    ladder = Ladder(temperatures, schedule, *blocks.defaults)
+    limits = Limits(target_gap, max_temperatures, max_time)
+    resources = Resources(random_seed, cores, executor, progressbar, store, callback)
     check_counts(chains=chains)
     check_memory(lambda chains: _BYTES_A_CHAIN * chains, chains=chains)
     limits.check(ladder, has_gap=True)
-    kept = None
-    if resources.store is not None:
-        arguments: dict[str, object] = {"system": vars(engine), "target_gap": limits.target_gap}
-        arguments |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
-        kept = Store(resources.store, origin(arguments), resources.random_seed)
-    entropy = kept.entropy if kept else entropy_of(resources.random_seed)
-    sides = [Side(group, 0, {}, UNTUNED, chains) for group in ("forward", "reverse")]
-    plan = Plan(
-        1, entropy, limits, resources.progressbar, engine.block_size, engine.judges_acceptance
-    )
+    asked: dict[str, object] = {"system": blocks, "target_gap": target_gap}
+    asked |= {"temperatures": temperatures, "schedule": schedule}
+    kept, entropy = open_store(resources, lambda: origin(asked))
+    plan = Plan(1, entropy, limits, progressbar, blocks.block_size, judges_acceptance=False)
+    sides = [Side(group, 0, {}, None, chains) for group in ("forward", "reverse")]
+    result = partial(_to_datatree, blocks, plan, started)
+    n_tasks = sum(side.n_tasks(plan) for side in sides)
+    with open_session(BlockEngine(blocks), resources, kept, entropy, n_tasks) as session:
+        rounds = session.anneal(Runs(sides, ladder.schedules, plan), result)
+        return session.finish(result(rounds))
 
-    def result(rounds: Sequence[Round]) -> xr.DataTree:
-        last = rounds[-1]
-        groups = annealed_groups(last) | {"rounds": rounds_dataset(rounds, limits.target_gap)}
-        dt = xr.DataTree.from_dict(groups)
-        dt.attrs |= {"step": engine.description, **attrs}
-        dt.attrs |= run_attributes(last.schedule, entropy, started, last.interrupted)
-        return dt
 
-    with kept.locked() if kept else nullcontext(), interruptible() as stop:
-        with engine.pool(resources.n_cores, stop, resources.executor) as workers:
-            rounds = anneal_in_rounds(
-                StoredPool(workers, kept, stop) if kept else workers,
-                sides, ladder.schedules, False, plan,
-                reporter(result, kept, resources.callback, stop),
-            )  # fmt: skip
-        dt = result(rounds)
-        if kept:
-            kept.show(lambda: dt)
-        warn(dt)
+def _to_datatree(
+    system: BlockSystem, plan: Plan, started: float, rounds: Sequence[Round]
+) -> xr.DataTree:
+    """Return the rounds so far as a DataTree."""
+    last = rounds[-1]
+    groups = annealed_groups(last) | {"rounds": rounds_dataset(rounds, plan.limits.target_gap)}
+    dt = xr.DataTree.from_dict(groups)
+    dt.attrs |= {"step": system.description, **system.attributes}
+    dt.attrs |= run_attributes(last.schedule, plan.entropy, started, last.interrupted)
     return dt

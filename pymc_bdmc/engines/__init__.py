@@ -7,7 +7,14 @@ from pymc_bdmc.engines.driver import anneal
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool, WorkerPool
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.steps.engine import StepEngine
-from pymc_bdmc.engines.tasks import AnnealTask, Engine, ModelEngine, PilotTask, RefitTask
+from pymc_bdmc.engines.tasks import (
+    AnnealTask,
+    Engine,
+    ModelEngine,
+    PilotTask,
+    RefitTask,
+    TunedEngine,
+)
 
 __all__ = [
     "AnnealTask",
@@ -21,6 +28,7 @@ __all__ = [
     "RefitTask",
     "StepEngine",
     "ThreadPool",
+    "TunedEngine",
     "WorkerPool",
     "anneal",
     "make_engine",

@@ -1,63 +1,68 @@
 """Independent chains of one particle that move side by side, a block of them in a task."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from pymc_bdmc.base.system import StartStatus, TwoSidedSystem
-from pymc_bdmc.base.types import UNTUNED, Direction, Run, Untuned
+from pymc_bdmc.base.system import System, TwoSidedSystem
+from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.tasks import AnnealTask
 
-__all__ = ["BlockEngine", "SystemEngine", "anneal_block"]
+__all__ = ["BlockEngine", "BlockSystem", "SideBySide", "anneal_block"]
 
 
-class BlockEngine(ABC):
-    """An engine of systems that need no pilot: lattices, machines, and those of users.
+@runtime_checkable
+class BlockSystem(Protocol):
+    """A system without pilots that anneals its own blocks: how its chains move and start."""
 
-    A subclass gives ``description`` and `run_block`, which must not hold the GIL for long.
+    @property
+    def description(self) -> str:
+        """Return the name of a transition."""
 
-    Attributes
+    @property
+    def block_size(self) -> int:
+        """Return the number of chains of a task; the last task may have fewer."""
+
+    @property
+    def defaults(self) -> tuple[int, str]:
+        """Return the temperatures and the schedule of a call that gives none."""
+
+    @property
+    def attributes(self) -> Mapping[str, object]:
+        """Return what a result says of the system, with ``upper_bound``, the kind of start."""
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a task without the GIL; log weights are NaN if ``stop`` is set."""
+
+
+class BlockEngine:
+    """Engine of a system that anneals its own blocks, shared by threads.
+
+    Parameters
     ----------
-    block_size : int
-        Chains of a task; the last one of a direction may have fewer.
-    stop : ndarray of uint8, shape (1,)
-        A flag that ends chains early if it is set.
+    system : BlockSystem
     """
 
-    pilots = 1
-    default_particles = 1
-    moves_further = False
-    judges_acceptance = False
-    block_size = 100
-    description: str
-    start_status: StartStatus = "exact"
+    def __init__(self, system: BlockSystem):
+        self._system, self._stop = system, np.zeros(1, dtype=np.uint8)
 
-    def __init__(self):
-        self.stop = np.zeros(1, dtype=np.uint8)
+    @property
+    def description(self) -> str:
+        """Return the name of a transition."""
+        return self._system.description
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
     ) -> ThreadPool | ExecutorPool:
         """Return threads that share this engine, or copies on workers, until ``stop`` is set."""
-        self.stop = stop
+        self._stop = stop
         return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
 
-    def pilot(self, task: PilotTask) -> Untuned:
-        """Return that nothing is tuned."""
-        return UNTUNED
-
-    def combine(self, tunings: Sequence[Untuned]) -> Untuned:
-        """Return that nothing is tuned."""
-        return UNTUNED
-
-    @abstractmethod
-    def run_block(self, task: AnnealTask[Untuned]) -> Run:
-        """Anneal the chains of a task; if it was stopped, their log weights may be NaN."""
-
-    def run(self, task: AnnealTask[Untuned]) -> Run | None:
+    def run(self, task: AnnealTask[None]) -> Run | None:
         """Return the runs of a task, which depend on nothing else; None if they were stopped.
 
         Raises
@@ -65,10 +70,10 @@ class BlockEngine(ABC):
         FloatingPointError
             If a log weight is not finite.
         """
-        run = self.run_block(task)
+        run = self._system.run_block(task, self._stop)
         if np.isfinite(run.log_weight).all():
             return run
-        if self.stop[0]:
+        if self._stop[0]:
             return None
         raise FloatingPointError(
             "Log weights are not finite: a log likelihood is NaN or infinite, or overflows when it "
@@ -76,23 +81,51 @@ class BlockEngine(ABC):
         )
 
 
-class SystemEngine(BlockEngine):
-    """An engine of any `System` that has exact or other draws at β = 1 as well.
+@dataclass(frozen=True)
+class SideBySide:
+    """A `System` with draws at β = 1, whose chains move by its own transition.
 
     Parameters
     ----------
-    system : TwoSidedSystem
+    system : System
+        With ``draw_posterior`` as well.
+
+    Raises
+    ------
+    TypeError
+        If it lacks a method.
     """
 
-    def __init__(self, system: TwoSidedSystem):
-        super().__init__()
-        self._system = system
-        self.description = system.description
-        self.start_status = getattr(system, "start_status", "exact")
+    system: System
+    block_size: ClassVar[int] = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
 
-    def run_block(self, task: AnnealTask[Untuned]) -> Run:
-        """Anneal the chains of a task by the transition of the system."""
-        system, rng = self._system, np.random.default_rng(task.seed)
+    def __post_init__(self):
+        if not isinstance(self.system, TwoSidedSystem):
+            raise TypeError(
+                "system: description, draw_prior, draw_posterior, step and log_likelihood are "
+                f"needed (see bdmc.System), got {self.system!r}."
+            )
+
+    @property
+    def description(self) -> str:
+        """Return the name of a transition."""
+        return self.system.description
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the system."""
+        status = getattr(self.system, "start_status", "exact")
+        return {
+            "system": repr(self.system),
+            "upper_bound": status,
+            "independent_starts": 1,
+            "burn_in": 0,
+        }
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a task; log weights are NaN if ``stop`` is set."""
+        system, rng = cast(TwoSidedSystem, self.system), np.random.default_rng(task.seed)
         if task.direction is Direction.FORWARD:
             state, step = system.draw_prior(task.chains, rng), system.step
         else:
@@ -113,7 +146,7 @@ class SystemEngine(BlockEngine):
                 )
             return ell
 
-        return anneal_block(task, move, log_likelihood, self.stop)
+        return anneal_block(task, move, log_likelihood, stop)
 
 
 def anneal_block(

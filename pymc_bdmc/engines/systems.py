@@ -1,28 +1,19 @@
 """Convert a PyMC model to a system for simulated tempering, for any engine."""
 
-from typing import Protocol
-
 import numpy as np
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.engines.tasks import TunedEngine
 
 __all__ = ["ModelSystem"]
 
 
-class _Owner(Protocol):
-    density: TemperedDensity
-
-    @property
-    def description(self) -> str: ...
-
-
-class ModelSystem[E: _Owner]:
+class ModelSystem[E: TunedEngine]:
     """Part of a system that is common to all engines: prior draws.
 
     Parameters
     ----------
-    engine : engine of a model
+    engine : TunedEngine
 
     Attributes
     ----------

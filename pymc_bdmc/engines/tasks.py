@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, NamedTuple, Never, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,24 +23,13 @@ __all__ = [
     "FitTask",
     "ModelEngine",
     "PilotTask",
-    "PriorOnly",
     "RefitTask",
+    "TunedEngine",
 ]
 
 
-class Engine[T: Tuning](Protocol):
-    """Engine that tunes kernels and anneals, on the data of each task."""
-
-    pilots: int
-    """Number of independent pilots per data set."""
-    default_particles: int
-    """Default number of particles of a run."""
-    moves_further: bool
-    """Whether it supports `AnnealTask.further_moves`."""
-    block_size: int
-    """Number of chains of a task, which move together."""
-    judges_acceptance: bool
-    """Whether a low acceptance shows that chains mix badly."""
+class Engine[T: Tuning | None](Protocol):
+    """Engine that anneals, and gives its tasks to workers."""
 
     @property
     def description(self) -> str:
@@ -55,44 +44,51 @@ class Engine[T: Tuning](Protocol):
     ) -> AbstractContextManager[Pool]:
         """Return a pool whose tasks share the engine or use copies of it."""
 
-    def pilot(self, task: "PilotTask") -> T | None:
-        """Return the tuning of one pilot; None if it was stopped."""
-
-    def combine(self, tunings: Sequence[T]) -> T:
-        """Combine the tunings of the pilots on one data set."""
-
     def run(self, task: "AnnealTask[T]") -> Run | None:
-        """Anneal one run from its own starts; None if it was stopped."""
+        """Anneal one run, or a block of chains, from its own starts; None if it was stopped."""
 
 
-class ModelEngine[T: Tuning](Engine[T], Protocol):
-    """Engine of a PyMC model, which may support paths from a reference.
-
-    Where `no_reference` is not empty, the methods of its own are never called.
-    """
+class TunedEngine[T: Tuning](Engine[T], Protocol):
+    """Engine of a PyMC model, which tunes kernels on the data of each task."""
 
     density: TemperedDensity
     lock: Lock
     """Lock for the use of the density."""
     rows: int
     """Number of observations that are added in turn; 0 if all are added together."""
+    pilots: int
+    """Number of independent pilots per data set."""
+    default_particles: int
+    """Default number of particles of a run."""
+    moves_further: bool
+    """Whether it supports `AnnealTask.further_moves`."""
     has_gradient: bool
-    """Whether the kernel uses a gradient; a density without one is likely to call a solver, and
-    evaluations take long."""
+    """Whether compiled kernels use a gradient; a density without one is likely to call a solver,
+    and evaluations take long."""
 
     @property
     def no_reference(self) -> str:
-        """Return the reason why paths can start at the prior only; empty if not restricted."""
+        """Return the reason why this is no `ModelEngine`; empty if it is one."""
 
-    @property
-    def heavy_tails(self) -> Sequence[str]:
-        """Return the names of variables whose priors have tails that a fit lacks."""
+    def pilot(self, task: "PilotTask") -> T | None:
+        """Return the tuning of one pilot; None if it was stopped."""
+
+    def combine(self, tunings: Sequence[T]) -> T:
+        """Combine the tunings of the pilots on one data set."""
 
     def kernel(self, tuning: T, betas: np.ndarray) -> Kernel:
         """Return the kernels of a schedule, to be applied one at a time."""
 
     def system(self, rng: np.random.Generator) -> System:
         """Return the model as a system for simulated tempering, tuned by pilots."""
+
+
+class ModelEngine[T: Tuning](TunedEngine[T], Protocol):
+    """Engine of a PyMC model whose paths may start at a reference."""
+
+    @property
+    def heavy_tails(self) -> Sequence[str]:
+        """Return the names of variables whose priors have tails that a fit lacks."""
 
     def fit(self, task: "FitTask") -> "Fit | None":
         """Find a reference from which draws need no annealing; None if it was stopped."""
@@ -122,19 +118,6 @@ class ModelEngine[T: Tuning](Engine[T], Protocol):
         """
 
 
-class PriorOnly:
-    """Part of an engine whose paths start at the prior only."""
-
-    no_reference = "since PyMC's step methods move along the path from the prior"
-    heavy_tails: Sequence[str] = ()
-    has_gradient = True  # only engines with references are asked
-
-    def _refuse(self, *_) -> Never:
-        raise NotImplementedError(f"no reference is possible, {self.no_reference}")
-
-    fit = refit = adapted = with_peaks = surplus = _refuse
-
-
 @dataclass(frozen=True, eq=False)
 class PilotTask:
     """Task of one pilot on given observed data."""
@@ -145,7 +128,7 @@ class PilotTask:
     until_mixed: bool = True
     """Whether a compiled pilot stays at β = 1 until its population mixes, as a fit needs."""
 
-    def run[T: Tuning](self, engine: Engine[T]) -> T | None:
+    def run[T: Tuning](self, engine: TunedEngine[T]) -> T | None:
         """Return the tuning of the pilot; None if it was stopped."""
         return engine.pilot(self)
 
@@ -233,8 +216,8 @@ class RefitTask[T: Tuning]:
 
 
 @dataclass(frozen=True, eq=False)
-class AnnealTask[T: Tuning]:
-    """Task of one annealing run on given observed data.
+class AnnealTask[T: Tuning | None]:
+    """Task of one annealing run on given observed data, or of a block of chains.
 
     Attributes
     ----------
@@ -244,8 +227,8 @@ class AnnealTask[T: Tuning]:
         Observed data.
     betas : ndarray of shape (T + 1,)
         The schedule.
-    tuning : Tuning
-        Tuning of the kernel, the same in both directions.
+    tuning : Tuning or None
+        Tuning of the kernel, the same in both directions; None if there is nothing to tune.
     seed : SeedSequence
         The run's stream.
     start : Point, optional

@@ -10,7 +10,7 @@ from arviz_plots.visuals import fill_between_y, line_xy, scatter_xy, set_xticks
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot, set_yticks
 from pymc_bdmc.plots.common import along, log_ticks
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.testbed import standings
+from pymc_bdmc.testbeds.factors.race import standings
 
 __all__ = ["plot_race"]
 

@@ -15,7 +15,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.campaign import prepared, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask
-from pymc_bdmc.tempering import sampler
+from pymc_bdmc.testbeds import tempering
 
 SMALL = dict(
     chains=2, temperatures=10, simulate=bdmc.FromPrior(1), random_seed=1, progressbar=False, cores=1
@@ -156,13 +156,13 @@ def test_in_compilation(model, monkeypatch):
 
 
 def test_in_the_compilation_of_a_model_for_tempering(model, monkeypatch):
-    make_engine = sampler.make_engine
+    make_engine = tempering.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(sampler, "make_engine", deaf)
+    monkeypatch.setattr(tempering, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         bdmc.temper(model, chains=2, temperatures=3, draws=3, progressbar=False)
 
@@ -213,7 +213,7 @@ import numpy as np
 import pymc as pm
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.campaign import call, prepared
+from pymc_bdmc.campaign import call, prepared, session
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with pm.Model() as model:
@@ -221,7 +221,8 @@ with pm.Model() as model:
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
 longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
-homes = {name: prepared if hasattr(prepared, name) else call for name in longest}
+places = (prepared, session, call)
+homes = {name: next(each for each in places if hasattr(each, name)) for name in longest}
 functions = {name: getattr(homes[name], name) for name in longest}
 finished = ChainProgress.finished
 

@@ -8,7 +8,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
-from pymc_bdmc.campaign import call
+from pymc_bdmc.campaign import session
 from tests.models import eight_schools
 
 
@@ -37,14 +37,14 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     """The seconds of a move as the pilot took them, times all moves ahead."""
     ahead = []
 
-    def anneal(pool, sides, rungs, is_adaptive, plan, *args, anneal=call.anneal_in_rounds):
-        for side in sides:
-            further = plan.further_moves if side.group == "real" else 0
-            moves = sum(schedule.n_temperatures + further for schedule in rungs)
-            ahead.append((side.chains * plan.particles * moves, side.tuning.seconds_a_move))
-        return anneal(pool, sides, rungs, is_adaptive, plan, *args)
+    def anneal(pool, runs, report, anneal=session.anneal_in_rounds):
+        for side in runs.sides:
+            further = runs.plan.further_moves if side.group == "real" else 0
+            moves = sum(schedule.n_temperatures + further for schedule in runs.schedules)
+            ahead.append((side.chains * runs.plan.particles * moves, side.tuning.seconds_a_move))
+        return anneal(pool, runs, report)
 
-    monkeypatch.setattr(call, "anneal_in_rounds", anneal)
+    monkeypatch.setattr(session, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
             eight_schools(centred=False), chains=20, particles=3, temperatures=[5, 10],

@@ -10,7 +10,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction, Population, Run
 from pymc_bdmc.campaign.options import Limits
-from pymc_bdmc.campaign.rounds import Plan, Side, Tasks, anneal_in_rounds
+from pymc_bdmc.campaign.rounds import Plan, Runs, Side, Tasks, anneal_in_rounds
 from pymc_bdmc.engines import AnnealTask
 from pymc_bdmc.engines.tasks import PilotTask
 from tests.models import beta_bernoulli, conjugate_regression
@@ -100,7 +100,7 @@ class GaussianWork:
             Side("reverse", 1, {}, self.tuning, chains, [source]),
         ]  # fmt: skip
         plan = Plan(1, seed, Limits(target, **limits), progressbar=False)
-        return anneal_in_rounds(self, sides, [bdmc.schedules.linear(2)], False, plan)
+        return anneal_in_rounds(self, Runs(sides, [bdmc.schedules.linear(2)], plan))
 
 
 def test_the_result_is_not_chosen_for_its_noise():

@@ -14,9 +14,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.campaign import systems
+from pymc_bdmc.campaign import session
+from pymc_bdmc.engines.blocks import BlockSystem
 from pymc_bdmc.lattice import Potts
 from pymc_bdmc.rbm import RBM
+from pymc_bdmc.testbeds.factors.annealing import ProblemRuns
+from pymc_bdmc.testbeds.lattice.annealing import LatticeChains
+from pymc_bdmc.testbeds.rbm.annealing import MachineChains
 
 rng = np.random.default_rng(1)
 MACHINE = RBM(rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 40)) / 5)
@@ -79,6 +83,28 @@ def test_seeds_of_all_kinds(anneal, seed):
     recorded = [int(word) for word in first.attrs["random_seed"].split()]
     again = anneal(random_seed=recorded if len(recorded) > 1 else recorded[0], chains=20)
     np.testing.assert_array_equal(weights(first), weights(again))
+
+
+@pytest.mark.parametrize(
+    ("thin", "subject", "system", "defaults"),
+    [
+        (bdmc.lattice.anneal, Potts(4, 3), LatticeChains, {"chains": 1000}),
+        (bdmc.rbm.anneal, MACHINE, MachineChains, {}),
+        (
+            bdmc.testbed.anneal,
+            bdmc.testbed.Clustering(2, n=4, size=2).simulate(random_seed=1),
+            ProblemRuns,
+            {"chains": 8, "schedule": "sigmoid"},
+        ),
+    ],
+    ids=["lattice", "machine", "factor model"],
+)
+def test_every_front_is_a_form_of_one(thin, subject, system, defaults):
+    options = {"temperatures": 5, "random_seed": 1, "progressbar": False}
+    assert isinstance(system(subject), BlockSystem)
+    found, same = thin(subject, **options), bdmc.anneal(system(subject), **defaults, **options)
+    np.testing.assert_array_equal(weights(found), weights(same))
+    assert set(found.attrs) == set(same.attrs)
 
 
 def test_results_say_the_same_of_all_systems():
@@ -144,7 +170,7 @@ def test_ctrl_c_twice_raises(anneal, monkeypatch):
 
 
 def test_ctrl_c_in_the_conversion_loses_nothing(anneal, monkeypatch):
-    monkeypatch.setattr(systems, "warn", lambda dt: press())
+    monkeypatch.setattr(session, "warn", lambda dt: press())
     dt = anneal()
     assert np.isfinite(weights(dt)).all()
     assert dt.attrs["interrupted"] == 0

@@ -184,7 +184,7 @@ def test_two_calls_at_the_same_time_share_nothing():
 def test_after_an_error_nothing_is_given_back(monkeypatch):
     regression = Regression(potential=False)
     before = lend_and_return(regression.model)
-    monkeypatch.setattr("pymc_bdmc.campaign.call.anneal_in_rounds", lambda *_: 1 / 0)
+    monkeypatch.setattr("pymc_bdmc.campaign.session.anneal_in_rounds", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         pm.sample_bdmc(regression.model, **OPTIONS)
     assert Loan(regression.model).density is not before

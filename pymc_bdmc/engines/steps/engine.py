@@ -15,7 +15,7 @@ from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.engines.steps.system import StepSystem
-from pymc_bdmc.engines.tasks import AnnealTask, PilotTask, PriorOnly
+from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
@@ -24,7 +24,7 @@ from pymc_bdmc.model.tempered import TemperedDensity
 __all__ = ["StepEngine"]
 
 
-class StepEngine(PriorOnly):
+class StepEngine:
     """Compiled density and step methods, shared by all chains of a process.
 
     Parameters
@@ -42,11 +42,10 @@ class StepEngine(PriorOnly):
         If a step method cannot be built or frozen; see `build_steps` and `check_frozen`.
     """
 
-    block_size = 1
-    judges_acceptance = True
+    no_reference = "since PyMC's step methods move along the path from the prior"
     pilots = PILOT_CHAINS
     """Number of independent pilots per data set."""
-    moves_further = False
+    moves_further = has_gradient = False
     rows = 0
     default_particles = 1
     """Default number of particles of a run."""
@@ -125,7 +124,7 @@ class StepEngine(PriorOnly):
 
     def system(self, rng: np.random.Generator) -> StepSystem:
         """Return the model as a system for simulated tempering, tuned for the engine's schedule."""
-        return StepSystem(self, rng)
+        return StepSystem(self, self.betas, rng)
 
     def log_likelihood(self, point: Point) -> float:
         """Return ℓ of a point on the current data, nats."""

@@ -1,30 +1,30 @@
 """Convert a PyMC model to a system whose chains move in turn by step methods."""
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.engines.systems import ModelSystem
-from pymc_bdmc.engines.tasks import PilotTask
-
-if TYPE_CHECKING:
-    from pymc_bdmc.engines.steps.engine import StepEngine
+from pymc_bdmc.engines.tasks import PilotTask, TunedEngine
+from pymc_bdmc.kernels.tuning import StepTuning
 
 __all__ = ["StepSystem"]
 
 
-class StepSystem(ModelSystem["StepEngine"]):
-    """System of step methods, which move one chain after the other."""
+class StepSystem(ModelSystem[TunedEngine[StepTuning]]):
+    """System of step methods, which move one chain after the other, at the β of a schedule."""
 
-    def __init__(self, engine: "StepEngine", rng: np.random.Generator):
+    def __init__(
+        self, engine: TunedEngine[StepTuning], betas: np.ndarray, rng: np.random.Generator
+    ):
         super().__init__(engine)
         seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
         tasks = [PilotTask(engine.density.data, each) for each in seed.spawn(engine.pilots)]
-        tuning = engine.combine([engine.pilot(task) for task in tasks])
-        self._kernel = engine.kernel(tuning)
+        tunings = [tuning for task in tasks if (tuning := engine.pilot(task))]
+        self._kernel = engine.kernel(engine.combine(tunings), betas)
         self._kernel.reset(rng.spawn(1)[0])
-        self._places = {beta: t for t, beta in enumerate(engine.betas.tolist())}
+        self._places = {beta: t for t, beta in enumerate(betas.tolist())}
 
     def draw_prior(self, chains: int, rng: np.random.Generator) -> list[Point]:
         """Draw exactly from the prior restricted to ℓ > −∞."""
@@ -41,4 +41,4 @@ class StepSystem(ModelSystem["StepEngine"]):
 
     def log_likelihood(self, state: list[Point]) -> np.ndarray:
         """Return ℓ of every point, nats."""
-        return np.array([self._engine.log_likelihood(point) for point in state])
+        return np.array([self._engine.density(point)[1] for point in state])

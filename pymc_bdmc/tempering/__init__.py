@@ -1,1 +1,0 @@
-"""Simulated tempering of PyMC models and other systems."""

@@ -1,0 +1,1 @@
+"""Systems with known answers, on which estimators are studied."""

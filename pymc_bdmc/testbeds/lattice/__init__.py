@@ -1,0 +1,1 @@
+"""Ising and Potts models: energies, exact answers, compiled chains."""

@@ -1,0 +1,242 @@
+"""Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.base.arguments import check_choice, check_counts
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, beside, stream
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign import systems
+from pymc_bdmc.engines.blocks import anneal_block
+from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.testbeds.lattice.multispin import IsingChains
+from pymc_bdmc.testbeds.lattice.potts import PottsChains
+from pymc_bdmc.testbeds.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
+from pymc_bdmc.testbeds.lattice.randomness import random_sites
+from pymc_bdmc.testbeds.lattice.systems import Ising, Lattice
+
+__all__ = ["anneal"]
+
+_STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
+
+
+def anneal(
+    system: Lattice,
+    *,
+    chains: int = 1000,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "linear",
+    kernel: Literal["metropolis", "heat bath"] = "metropolis",
+    sites: Literal["checkerboard", "random"] = "checkerboard",
+    updates: int | None = None,
+    start: Literal["exact", "swendsen-wang", "ordered"] = "exact",
+    burn_in: int = 100,
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
+    random_seed: RandomSeed = None,
+    cores: int | None = None,
+    executor: Executor | None = None,
+    progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
+) -> xr.DataTree:
+    """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
+
+    Parameters
+    ----------
+    system : Ising or Potts
+        The model at β = 1.
+    chains : int, default 1000
+        Chains per direction, at least 2. Ising chains are run 1024 at a time, Potts chains 128:
+        fewer take as long.
+    temperatures : int or array_like of shape (T + 1,), default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves.
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
+        How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
+    kernel : {"metropolis", "heat bath"}, default "metropolis"
+        What is done at a site. Metropolis on a checkerboard gives Ising models the smaller gap,
+        although next to β = 0 it flips every spin in every sweep and so relaxes little there; the
+        heat bath does so for Potts models of many colours.
+    sites : {"checkerboard", "random"}, default "checkerboard"
+        In which order sites are updated: those with an even and then those with an odd sum of
+        coordinates, which needs an even L; or independently at random.
+    updates : int, optional
+        Single-site updates at each temperature; default L², a sweep. Checkerboard: a multiple of
+        it.
+    start : {"exact", "swendsen-wang", "ordered"}, default "exact"
+        Reverse chains start from exact samples (coupling from the past), from ``burn_in`` sweeps
+        of Swendsen and Wang after a state of one colour, or from that state; the upper bound is
+        then exact, burned-in or heuristic.
+    burn_in : int, default 100
+        Sweeps with ``start="swendsen-wang"``.
+    target_gap, max_temperatures, max_time : optional
+        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
+    random_seed, cores, executor, progressbar, store, callback : optional
+        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
+
+    Returns
+    -------
+    DataTree
+        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        plots. After Ctrl-C, blocks of chains that were not finished are NaN. The attribute
+        ``critical_beta`` is that of the infinite lattice.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the remedy.
+    RuntimeError
+        If an exact start takes too long, as near a phase transition of first order.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or is pressed a second time.
+
+    Notes
+    -----
+    Random sites are drawn once: all chains of a run visit the same ones, in reverse in the opposite
+    order. So the sequence is part of the kernels K_1 … K_T. Given it, chains are independent,
+    E_f[w] = Z and Crooks' relation holds; and each chain has the law of one that draws its own.
+
+    References
+    ----------
+    Habeck (2017), Model evidence from nonequilibrium simulations, Section 5.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> dt = bdmc.lattice.anneal(bdmc.lattice.Ising(4), temperatures=50, random_seed=1,
+    ...                          progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - bdmc.lattice.Ising(4).log_z()) < 4 * error)
+    True
+    """
+    return systems.anneal(
+        LatticeChains(system, kernel, sites, updates, start, burn_in),
+        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
+        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
+        executor=executor, progressbar=progressbar, store=store, callback=callback,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LatticeChains:
+    """Chains of a lattice model: their kernel, their sites and their starts.
+
+    The fields are the arguments of `anneal`.
+
+    Raises
+    ------
+    ValueError
+        Names the field and the remedy.
+    """
+
+    system: Lattice
+    kernel: Literal["metropolis", "heat bath"] = "metropolis"
+    sites: Literal["checkerboard", "random"] = "checkerboard"
+    updates: int | None = None
+    start: Literal["exact", "swendsen-wang", "ordered"] = "exact"
+    burn_in: int = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
+
+    def __post_init__(self):
+        system = self.system
+        if not isinstance(system, Lattice):
+            raise ValueError(f"system: an Ising or Potts model is needed, got {system!r}.")
+        check_counts(updates=self.n_updates, burn_in=self.burn_in)
+        check_choice("kernel", self.kernel, ("metropolis", "heat bath"))
+        check_choice("sites", self.sites, ("checkerboard", "random"))
+        check_choice("start", self.start, _STATUS)
+        if self.sites == "checkerboard" and system.L % 2:
+            raise ValueError(
+                f'sites: a checkerboard needs an even L, not {system.L}; use "random".'
+            )
+        if self.sites == "checkerboard" and self.n_updates % system.n_sites:
+            raise ValueError(
+                f"updates: {self.n_updates} is no multiple of a checkerboard's {system.n_sites}; "
+                'use sites="random".'
+            )
+
+    @property
+    def n_updates(self) -> int:
+        """Return the number of single-site updates at each temperature."""
+        return self.system.n_sites if self.updates is None else self.updates
+
+    @property
+    def description(self) -> str:
+        """Return the kernel, the order of the sites and the number of updates."""
+        return f"{self.kernel}, {self.sites} sites, {self.n_updates} updates"
+
+    @property
+    def block_size(self) -> int:
+        """Return the number of chains that move side by side."""
+        return self._chains.lanes
+
+    @property
+    def _chains(self) -> type[IsingChains | PottsChains]:
+        return IsingChains if isinstance(self.system, Ising) else PottsChains
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the lattice."""
+        return {
+            "system": repr(self.system),
+            "upper_bound": _STATUS[self.start],
+            "independent_starts": 1,
+            "burn_in": self.burn_in if self.start == "swendsen-wang" else 0,
+            "critical_beta": self.system.critical_beta,
+        }
+
+    def site_order(self, task: AnnealTask) -> Callable[[int], np.ndarray]:
+        """Return the sites that K_t visits, in this order; K_t† visits them in the opposite one."""
+        way = 1 if task.direction is Direction.FORWARD else -1
+        n, n_sites = self.n_updates, self.system.n_sites
+        if self.sites == "checkerboard":
+            parity = np.indices((self.system.L,) * 2).sum(axis=0).ravel() % 2
+            order = np.resize(np.argsort(parity, kind="stable"), n)[::way].copy()
+            return lambda t: order
+        # One sequence for both directions and all blocks
+        sites = stream(cast(Entropy, task.seed.entropy), Purpose.SITES, 0)
+        (key,) = sites.generate_state(1, np.uint64)
+        return lambda t: random_sites(key, t * n, n, n_sites)[::way].copy()
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
+        seed, order = beside(task.seed, Purpose.ANNEAL), self.site_order(task)
+        heat_bath = self.kernel == "heat bath"
+        chains = self._chains(self.system, seed, heat_bath, self._starts(task, stop))
+
+        def move(t: int) -> float:
+            changes = chains.move(task.betas[t], order(t))
+            return np.nan if heat_bath else changes / (chains.lanes * self.n_updates)
+
+        def log_likelihood() -> np.ndarray:
+            return self.system.log_likelihood_of_bonds(chains.satisfied_bonds())
+
+        return anneal_block(task, move, log_likelihood, stop)
+
+    def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray | None:
+        """Return colours of every chain at β = 1, for reverse chains; None: the uniform prior."""
+        if task.direction is Direction.FORWARD:
+            return None
+        system = self.system
+        states = np.zeros((task.chains, system.n_sites), np.uint8)
+        if self.start == "ordered":
+            states[:] = np.arange(task.chains)[:, None] % system.n_colours
+        model = random_cluster(system)
+        keys = beside(task.seed, Purpose.START).generate_state(task.chains, np.uint64)
+        for state, key in zip(states, keys, strict=True):
+            if stop[0]:
+                break
+            if self.start == "exact":
+                state[:] = perfect_state(system, 1.0, key, stop)
+            elif self.start == "swendsen-wang":
+                state[:] = swendsen_wang(model, state, key, self.burn_in)
+        return np.resize(states, (self.block_size, system.n_sites))  # idle lanes repeat chains

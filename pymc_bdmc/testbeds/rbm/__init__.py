@@ -1,0 +1,1 @@
+"""Restricted Boltzmann machines: compiled chains, training, held-out scores."""

@@ -1,0 +1,139 @@
+"""Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign import systems
+from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.testbeds.rbm.machine import RBM
+
+__all__ = ["anneal"]
+
+
+def anneal(
+    rbm: RBM,
+    *,
+    chains: int = 100,
+    temperatures: int | ArrayLike = 1000,
+    schedule: str | Schedule = "linear",
+    burn_in: int = 1000,
+    target_gap: float | None = None,
+    max_temperatures: int | None = None,
+    max_time: float | None = None,
+    random_seed: RandomSeed = None,
+    cores: int | None = None,
+    executor: Executor | None = None,
+    progressbar: bool = True,
+    store: str | os.PathLike | None = None,
+    callback: Callable[[xr.DataTree], object] | None = None,
+) -> xr.DataTree:
+    """Sandwich the log partition function of an RBM between forward and reverse chains.
+
+    Parameters
+    ----------
+    rbm : RBM
+        With the prior and the integrated layer that it was given.
+    chains : int, default 100
+        Chains per direction, at least 2. They are run 100 at a time.
+    temperatures : int or array_like of shape (T + 1,), default 1000
+        T, the number of transitions of a chain, or the inverse temperatures themselves.
+    schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
+        How the inverse temperatures are spaced.
+    burn_in : int, default 1000
+        Where both layers have more than 20 units, reverse chains start from the end of so many
+        sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
+        heuristic without any sweep. With up to 20 units in a layer they start from exact samples
+        (and with up to 25, `RBM.log_z` is exact).
+    target_gap, max_temperatures, max_time : optional
+        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
+    random_seed, cores, executor, progressbar, store, callback : optional
+        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
+
+    Returns
+    -------
+    DataTree
+        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        plots. After Ctrl-C, blocks of chains that were not finished are NaN.
+
+    Raises
+    ------
+    ValueError
+        Names the argument and the remedy.
+    KeyboardInterrupt
+        If Ctrl-C comes before any block is finished, or is pressed a second time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_bdmc as bdmc
+    >>> rbm = bdmc.rbm.RBM(np.zeros(4), np.zeros(3), np.eye(4, 3))
+    >>> dt = bdmc.rbm.anneal(rbm, temperatures=20, random_seed=1, progressbar=False)
+    >>> value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    >>> bool(abs(value - rbm.log_z()) < 4 * error)
+    True
+    """
+    return systems.anneal(
+        MachineChains(rbm, burn_in),
+        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
+        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
+        executor=executor, progressbar=progressbar, store=store, callback=callback,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MachineChains:
+    """Chains of a machine, and the burn-in of their starts at β = 1.
+
+    The fields are the arguments of `anneal`.
+
+    Raises
+    ------
+    ValueError
+        Names the field.
+    """
+
+    rbm: RBM
+    burn_in: int = 1000
+    block_size: ClassVar[int] = 100
+    defaults: ClassVar[tuple[int, str]] = 1000, "linear"
+
+    def __post_init__(self):
+        if not isinstance(self.rbm, RBM):
+            raise ValueError(f"rbm: a restricted Boltzmann machine is needed, got {self.rbm!r}.")
+        check_counts(burn_in=self.burn_in)
+
+    @property
+    def description(self) -> str:
+        """Return the name of a transition."""
+        return self.rbm.description
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Return what a result says of the machine."""
+        status = self.rbm.posterior_status(self.burn_in)
+        return {
+            "system": f"RBM {self.rbm.a.size}x{self.rbm.b.size}",
+            "upper_bound": status,
+            "independent_starts": 1,
+            "burn_in": self.burn_in if status == "burned-in" else 0,
+        }
+
+    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+        """Anneal the chains of a block; their log weights are NaN if ``stop`` is set."""
+        rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
+        if task.direction is Direction.FORWARD:
+            state = self.rbm.draw_prior(task.chains, rng)
+        else:
+            state = self.rbm.draw_posterior(task.chains, rng, self.burn_in, stop)
+        return self.rbm.run(state, task.betas, task.direction, rng, stop)

@@ -1,0 +1,148 @@
+"""Populations on both paths against enumeration, and their results as those of any run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.base.compiling import CalledByAddress, njit
+from pymc_bdmc.base.types import Direction
+from pymc_bdmc.testbed import (
+    BinaryAttributes,
+    Clustering,
+    LowRank,
+    Problem,
+    anneal,
+)
+from pymc_bdmc.testbeds.factors import annealing, loops
+from tests.mutants import compile_kernels
+from tests.testbeds.factors.test_kernels import enumerated
+
+Z = 4.5  # two-sided α = 7e-6 a comparison, 31 comparisons
+CASES = [Clustering(2, n=4, size=2), BinaryAttributes(2, n=3, size=2)]
+
+
+def exact(problem):
+    return solved(problem, enumerated(problem.model))[1]
+
+
+def solved(problem, states):
+    """Posterior probabilities of the only states there are, and log ML."""
+    log_joint = np.array([problem.model.log_joint(rows, problem.y) for rows in states])
+    log_z = logsumexp(log_joint)
+    return np.exp(log_joint - log_z), log_z
+
+
+def scores(problem, states, p, log_z, path="prior", temperatures=8, particles=2, runs=1000):
+    """z of E[Ẑ] = Z, and of E_r[1/Ẑ] = 1/Z with starts that have these probabilities."""
+    rng, betas = np.random.default_rng(5), np.linspace(0, 1, temperatures + 1)
+    starts = [replace(problem, rows=states[i]) for i in rng.choice(len(states), p=p, size=runs)]
+    for direction, sign in ((Direction.FORWARD, 1), (Direction.REVERSE, -1)):
+        found = [
+            annealing.run(start, direction, path, betas, particles, rng)[0] for start in starts
+        ]
+        x = np.exp(sign * (np.array(found) - log_z))
+        yield (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(runs))
+
+
+@njit()
+def stay(model, rows, y, weights, backwards, aim, rng):
+    """A sweep that does nothing, so that nothing makes good for where a run starts."""
+    return 0.0
+
+
+@pytest.fixture
+def still(monkeypatch):
+    sweep = CalledByAddress(stay, annealing.MOVES.sweep.signature())
+    monkeypatch.setattr(annealing, "MOVES", annealing.MOVES._replace(sweep=sweep))
+
+
+@pytest.mark.parametrize("particles", [1, 4])
+@pytest.mark.parametrize("path", ["prior", "data"])
+@pytest.mark.parametrize("model", CASES, ids=lambda model: type(model).__name__)
+def test_both_directions_are_unbiased(model, path, particles):
+    problem, states = model.simulate(random_seed=3), enumerated(model)
+    p, log_z = solved(problem, states)
+    options = {"path": path, "particles": particles}
+    assert max(map(abs, scores(problem, states, p, log_z, **options))) < Z
+    # Broken twin: half a nat beside
+    assert min(map(abs, scores(problem, states, p, log_z + 0.5, **options))) > Z
+
+
+@pytest.mark.parametrize("path", ["prior", "data"])
+@pytest.mark.parametrize("model", CASES, ids=lambda model: type(model).__name__)
+def test_reverse_runs_start_from_the_posterior(still, model, path):
+    problem, states = model.simulate(random_seed=3), enumerated(model)
+    p, log_z = solved(problem, states)
+    assert max(map(abs, scores(problem, states, p, log_z, path))) < Z
+    # Broken twins: starts from the prior, and all of them at the sample that the data came with
+    prior = np.full(len(states), 1 / len(states))
+    sample = np.array([(rows == problem.rows).all() for rows in states]) * 1.0
+    for wrong in (prior, sample):
+        assert abs(list(scores(problem, states, wrong, log_z, path))[1]) > Z
+
+
+def test_conditional_resampling(still, monkeypatch):
+    problem = BinaryAttributes(2, n=3, size=1).simulate(random_seed=4)
+    states = enumerated(problem.model)
+    answer = solved(problem, states)
+    assert max(map(abs, scores(problem, states, *answer, runs=2000))) < Z
+    # Broken twins: particle 0 moves as the others do, or is never the ancestor of another
+    faults = {
+        "moves": ("(min(len(kept), 1), 1.0)", "(0 * min(len(kept), 1), 1.0)"),
+        "has no copies": (
+            "resample(weights, first == 1",
+            "resample(weights * (np.arange(n) >= first), first == 1",
+        ),
+    }
+    twin = compile_kernels(faults, modules=(loops,))
+    monkeypatch.setattr(loops, "anneal", twin.anneal)
+    for fault in faults:
+        with twin.having(fault):
+            assert abs(list(scores(problem, states, *answer, runs=2000))[1]) > Z
+
+
+def test_low_rank_of_one_loading():
+    """K = D = N = 1: the posterior of the loading on a grid."""
+    problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
+    grid = np.linspace(-12, 12, 4001)
+    states = grid[:, None, None]
+    p, log_z = solved(problem, states)
+    log_z += np.log(grid[1] - grid[0])
+    for path in ("prior", "data"):
+        options = {"path": path, "temperatures": 3}
+        assert max(map(abs, scores(problem, states, p, log_z, **options))) < Z
+        assert min(map(abs, scores(problem, states, p, log_z + 0.5, **options))) > Z
+
+
+def test_results_are_read_like_any_other():
+    problem = Clustering(3, n=6, size=2).simulate(random_seed=1)
+    options = {"chains": 20, "temperatures": 30, "random_seed": 1, "progressbar": False}
+    dt = anneal(problem, cores=1, **options)
+    table = bdmc.summary(dt).loc["simulated"]
+    assert table.loc["upper bound", "kind"] == "mean log weight, exact start"
+    value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
+    assert abs(value - exact(problem)) < Z * error
+    again = anneal(problem, cores=2, **options)
+    np.testing.assert_array_equal(dt["forward"]["log_weight"], again["forward"]["log_weight"])
+    np.testing.assert_array_equal(dt["reverse"]["log_weight"], again["reverse"]["log_weight"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Clustering(0), "n_features: must be a whole number"),
+        (lambda: LowRank(2, row_scale=0.0), "row_scale: must be a positive number"),
+        (lambda: Clustering(2, noise=-1.0), "noise: must be a positive number"),
+        (lambda: BinaryAttributes(probability=1.0), "probability: must lie between 0 and 1"),
+        (lambda: anneal(Clustering()), "problem: a Problem is needed"),
+        (lambda: anneal(Problem(CASES[0], np.zeros((4, 2)))), "reverse runs need the rows"),
+        (lambda: anneal(CASES[0].simulate(1), path="posterior"), "path: 'posterior' is none of"),
+        (lambda: anneal(CASES[0].simulate(1), particles=0), "particles: must be a whole"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,281 @@
+"""Sweeps and weights of the testbed against enumeration, closed forms and PyMC, to rounding."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chisquare, multivariate_normal, norm
+
+from pymc_bdmc import testing
+from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank
+from pymc_bdmc.testbeds.factors.kernels import (
+    Features,
+    constrained_sweep,
+    draw_features,
+    features_of,
+    loadings_of,
+    log_row_marginals,
+    normal_row,
+    sweep,
+    weigh,
+)
+from pymc_bdmc.testbeds.factors.loops import observation_weights
+from tests.models import interpreted
+
+OPTIONS = {"feature_scale": 1.3, "noise": 0.8}
+DISCRETE = [
+    Clustering(3, n=3, size=2, **OPTIONS),
+    BinaryAttributes(2, n=3, size=2, probability=0.3, **OPTIONS),
+]
+LOADINGS = LowRank(2, n=3, size=4, row_scale=1.4, **OPTIONS)
+MODELS = [*DISCRETE, LOADINGS]
+WEIGHTS = [observation_weights("prior", np.array([0.4, 1.0]), 3).weights[i] for i in (0, 1)] + [
+    observation_weights("data", np.array([0.5]), 3).weights[0]
+]
+"""β = 0.4 and 1 of the prior path, and one and a half observations of the data path."""
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+def problem(request):
+    return request.param.simulate(random_seed=1)
+
+
+def enumerated(model):
+    """All L of a discrete model."""
+    return [np.array(rows) for rows in product(model.factors.values, repeat=model.n)]
+
+
+def uncollapsed(model, rows, features, y, weights):
+    """Log p(R) Π N(y_n | l_n R, σ²)^w_n."""
+    ells = norm(rows @ features, model.noise).logpdf(y).sum(axis=1)
+    return norm(0, model.feature_scale).logpdf(features).sum() + weights @ ells
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_features_are_integrated_out(problem, weights):
+    """Log f_w(L) is the joint density over the conditional one of R, whatever R."""
+    model, rng = problem.model, np.random.default_rng(2)
+    features, log_likelihood = features_of(model.factors, problem.rows, problem.y, weights)
+    drawn = rng.normal(size=features.mean.shape)
+    conditional = sum(
+        multivariate_normal.logpdf(x, mean, features.covariance)
+        for x, mean in zip(drawn.T, features.mean.T, strict=True)
+    )
+    joint = uncollapsed(model, problem.rows, drawn, problem.y, weights)
+    assert log_likelihood == pytest.approx(joint - conditional, rel=1e-10)
+
+
+def test_the_joint_density_is_that_of_the_pymc_model(problem):
+    model, rng = problem.model, np.random.default_rng(3)
+    point = model.pymc_model(problem.y).initial_point(1)
+    (name,) = set(point) - {"features"}
+    point["features"] = rng.normal(size=point["features"].shape)
+    point[name] = problem.rows.argmax(axis=1) if name == "labels" else problem.rows
+    with interpreted():
+        theirs = model.pymc_model(problem.y).compile_logp()(point)
+    ones = np.ones(model.n)
+    ours = uncollapsed(model, problem.rows, point["features"], problem.y, ones)
+    ours += model.log_joint(problem.rows, problem.y)
+    ours -= model.log_likelihood(problem.rows, problem.y)
+    assert ours == pytest.approx(float(theirs), rel=1e-12)
+
+
+def transitions(model, y, weights, backwards):
+    """Log T(L′ | L) of all pairs, shape (states, states)."""
+    rng, states = np.random.default_rng(1), enumerated(model)
+    return np.array(
+        [
+            [sweep(model.factors, a.copy(), y, weights, backwards, b, rng) for b in states]
+            for a in states
+        ]
+    )
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.array([0.4, 0.4, 0.4]), np.array([1, 1, 0.5])])
+@pytest.mark.parametrize("model", DISCRETE, ids=lambda model: type(model).__name__)
+def test_sweeps_leave_f_invariant_and_have_their_reversal(model, weights):
+    problem = model.simulate(random_seed=1)
+    log_f = [
+        model.log_joint(rows, problem.y)
+        - model.log_likelihood(rows, problem.y)
+        + features_of(model.factors, rows, problem.y, weights)[1]
+        for rows in enumerated(model)
+    ]
+    log_f = np.array(log_f) - logsumexp(log_f)
+    there, back = (transitions(model, problem.y, weights, way) for way in (False, True))
+    np.testing.assert_allclose(logsumexp(there, axis=1), 0, atol=1e-10)
+    np.testing.assert_allclose(logsumexp(log_f[:, None] + there, axis=0), log_f, atol=1e-10)
+    np.testing.assert_allclose(log_f[:, None] + there, log_f + back.T, atol=1e-9)
+    # Broken twins: a sweep at other weights, and one that is taken for its own reversal
+    wrong = transitions(model, problem.y, weights**2 + 0.1, False)
+    assert np.abs(logsumexp(log_f[:, None] + wrong, axis=0) - log_f).max() > 1e-3
+    assert np.abs(log_f[:, None] + there - log_f - there.T).max() > 1e-3
+
+
+def test_rows_that_are_not_there_stay():
+    problem = LOADINGS.simulate(random_seed=1)
+    rows = problem.rows.copy()
+    none, rng = rows[:0], np.random.default_rng(1)
+    sweep(LOADINGS.factors, rows, problem.y, np.array([1.0, 0.5, 0.0]), False, none, rng)
+    assert (rows[:2] != problem.rows[:2]).all()
+    assert (rows[2] == problem.rows[2]).all()
+
+
+@pytest.mark.parametrize("weight", [0.4, 1.0])
+def test_conditional_of_normal_rows(weight):
+    """The density of what a sweep draws given the features, by ratios of the joint density."""
+    problem, rng = LOADINGS.simulate(random_seed=1), np.random.default_rng(4)
+    weights = np.full(3, weight)
+    points = [
+        {"rows": rng.normal(size=(3, 2)), "features": rng.normal(size=(2, 4))} for _ in range(20)
+    ]
+
+    def joint(point, prior=1.4):
+        both = uncollapsed(LOADINGS, point["rows"], point["features"], problem.y, weights)
+        return both + norm(0, prior).logpdf(point["rows"]).sum()
+
+    def conditional(point):
+        loadings = loadings_of(LOADINGS.factors, point["features"], weight)
+        return sum(
+            normal_row(LOADINGS.factors, loadings, y, np.empty(2), row[None], rng)[0]
+            for y, row in zip(problem.y, point["rows"], strict=True)
+        )
+
+    check = testing.check_conditionals(conditional, joint, "rows", points=points)
+    assert check.passed, check
+    wrong = testing.check_conditionals(
+        conditional, lambda point: joint(point, prior=1.5), "rows", points=points
+    )
+    assert not wrong.passed
+
+
+def test_marginals_of_rows(problem):
+    """Log p(Y | R): sums over all rows, or the normal law with covariance s² R'R + σ² I."""
+    model, rng = problem.model, np.random.default_rng(5)
+    features = rng.normal(size=(model.n_features, model.size))
+    if isinstance(model, LowRank):
+        covariance = model.row_scale**2 * features.T @ features + model.noise**2 * np.eye(
+            model.size
+        )
+        exact = multivariate_normal.logpdf(problem.y, np.zeros(model.size), covariance).sum()
+    else:
+        fitted = model.factors.values @ features
+        ells = norm(fitted, model.noise).logpdf(problem.y[:, None]).sum(axis=2)
+        exact = logsumexp(model.factors.log_probabilities + ells, axis=1).sum()
+    found = log_row_marginals(model.factors, features, problem.y, rng)
+    assert found == pytest.approx(exact, rel=1e-10)
+
+
+@pytest.mark.parametrize("model", DISCRETE, ids=lambda model: type(model).__name__)
+def test_weights_of_rows_that_enter(model):
+    """Log p(y_2 | L_1, y_1) by enumeration, the same on the way up and down."""
+    problem, rng = model.simulate(random_seed=1), np.random.default_rng(6)
+    path, rows = observation_weights("data", np.array([0, 1 / 3, 2 / 3, 1]), 3), problem.rows.copy()
+    old, new = path.weights[1:3]
+    ells = []
+    for value, log_p in zip(model.factors.values, model.factors.log_probabilities, strict=True):
+        rows[1] = value
+        ells.append(log_p + features_of(model.factors, rows, problem.y, new)[1])
+    exact = logsumexp(ells) - features_of(model.factors, rows, problem.y, old)[1]
+    for backwards in (False, True):
+        found = weigh(model.factors, rows, problem.y, path._replace(backwards=backwards), 2, rng)
+        assert found == pytest.approx(exact, rel=1e-10)
+
+
+def test_features_are_drawn_from_their_law():
+    """Means and covariances of 20,000 draws within 5 standard errors: α = 1e-5 for 20 numbers."""
+    rng = np.random.default_rng(7)
+    law = Features(rng.normal(size=(2, 4)), np.array([[1.0, -0.6], [-0.6, 0.5]]))
+    draws = np.array([draw_features(law, rng).mean for _ in range(20_000)]) - law.mean
+    sd = np.sqrt(np.diag(law.covariance))
+    assert (np.abs(draws.mean(axis=0)) < 5 * sd[:, None] / np.sqrt(20_000)).all()
+    products = np.einsum("nkd,njd->kjnd", draws, draws).reshape(2, 2, -1)
+    spread = np.sqrt((np.outer(sd, sd) ** 2 + law.covariance**2) / products.shape[-1])
+    assert (np.abs(products.mean(axis=-1) - law.covariance) < 5 * spread).all()
+    # Broken twin: the transposed root of the covariance
+    wrong = np.linalg.cholesky(law.covariance).T @ np.linalg.cholesky(law.covariance)
+    assert (np.abs(products.mean(axis=-1) - wrong) > 5 * spread).any()
+
+
+def transition_of(model, name, tempt=lambda beta: beta):
+    """A sweep, and features given its rows, as a sampler of the PyMC model."""
+
+    def moved(point, target, rng, backwards):
+        rows, y = point[name], target.data["y"]
+        rows = np.eye(model.n_features)[rows] if name == "labels" else rows.astype(float)
+        weights = np.full(model.n, tempt(target.beta))
+        sweep(model.factors, rows, y, weights, backwards, rows[:0], rng)
+        features = draw_features(features_of(model.factors, rows, y, weights)[0], rng).mean
+        return {name: rows.argmax(axis=1) if name == "labels" else rows, "features": features}
+
+    def transition(point, target, rng):
+        return moved(point, target, rng, False)
+
+    transition.reversal = lambda point, target, rng: moved(point, target, rng, True)
+    return transition
+
+
+NAMES = {"Clustering": "labels", "LowRank": "loadings", "BinaryAttributes": "attributes"}
+
+
+@pytest.mark.parametrize(
+    "check", [testing.check_sampler, pytest.param(testing.check_geweke, marks=pytest.mark.slow)]
+)
+def test_sweeps_as_samplers_of_the_pymc_model(problem, check):
+    """α = 1e-5; `check_sampler` tries every β of the prior path."""
+    model = problem.model
+    step = transition_of(model, NAMES[type(model).__name__])
+    assert check(step, model.pymc_model(problem.y), random_seed=1, budget=2000).passed
+
+
+def test_a_sweep_at_another_temperature_is_found():
+    """The broken twin of the check above."""
+    problem = DISCRETE[0].simulate(random_seed=1)
+    step = transition_of(DISCRETE[0], "labels", np.sqrt)
+    pymc_model = problem.model.pymc_model(problem.y)
+    assert not testing.check_sampler(step, pymc_model, random_seed=1, budget=20_000).passed
+
+
+def test_constrained_sweeps_stay_above_their_floor(problem):
+    model, rng = problem.model, np.random.default_rng(8)
+    rows = model.draw_rows(rng)[0]
+    floor = model.log_likelihood(rows, problem.y)
+    for _ in range(20):
+        found = constrained_sweep(
+            model.factors, rows, problem.y, model.draw_rows(rng)[0], floor, rng
+        )
+        assert found == pytest.approx(model.log_likelihood(rows, problem.y), rel=1e-9)
+        assert found >= floor
+
+
+def test_constrained_sweeps_leave_the_prior_above_their_floor_invariant():
+    """χ² at α = 1e-4 over the sets above it, of two attributes; every tenth state is counted."""
+    model = BinaryAttributes(2, n=1, size=2, probability=0.3, feature_scale=3.0)
+    problem, rng = model.simulate(random_seed=2), np.random.default_rng(9)
+    values, log_p = model.factors.values, model.factors.log_probabilities
+    ells = [model.log_likelihood(value[None], problem.y) for value in values]
+    above = np.array(ells) > min(ells)
+    rows, counts = values[np.argmax(ells)][None].copy(), np.zeros(4)
+    for i, candidates in enumerate(model.draw_rows(rng, 20_000)):
+        constrained_sweep(model.factors, rows, problem.y, candidates, min(ells), rng)
+        counts[int(rows[0] @ [1, 2])] += i % 10 == 0
+    assert counts.sum() == counts[above].sum()
+    p = np.exp(log_p[above])
+    assert chisquare(counts[above], p / p.sum() * counts.sum()).pvalue > 1e-4
+    # Broken twin: all sets above the floor alike
+    assert chisquare(counts[above]).pvalue < 1e-4
+
+
+def test_at_extreme_signal_to_noise():
+    """Ten thousand times the noise: the labels are known, and so is log ML but for their names."""
+    model = Clustering(2, n=6, size=3, feature_scale=1e4)
+    problem = model.simulate(random_seed=2)
+    assert 0 < problem.rows[:, 0].sum() < 6
+    rows, rng = model.draw_rows(np.random.default_rng(1))[0], np.random.default_rng(1)
+    for beta in np.linspace(1e-9, 1, 200):
+        sweep(model.factors, rows, problem.y, np.full(6, beta), False, rows[:0], rng)
+    same = problem.rows @ problem.rows.T
+    np.testing.assert_array_equal(rows @ rows.T, same)
+    found = model.log_joint(rows, problem.y)
+    assert found == pytest.approx(model.log_joint(problem.rows, problem.y), rel=1e-9)

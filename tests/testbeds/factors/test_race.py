@@ -1,0 +1,150 @@
+"""Every estimator on problems small enough to be solved exactly, and the race between them."""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.testbed import ESTIMATORS, BinaryAttributes, Clustering, Estimator, LowRank
+from pymc_bdmc.testbeds.factors.estimators import bic, variational
+from tests.testbeds.factors.test_annealing import exact
+
+Z = 4.5  # two-sided α = 7e-6 a comparison, 26 comparisons
+
+
+def enumerated(model):
+    """Few observations, with log ML by a sum over all states."""
+    problem = model.simulate(random_seed=3)
+    return problem, exact(problem)
+
+
+def integrated():
+    """One loading and one observation, with log ML by quadrature."""
+    problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
+    grid = np.linspace(-12, 12, 4001)
+    values = [problem.model.log_joint(np.array([[x]]), problem.y) for x in grid]
+    return problem, logsumexp(values) + np.log(grid[1] - grid[0])
+
+
+PROBLEMS = {
+    "clustering": lambda: enumerated(Clustering(2, n=4, size=2)),
+    "binary": lambda: enumerated(BinaryAttributes(2, n=3, size=2)),
+    "low rank": integrated,
+}
+
+
+@cache
+def solution(kind):
+    """A problem and its log ML."""
+    return PROBLEMS[kind]()
+
+
+@pytest.fixture(params=PROBLEMS)
+def solved(request):
+    return solution(request.param)
+
+
+def estimates(estimate, problem, budget, trials):
+    rngs = np.random.default_rng(1).spawn(trials)
+    return np.array([estimate(problem, budget, rng)[0] for rng in rngs])
+
+
+UNBIASED = {
+    "likelihood weighting": 1, "AIS": 1, "SMC": 1, "SMC, one particle": 1, "population": 1,
+    "Chib-Murray-Salakhutdinov": 1,
+    "reverse AIS": -1, "reverse population": -1, "sequential harmonic mean": -1,
+}  # fmt: skip
+
+
+# Of normal rows a transition has a density given features alone, which are drawn anew.
+ESTIMATED = [("low rank", "Chib-Murray-Salakhutdinov")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [pair for pair in product(PROBLEMS, UNBIASED) if pair not in ESTIMATED]
+)
+def test_estimators_of_z_or_of_its_reciprocal_are_unbiased(kind, name):
+    problem, log_z = solution(kind)
+    sign = UNBIASED[name]
+    found = sign * estimates(ESTIMATORS[name].estimate, problem, 8, 1000)
+
+    def z(answer):
+        x = np.exp(found - sign * answer)
+        return (x.mean() - 1) / (x.std(ddof=1) / np.sqrt(x.size))
+
+    assert abs(z(log_z)) < Z
+    # Broken twin: half a nat beside
+    assert abs(z(log_z + 0.5)) > Z
+
+
+@pytest.mark.parametrize("name", ["nested sampling", "nested sampling, 30 particles"])
+def test_nested_sampling(solved, name):
+    problem, log_z = solved
+    found = estimates(ESTIMATORS[name].estimate, problem, 4 * 2000, 30)
+    assert abs(found.mean() - log_z) < Z * found.std(ddof=1) / np.sqrt(30) + 0.02
+
+
+def test_variational_bayes_is_below(solved):
+    problem, log_z = solved
+    found = estimates(variational, problem, 200, 20)
+    assert (found < log_z + 1e-9).all()
+    assert found.max() > log_z - 2
+
+
+def test_variational_bayes_is_exact_where_features_are_known():
+    """Features of no width leave independent rows, which the mean field describes exactly."""
+    model = Clustering(3, n=5, size=2, feature_scale=1e-6)
+    problem = model.simulate(random_seed=1)
+    found = estimates(variational, problem, 50, 1)[0]
+    assert found == pytest.approx(exact(problem), abs=1e-6)
+
+
+def test_bic():
+    """One cluster: the features are the mean of the posterior, and there are D of them."""
+    problem = Clustering(1, n=6, size=2).simulate(random_seed=1)
+    mean = problem.y.sum(axis=0) / 7
+    ells = -np.log(2 * np.pi) * 6 - np.sum((problem.y - mean) ** 2) / 2
+    (found,) = estimates(bic, problem, 4, 1)
+    assert found == pytest.approx(ells - np.log(6), rel=1e-10)
+
+
+def test_a_race():
+    problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    entrants = ESTIMATORS | {"none": Estimator(lambda problem, budget, rng: (0.0, 1), np.mean)}
+    options = {"budgets": [10, 40], "trials": 3, "random_seed": 1}
+    result = bdmc.testbed.race(problem, entrants, **options)
+    table = bdmc.testbed.standings(result)
+    assert len(table) == 2 * len(entrants)
+    assert abs(result.attrs["log_ml"] - exact(problem)) < 0.1
+    row = table.loc["none", 40]
+    assert row["rmse"] == row["combined"] == row["bias"] == -result.attrs["log_ml"]
+    assert table["transitions"].loc["population"].tolist() == [10, 40]
+    np.testing.assert_array_equal(
+        result["log_ml"], bdmc.testbed.race(problem, entrants, **options)["log_ml"]
+    )
+    with pytest.raises(ValueError, match="trials: must be a whole number"):
+        bdmc.testbed.race(problem, trials=0)
+
+
+def test_a_truth_that_cannot_be_trusted_is_told(caplog):
+    problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    options = {"estimators": {"AIS": ESTIMATORS["AIS"]}, "budgets": [2], "trials": 1}
+    rough = bdmc.testbed.anneal(
+        problem, chains=2, particles=1, temperatures=1, random_seed=1, progressbar=False
+    )
+    for truth, told in [(None, False), (rough, True)]:
+        caplog.clear()
+        bdmc.testbed.race(problem, truth=truth, random_seed=1, **options)
+        assert ("truth of this race cannot be trusted" in caplog.text) == told
+
+
+def test_observations_of_another_shape_are_refused():
+    model = bdmc.testbed.Clustering(2, n=6, size=2)
+    problem = model.simulate(random_seed=1)
+    with pytest.raises(ValueError, match=r"^y: must have the model's shape \(6, 2\), got \(5, 2\)"):
+        bdmc.testbed.Problem(model, problem.y[1:])
+    with pytest.raises(ValueError, match=r"^rows: must have the model's shape"):
+        bdmc.testbed.Problem(model, problem.y, problem.rows[1:])

@@ -1,0 +1,188 @@
+"""Compiled chains move as their transition matrices say, and as a plain scalar loop does."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pymc_bdmc.lattice import Ising, Potts
+from pymc_bdmc.testbeds.lattice import multispin, potts
+from pymc_bdmc.testbeds.lattice.multispin import IsingChains
+from pymc_bdmc.testbeds.lattice.potts import PottsChains
+from pymc_bdmc.testbeds.lattice.systems import neighbours
+from tests.testbeds.lattice.conftest import benchmark, chi_square_fits, same_distribution
+
+BETA = 0.3
+ORDER = np.array([0, 1, 2, 0, 3])  # not the same backwards
+CASES = [
+    (IsingChains, Ising(2), False),
+    (IsingChains, Ising(2), True),
+    (PottsChains, Potts(2, 2, coupling=2.0), False),
+    (PottsChains, Potts(2, 3, coupling=1.5), False),
+    (PottsChains, Potts(2, 3, coupling=1.5), True),
+    (PottsChains, Potts(2, 5, coupling=1.5), False),
+    (PottsChains, Potts(2, 5, coupling=1.5), True),
+]
+IDS = [f"{system}-{'heat bath' if bath else 'metropolis'}" for _, system, bath in CASES]
+
+
+def single_site_matrix(system, site, heat_bath):
+    """Transition matrix of one update, over all q^4 states of a 2 × 2 lattice."""
+    q = system.n_colours
+    shape = (q,) * 4
+    states = np.indices(shape).reshape(4, -1).T
+    log_f = BETA * system.log_likelihood(states.reshape(-1, 2, 2))
+    matrix = np.zeros((len(states),) * 2)
+    for x, state in enumerate(states):
+        new = np.repeat(state[None], q, axis=0)
+        new[:, site] = np.arange(q)
+        y = np.ravel_multi_index(new.T, shape)
+        if heat_bath:
+            matrix[x, y] = np.exp(log_f[y]) / np.exp(log_f[y]).sum()
+        else:
+            matrix[x, y] = np.minimum(1, np.exp(log_f[y] - log_f[x])) / (q - 1)
+            matrix[x, x] = 0
+            matrix[x, x] = 1 - matrix[x].sum()
+    return matrix
+
+
+def arrivals(chain_type, system, heat_bath, order, start, repeats=100):
+    """How often chains that start from one state arrive at each."""
+    counts = np.zeros(system.n_colours**4)
+    begin = np.broadcast_to(start, (chain_type.lanes, 4)).astype(np.uint8)
+    for repeat in range(repeats):
+        stream = np.random.SeedSequence(1, spawn_key=(repeat,))
+        chains = chain_type(system, stream, heat_bath, begin)
+        chains.move(BETA, order)
+        counts += np.bincount(codes(chains, system), minlength=counts.size)
+    return counts
+
+
+def codes(chains, system):
+    colours = chains._spins.values
+    if isinstance(chains, IsingChains):
+        colours = np.unpackbits(colours.view(np.uint8), axis=1, bitorder="little")
+    return np.ravel_multi_index(colours.astype(int), (system.n_colours,) * 4)
+
+
+@pytest.mark.parametrize(("chain_type", "system", "heat_bath"), CASES, ids=IDS)
+@pytest.mark.parametrize("start", [(0, 0, 0, 0), (0, 0, 0, 1), (0, 1, 1, 0)])
+def test_moves_follow_the_transition_matrix_in_the_order_given(
+    chain_type, system, heat_bath, start
+):
+    row = np.eye(system.n_colours**4)[np.ravel_multi_index(start, (system.n_colours,) * 4)]
+    backwards = row
+    for site in ORDER:
+        row = row @ single_site_matrix(system, site, heat_bath)
+    for site in ORDER[::-1]:
+        backwards = backwards @ single_site_matrix(system, site, heat_bath)
+    counts = arrivals(chain_type, system, heat_bath, ORDER, start)
+    assert chi_square_fits(counts, row)
+    assert not chi_square_fits(counts, backwards)  # the broken twin: the wrong order
+
+
+@pytest.mark.parametrize(("chain_type", "system", "heat_bath"), CASES[:5], ids=IDS[:5])
+def test_forward_chains_start_uniform(chain_type, system, heat_bath):
+    n = system.n_colours**4
+    counts = np.zeros(n)
+    for repeat in range(50):
+        chains = chain_type(system, np.random.SeedSequence(repeat), heat_bath)
+        counts += np.bincount(codes(chains, system), minlength=n)
+    assert chi_square_fits(counts, np.full(n, 1 / n))
+
+
+@pytest.mark.parametrize("side", [2, 3, 5, 8, 16])
+@pytest.mark.parametrize("chain_type", [IsingChains, PottsChains])
+def test_bonds_are_counted(chain_type, side):
+    system = Ising(side)
+    rng = np.random.default_rng(1)
+    share = np.linspace(0, 1, chain_type.lanes)[:, None]  # from all unsatisfied to all satisfied
+    start = (rng.random((chain_type.lanes, side**2)) < share).astype(np.uint8)
+    chains = chain_type(system, np.random.SeedSequence(1), False, start)
+    expected = system.satisfied_bonds(start.reshape(-1, side, side))
+    np.testing.assert_array_equal(chains.satisfied_bonds(), expected)
+
+
+SIDE, SWEEPS, COLD = 8, 6, 0.7  # not in equilibrium, where mistakes in the rates show
+
+
+@pytest.fixture(scope="module")
+def scalar_bonds():
+    """Satisfied bonds after some sweeps of the plain loop at random sites, for many chains."""
+    loop, rng = benchmark().scalar_ising, np.random.default_rng(1)
+    system, found = Ising(SIDE), []
+    for _ in range(20_000):
+        spins = rng.choice(np.array([-1, 1], dtype=np.int8), size=(SIDE, SIDE))
+        loop(spins, COLD, SWEEPS * SIDE**2, rng)
+        found.append(spins)
+    return system.satisfied_bonds(np.array(found))
+
+
+def multispin_bonds(planes=multispin.flip_planes, correlate=False):
+    """The same by multispin coding, optionally broken."""
+    rng, system, found = np.random.default_rng(2), Ising(SIDE), []
+    for repeat in range(20):
+        chains = IsingChains(system, np.random.SeedSequence(repeat), False)
+        if correlate:  # the broken twin: all words draw the same numbers
+            for words in chains._spins:
+                words[:] = words[:, :1]
+        sites = rng.integers(SIDE**2, size=SWEEPS * SIDE**2)
+        multispin.flip_spins(chains._spins, sites, neighbours(SIDE), planes(COLD, False), False)
+        found.append(chains.satisfied_bonds())
+    return np.concatenate(found)
+
+
+def eight_bit_planes(interaction, heat_bath):
+    planes = multispin.flip_planes(interaction, heat_bath)
+    planes[8:] = 0
+    return planes
+
+
+def test_multispin_chains_are_distributed_as_scalar_ones(scalar_bonds):
+    assert same_distribution(multispin_bonds(), scalar_bonds)
+
+
+def test_correlated_lanes_are_found(scalar_bonds):
+    assert not same_distribution(multispin_bonds(correlate=True), scalar_bonds)
+
+
+def test_coarse_acceptance_is_found(scalar_bonds):
+    assert not same_distribution(multispin_bonds(eight_bit_planes), scalar_bonds)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_checkerboard_is_two_halves_at_once(at_once):
+    """The broken twin takes all sites at once, so that neighbours see each other's old spins."""
+    rng, system = np.random.default_rng(3), Ising(SIDE)
+    parity = np.indices((SIDE, SIDE)).sum(axis=0).ravel() % 2
+    spins = rng.choice([-1, 1], size=(20_000, SIDE**2))
+    for _ in range(SWEEPS):
+        for members in [parity < 2] if at_once else [parity == 0, parity == 1]:
+            field = spins[:, neighbours(SIDE)].sum(axis=2)
+            drawn = np.where(rng.random(spins.shape) < expit(2 * COLD * field), 1, -1)
+            spins = np.where(members, drawn, spins)
+    chains = IsingChains(system, np.random.SeedSequence(3), True)
+    chains.move(COLD, np.resize(np.argsort(parity, kind="stable"), SWEEPS * SIDE**2))
+    expected = system.satisfied_bonds(spins.reshape(-1, SIDE, SIDE))
+    assert same_distribution(chains.satisfied_bonds(), expected) is not at_once
+
+
+@pytest.mark.parametrize("heat_bath", [False, True])
+@pytest.mark.parametrize("interaction", [1e-9, 0.1, 0.44, 1.0, 30.0, 1e4])
+def test_planes_are_the_binary_digits(interaction, heat_bath):
+    planes = multispin.flip_planes(interaction, heat_bath)
+    assert set(np.unique(planes)) <= {0, 2**64 - 1}
+    probabilities = (planes > 0).astype(float).T @ 0.5 ** np.arange(1, 65)
+    energies = interaction * np.array([8.0, 4.0])
+    expected = expit(-energies) if heat_bath else np.exp(-energies)
+    np.testing.assert_allclose(probabilities, [*expected, 0.5 * heat_bath], rtol=1e-15, atol=2**-60)
+
+
+def test_chains_of_potts_do_not_share_numbers():
+    """Neighbouring lanes agree as often as chance says, after moves from equal states."""
+    system = Potts(8, 10, coupling=0.1)
+    chains = PottsChains(
+        system, np.random.SeedSequence(1), True, np.zeros((potts.LANES, 64), np.uint8)
+    )
+    chains.move(1.0, np.tile(np.arange(64), 20))
+    agree = np.mean(chains._spins.values[:, 1:] == chains._spins.values[:, :-1])
+    assert abs(agree - 0.1) < 4 * np.sqrt(0.09 / (64 * (potts.LANES - 1)))
