@@ -7,23 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = [
-    "MAX_RHAT",
-    "UNTUNED",
-    "Annealing",
-    "Direction",
-    "Kernel",
-    "Move",
-    "Moves",
-    "Point",
-    "Population",
-    "Populations",
-    "Run",
-    "Tuning",
-    "Untuned",
-    "stack",
-]
-
 MAX_RHAT = 1.7
 """Largest R̂ of pilot members at which they count as mixed.
 

@@ -7,8 +7,6 @@ import numpy as np
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["ModelSystem"]
-
 
 class _Owner(Protocol):
     density: TemperedDensity

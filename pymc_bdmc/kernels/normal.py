@@ -6,8 +6,6 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = ["standard_normal"]
-
 _LAYERS = 256
 _EDGE = 3.6541528853610088  # where the tail begins, and the area of a layer: Marsaglia and Tsang
 _AREA = 0.00492867323399

@@ -10,8 +10,6 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_defa
 from pytensor.tensor.math import Dot
 from pytensor.tensor.type import TensorType
 
-__all__ = ["WITH_LIGHT_PRODUCTS", "contiguous"]
-
 
 class Product(Op):
     """Product A B of a matrix with a matrix or vector, by numba's own call of BLAS.

@@ -24,21 +24,6 @@ from pymc_bdmc.model.forward_sampling import Unrepresentable
 from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "DATASETS",
-    "Fit",
-    "FromHyperparameters",
-    "FromPrior",
-    "Given",
-    "Simulated",
-    "Simulation",
-    "check_drawable",
-    "default_hyperparameters",
-    "joint_draws",
-    "make_simulation",
-    "possible_simulation",
-]
-
 _log = logging.getLogger("pymc.bdmc")
 
 DATASETS = 20

@@ -11,8 +11,6 @@ from pymc_bdmc.engines.tasks import PilotTask
 if TYPE_CHECKING:
     from pymc_bdmc.engines.steps.engine import StepEngine
 
-__all__ = ["StepSystem"]
-
 
 class StepSystem(ModelSystem["StepEngine"]):
     """System of step methods, which move one chain after the other."""
