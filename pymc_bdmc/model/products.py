@@ -1,4 +1,4 @@
-"""Multiply matrices and vectors in a way that numba compiles in a second instead of fifteen."""
+"""Multiply matrices and vectors in a way that numba compiles in two thirds of the time."""
 
 import numpy as np
 from numba.extending import overload
