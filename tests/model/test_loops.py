@@ -50,10 +50,10 @@ def scales():
     )
 
 
-def mixture(components: int):
-    w = pm.Dirichlet("w", np.ones(components))
-    mu = pm.Normal("mu", shape=components)
-    pm.NormalMixture("y", w, mu, pm.HalfNormal("s", shape=components), observed=Y)
+def mixture():
+    w = pm.Dirichlet("w", np.ones(3))
+    mu = pm.Normal("mu", shape=3)
+    pm.NormalMixture("y", w, mu, pm.HalfNormal("s", shape=3), observed=Y)
 
 
 def different_mixture():
@@ -85,8 +85,7 @@ MODELS = {
     "log link": log_link,
     "student": student,
     "scales": scales,
-    "two components": lambda: mixture(2),
-    "three components": lambda: mixture(3),
+    "mixture": mixture,
     "different mixture": different_mixture,
     "zero-inflated": zero_inflated,
     "rows and columns": rows_and_columns,
