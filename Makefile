@@ -44,7 +44,7 @@ test-oldest: $(OLDEST)/installed
 	PYTENSOR_FLAGS=base_compiledir=$(OLDEST)/pytensor \
 	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: $(VENV)/installed
+test-slow: test-elsewhere
 	$(BIN)/python -m pytest -m slow
 
 wheel-test: $(VENV)/installed

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pymc_bdmc.model.simulation import Simulation
     from pymc_bdmc.paths import Path
 
-__all__ = ["sample_bdmc"]
-
 
 def sample_bdmc(
     model: pm.Model | Any = None,

@@ -38,7 +38,15 @@ def test_beta_bernoulli(step):
     check(model, log_ml, step=step)
 
 
-@pytest.mark.parametrize("step", [None, pm.Metropolis, pm.Slice, pm.DEMetropolisZ])
+@pytest.mark.parametrize(
+    "step",
+    [
+        None,
+        pytest.param(pm.Metropolis, marks=pytest.mark.slow),
+        pytest.param(pm.Slice, marks=pytest.mark.slow),
+        pm.DEMetropolisZ,
+    ],
+)
 def test_unidentified_binomial(step):
     model, log_ml = models.unidentified_binomial()
     assert log_ml == pytest.approx(-4.97455, abs=1e-5)

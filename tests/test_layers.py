@@ -6,7 +6,7 @@ import pydoc
 import subprocess
 import sys
 from dataclasses import is_dataclass
-from importlib import import_module, reload
+from importlib import reload
 from inspect import isabstract
 from pathlib import Path
 
@@ -63,17 +63,12 @@ def test_imports_point_down():
             assert _layer(other) > _layer(own), f"{path} imports {other}"
 
 
-def test_modules_import_what_others_export():
+def test_names_with_an_underscore_stay_in_their_module():
+    """That what is imported is also defined there, mypy checks: `implicit_reexport`."""
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("pymc_bdmc."):
-                module = import_module(node.module)
-                for alias in node.names:
-                    thing = getattr(module, alias.name)
-                    assert inspect.ismodule(thing) or alias.name in module.__all__, (
-                        path,
-                        alias.name,
-                    )
+                assert not any(alias.name.startswith("_") for alias in node.names), path
 
 
 def test_estimators_and_schedules_need_numpy_and_scipy_only():
@@ -176,7 +171,7 @@ def test_pm_sample_bdmc_exists_in_either_order(order):
 def test_public_names_are_listed_and_found():
     assert set(bdmc.__all__) <= set(dir(bdmc))
     assert bdmc.FromPrior is bdmc.FromPrior
-    with pytest.raises(AttributeError, match="'pymc_bdmc' has no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match="pymc_bdmc attribute no_such_name"):
         _ = bdmc.no_such_name
 
 

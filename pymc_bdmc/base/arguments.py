@@ -8,16 +8,6 @@ from numbers import Real
 
 import numpy as np
 
-__all__ = [
-    "available_cores",
-    "check_choice",
-    "check_counts",
-    "check_flags",
-    "check_memory",
-    "check_positive",
-    "number_of_cores",
-]
-
 _MOST_CORES = 64
 """Most threads or processes that may be requested on a machine with fewer cores."""
 

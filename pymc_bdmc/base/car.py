@@ -13,8 +13,6 @@ from scipy import linalg, sparse
 
 from pymc_bdmc.base.upstream import log_density_of
 
-__all__ = ["CorrectedCAR", "constant_is_missing"]
-
 
 class CorrectedCAR(CARRV):
     """Draws with precision matrix Q = τ(D − αW), and the normalised log density of these."""

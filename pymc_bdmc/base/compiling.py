@@ -17,8 +17,6 @@ from numba.experimental import function_type  # noqa: F401  lets numba type what
 
 from pymc_bdmc.base.interrupts import unbroken
 
-__all__ = ["DENSITY", "CalledByAddress", "declare", "is_missing", "load_numba", "njit", "stamp"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 _ROOT = Path(__file__).parent.parent

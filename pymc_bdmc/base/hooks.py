@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["when_imported"]
-
 
 def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
     """Call ``act`` on a module: now if it is imported already, else right after its import.

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["NOTHING_FINISHED", "interruptible", "nothing_to_keep", "unbroken"]
-
 NOTHING_FINISHED = (
     "Ctrl-C came before any part of the result was finished, so there is nothing to keep."
 )

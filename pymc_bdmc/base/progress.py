@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-__all__ = ["ChainProgress"]
-
 
 class ChainProgress:
     """Progress table with one row per kind of run, and its mean log weight so far.

@@ -6,8 +6,6 @@ from typing import TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["Entropy", "Purpose", "RandomSeed", "beside", "entropy_of", "recorded", "stream"]
-
 RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator | None
 """Types of the argument ``random_seed``."""
 

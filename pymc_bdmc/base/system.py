@@ -4,8 +4,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["StartStatus", "System", "TwoSidedSystem"]
-
 StartStatus = Literal["exact", "burned-in", "heuristic"]
 """Kind of start that `System.draw_posterior` gives."""
 

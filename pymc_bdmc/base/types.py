@@ -7,21 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = [
-    "MAX_RHAT",
-    "Annealing",
-    "Direction",
-    "Kernel",
-    "Move",
-    "Moves",
-    "Point",
-    "Population",
-    "Populations",
-    "Run",
-    "Tuning",
-    "stack",
-]
-
 MAX_RHAT = 1.7
 """Largest R̂ of pilot members at which they count as mixed.
 

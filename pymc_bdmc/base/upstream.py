@@ -20,30 +20,6 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
 from pytensor.link.numba.dispatch.basic import numba_funcify
 
-__all__ = [
-    "DIVERGENCES",
-    "HISTORY",
-    "HURDLE",
-    "LKJ",
-    "alone",
-    "competence",
-    "copy_coordinates",
-    "default_transform",
-    "deviations_of",
-    "dumps",
-    "has_draws",
-    "has_numba",
-    "history_of",
-    "jitted_function",
-    "log_density_of",
-    "log_step_size_of",
-    "own_constants",
-    "restart_step_size",
-    "set_deviations",
-    "set_history",
-    "set_log_step_size",
-]
-
 DIVERGENCES = "_num_divs_sample"
 """Private attribute in which HMC and NUTS count divergences."""
 

@@ -2,8 +2,6 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["VERSION"]
-
 
 def _installed() -> str:
     """Return the installed version; a copy of the sources that is not installed has none."""

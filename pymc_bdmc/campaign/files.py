@@ -27,8 +27,6 @@ from pymc_bdmc.kernels.sparse import Sparsity
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulation import Simulated
 
-__all__ = ["DamagedRecord", "read_record", "replace_file", "write_record"]
-
 _TYPES: dict[str, Any] = {
     each.__name__: each
     for each in (

@@ -14,8 +14,6 @@ from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedModel
 from pymc_bdmc.results.log_ml import write_log_ml
 
-__all__ = ["null_result"]
-
 
 def null_result(model: pm.Model) -> xr.DataTree:
     """Return the log density of the data as `sample_bdmc` returns log ML, with error 0.

@@ -23,8 +23,6 @@ from pymc_bdmc.base.arguments import (
 from pymc_bdmc.base.schedules import SCHEDULES, Schedule, make_schedule
 from pymc_bdmc.base.streams import RandomSeed
 
-__all__ = ["MOST_TEMPERATURES", "Compilation", "Ladder", "Limits", "Resources"]
-
 MOST_TEMPERATURES = 2000
 """Largest T where none is given."""
 MOST_DOUBLED = 1_000_000

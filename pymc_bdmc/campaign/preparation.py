@@ -13,8 +13,6 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine
 from pymc_bdmc.paths import Path
 
-__all__ = ["DRAWN", "SCOUTS", "DataSets", "Preparation", "Tunings"]
-
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """Data sets by number; 0 is the real data."""
 Tunings = Mapping[int, Tuning]

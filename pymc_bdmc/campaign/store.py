@@ -25,8 +25,6 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
 from pymc_bdmc.model.identity import digest
 
-__all__ = ["Store", "StoredPool", "origin", "reporter"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 Task = AnnealTask | PilotTask

@@ -21,15 +21,6 @@ from pymc_bdmc.results.convert import (
 )
 from pymc_bdmc.results.runs import GROUPS, SIDES
 
-__all__ = [
-    "annealed_groups",
-    "last_states",
-    "model_groups",
-    "pilot_variables",
-    "rounds_dataset",
-    "scouts_dataset",
-]
-
 
 def annealed_groups(
     last: Round, pilots: Callable[[str], Mapping[str, tuple]] | None = None

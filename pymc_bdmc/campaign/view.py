@@ -13,8 +13,6 @@ import xarray as xr
 
 from pymc_bdmc.campaign.files import replace_file
 
-__all__ = ["View"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 STRIDE = 100

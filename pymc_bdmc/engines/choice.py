@@ -12,8 +12,6 @@ from pymc_bdmc.model.jitted import NoGradient, NotJittable
 from pymc_bdmc.model.prior_check import check_prior
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["make_engine"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 WITHOUT_GRADIENT = "metropolis"

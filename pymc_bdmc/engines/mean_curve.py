@@ -6,8 +6,6 @@ import numpy as np
 from scipy.optimize import brentq, isotonic_regression
 from scipy.special import softmax
 
-__all__ = ["PRIOR_DRAWS", "MeanCurve", "collect_starts", "next_beta"]
-
 PRIOR_DRAWS = 512
 """Number of prior draws with finite ℓ, over all pilots on a data set."""
 MAX_SPENT = 10 * PRIOR_DRAWS

@@ -24,8 +24,6 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from pymc_bdmc.base.interrupts import nothing_to_keep, unbroken
 from pymc_bdmc.base.upstream import dumps
 
-__all__ = ["ExecutorPool", "Pool", "Task", "ThreadPool", "WorkerPool"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 POLL = 0.1

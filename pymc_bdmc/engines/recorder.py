@@ -6,8 +6,6 @@ import numpy as np
 
 from pymc_bdmc.base.types import Annealing, Point, Populations, Run
 
-__all__ = ["Recorder"]
-
 _MIN_STRETCH = 50
 
 

@@ -5,8 +5,6 @@ import numpy as np
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.engines.tasks import TunedEngine
 
-__all__ = ["ModelSystem"]
-
 
 class ModelSystem[E: TunedEngine]:
     """Part of a system that is common to all engines: prior draws.

@@ -8,20 +8,6 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import fdtrc, ndtr, stdtrit
 
-__all__ = [
-    "FEWEST_RUNS",
-    "LEAST_ESS",
-    "MARGINS",
-    "MOST_RHAT",
-    "DrawsComparison",
-    "batch_variance",
-    "compare_draws",
-    "copies",
-    "differing_directions",
-    "effective_runs",
-    "exceeded",
-]
-
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
 """Margins of the shift, the log ratio of deviations, and the distance of distributions."""
 

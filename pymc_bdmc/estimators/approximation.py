@@ -15,14 +15,6 @@ from pymc_bdmc.estimators.checks import (
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.tails import pareto_shape
 
-__all__ = [
-    "PosteriorMean",
-    "certified_divergence",
-    "evidence_lower_bound",
-    "posterior_log_ratio",
-    "total_variation_of_divergence",
-]
-
 FEWEST = 100
 """Fewest values for judging a tail, which then has at least 20 of them."""
 

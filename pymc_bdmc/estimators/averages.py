@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.estimators.checks import check_average, checked_weights
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
-__all__ = ["WeightedAverage", "bootstrap", "weighted_average"]
-
 
 @dataclass(frozen=True)
 class WeightedAverage:

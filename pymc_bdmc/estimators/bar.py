@@ -13,8 +13,6 @@ from pymc_bdmc.estimators.checks import (
 )
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = ["bar", "crooks_misfit", "overlap", "overlap_variance", "solve_bar"]
-
 MIN_CROSSING_CHAINS = 5.0
 """Fewest effective chains per direction that overlap the other, for coverage of 95 %."""
 

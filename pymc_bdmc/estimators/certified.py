@@ -10,16 +10,6 @@ from scipy.special import betaincinv, stdtrit
 from pymc_bdmc.estimators.checks import checked_delta, checked_weights
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
-__all__ = [
-    "CertifiedBounds",
-    "certified_bounds",
-    "certified_lower",
-    "certified_probability",
-    "certified_upper",
-    "refutes",
-    "round_confidence",
-]
-
 
 @dataclass(frozen=True)
 class CertifiedBounds:

@@ -5,20 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "ROUNDING",
-    "AverageCheck",
-    "check_average",
-    "checked_delta",
-    "checked_pair",
-    "checked_weights",
-    "effective_sample_size",
-    "log_sum_exp",
-    "skewness_of_mean",
-    "student_factor",
-    "widening",
-]
-
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
 """Smallest effective sample size of a valid average; below, a few weights decide it."""
 

@@ -13,19 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-__all__ = [
-    "RankTest",
-    "RunDistance",
-    "Shortfall",
-    "distances_to_others",
-    "quantile_distance",
-    "rank_among",
-    "run_distance",
-    "shifted_runs",
-    "shortfall_difference",
-    "spread_and_tails",
-]
-
 PERMUTATIONS = 199
 
 RESAMPLINGS = 200

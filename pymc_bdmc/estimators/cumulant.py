@@ -11,8 +11,6 @@ from pymc_bdmc.estimators.checks import (
 )
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = ["cumulant_combined", "cumulant_forward", "cumulant_reverse"]
-
 MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 50, "cumulant reverse": 50}
 """Fewest chains for a valid estimate; fewer cannot show that work is Gaussian."""
 

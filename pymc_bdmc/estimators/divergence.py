@@ -9,13 +9,6 @@ from pymc_bdmc.estimators.checks import checked_weights
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
-__all__ = [
-    "forward_divergence",
-    "log_e_values",
-    "reverse_divergence",
-    "total_variation_bound",
-]
-
 
 def forward_divergence(forward: ArrayLike, upper: float) -> Estimate:
     """Bound KL(q‖p) by U − ⟨log w⟩_f, with any upper bound U on log Z.

@@ -10,8 +10,6 @@ from pymc_bdmc.estimators.checks import checked_weights, effective_sample_size, 
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
-__all__ = ["ErrorAnalysis", "error_analysis"]
-
 MIN_BLOCKS = 32
 """Fewest blocks; with fewer, variances are too noisy (25 %) to compare."""
 

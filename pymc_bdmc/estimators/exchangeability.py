@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-__all__ = ["LEARNING", "LogDensity", "exchangeability", "moved", "symmetry_pvalues"]
-
 LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 """Function from rows θ to log p(θ), nats, and its gradient or None; NaN or −∞ outside the
 support."""

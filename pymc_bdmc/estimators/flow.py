@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.estimators.simulated_tempering import checked_draws, place_probabilities
 
-__all__ = ["TemperatureFlow", "count_passages", "temperature_flow"]
-
 
 @dataclass(frozen=True)
 class TemperatureFlow:

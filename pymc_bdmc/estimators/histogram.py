@@ -9,13 +9,6 @@ from pymc_bdmc.estimators.bar import bar, overlap, overlap_variance, solve_bar
 from pymc_bdmc.estimators.checks import checked_pair, log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
-__all__ = [
-    "WorkDistribution",
-    "histogram",
-    "histogram_posterior",
-    "work_distribution",
-]
-
 MAX_THIN = 200
 """Most sweeps per kept draw; if more are needed, the two directions hardly overlap."""
 

@@ -12,8 +12,6 @@ from pymc_bdmc.estimators.checks import (
 )
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = ["jarzynski_forward", "jarzynski_reverse", "log_mean_exp"]
-
 
 def log_mean_exp(values: ArrayLike) -> float:
     """Return the logarithm of the mean of exponentials, without overflow.

@@ -11,8 +11,6 @@ from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.pooled import PooledChains, pool_chains
 from pymc_bdmc.estimators.registry import ESTIMATORS
 
-__all__ = ["Comparison", "compare_estimators"]
-
 MAX_DISAGREEMENT = 3.0
 """Largest difference of an estimate from BAR, or of the two averages, in standard errors.
 """

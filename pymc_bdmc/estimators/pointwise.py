@@ -8,8 +8,6 @@ from scipy.special import logsumexp
 
 from pymc_bdmc.estimators.checks import check_average, skewness_of_mean, student_factor
 
-__all__ = ["PredictiveDensities", "predictive_densities"]
-
 
 class PredictiveDensities(NamedTuple):
     """Log predictive densities of observations, given those before, with errors; nats.

@@ -8,8 +8,6 @@ from scipy.special import log_expit
 
 from pymc_bdmc.estimators.checks import ROUNDING, checked_pair
 
-__all__ = ["PooledChains", "pool_chains"]
-
 
 class PooledChains(NamedTuple):
     """Log weights of both directions, as a weighted sample of each direction.

@@ -17,8 +17,6 @@ from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.histogram import histogram
 from pymc_bdmc.estimators.jarzynski import jarzynski_forward, jarzynski_reverse
 
-__all__ = ["ESTIMATORS", "Estimator"]
-
 
 @dataclass(frozen=True)
 class Estimator:

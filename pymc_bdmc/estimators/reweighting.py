@@ -15,8 +15,6 @@ from pymc_bdmc.estimators.checks import (
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import jarzynski_forward, log_mean_exp
 
-__all__ = ["Reweighted", "log_ratio_of_averages", "reweighted_evidence"]
-
 
 @dataclass(frozen=True)
 class Reweighted:

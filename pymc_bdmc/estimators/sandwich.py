@@ -5,14 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "PriorMass",
-    "clustered_mean",
-    "clustered_median",
-    "jeffreys_bound",
-    "log_prior_mass",
-]
-
 
 def clustered_mean(values: ArrayLike) -> tuple[float, float]:
     """Average over chains and data sets, with a standard error clustered by data set.

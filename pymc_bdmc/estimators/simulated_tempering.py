@@ -15,18 +15,6 @@ from scipy.special import log_softmax, softmax
 from pymc_bdmc.estimators.checks import log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate
 
-__all__ = [
-    "MIN_CHAINS",
-    "LadderEstimate",
-    "checked_draws",
-    "draw_places",
-    "log_mean_probabilities",
-    "mbar_error",
-    "place_probabilities",
-    "rao_blackwellized",
-    "sequential_likelihood",
-]
-
 MAX_RELATIVE_ERROR = 0.3
 """Largest relative error of the mean probabilities of the two ends; beyond, the delta method is too
 inaccurate."""

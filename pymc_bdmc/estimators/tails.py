@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["TailCheck", "check_mean_of_logs", "pareto_shape", "shape_of_weights"]
-
 MIN_DRAWS = 100
 """Fewest draws for judging a tail, which then has at least 20 values."""
 LARGEST = 0.4

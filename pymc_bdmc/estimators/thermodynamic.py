@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.simulated_tempering import MIN_CHAINS, checked_draws, place_probabilities
 
-__all__ = ["integrate_path", "thermodynamic_integration"]
-
 Rule = Literal["riemann", "trapezoid", "corrected"]
 
 

@@ -10,8 +10,6 @@ from scipy.special import rel_entr
 
 from pymc_bdmc.estimators.checks import checked_delta
 
-__all__ = ["TotalVariation", "datasets_needed", "total_variation", "upper_confidence_bound"]
-
 CELLS = 2000
 """Number of cells of the grid of upper bounds, which are multiples of 1/2000."""
 MOST_DATASETS = 10**6

@@ -23,8 +23,6 @@ from pymc.step_methods.slicer import Slice
 
 from pymc_bdmc.base import upstream
 
-__all__ = ["Adaptation", "Values", "adaptation"]
-
 Values = dict[str, np.ndarray | float]
 
 

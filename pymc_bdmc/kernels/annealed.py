@@ -8,8 +8,6 @@ from pymc_bdmc.kernels.nested import Conditional, NestedReference
 from pymc_bdmc.kernels.reference import Density, draw_reference
 from pymc_bdmc.kernels.sparse import times_root, unroot_transposed
 
-__all__ = ["AnnealedReference"]
-
 ROTATIONS = 2
 """Rotations of a move, which turn a state by a right angle in all. Chosen: with one of them moves
 are rejected from some hundred latent variables on, and more cost more gradients than they save."""

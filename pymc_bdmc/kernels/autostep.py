@@ -30,8 +30,6 @@ from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["AUTOSTEP", "autostep", "join"]
-
 MAX_HALVINGS = 8
 MAX_ERROR = 1.0
 """Largest change of the energy in a pair of steps, nats."""

@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import qr
 
-__all__ = ["Combination", "combination_of"]
-
 ACCURACY = 1e-6
 """Largest error of a combination, relative to its matrix. Chosen: far above that of differences of
 gradients, and so small that weights of draws show nothing of it."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from pymc_bdmc.kernels.reference import AnyReference, Density
 
-__all__ = ["Defensive"]
-
 
 class Defensive(NamedTuple):
     """Mixture (1 − α) r + α p of a reference and the prior.

@@ -12,8 +12,6 @@ from pymc_bdmc.base.types import Move
 from pymc_bdmc.kernels.normal import standard_normal
 from pymc_bdmc.kernels.state import copy_vector, evaluate_terms, tempered
 
-__all__ = ["discrete_scan"]
-
 
 @njit(nogil=True, cache=True, allocates=False)
 def discrete_scan(target, beta, parameters, state, work, backwards, rng):

@@ -3,8 +3,6 @@
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import velocity_of
 
-__all__ = ["MAX_ENERGY_ERROR", "dot", "drift", "kick"]
-
 MAX_ENERGY_ERROR = 1000.0
 
 

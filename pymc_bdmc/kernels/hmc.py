@@ -14,8 +14,6 @@ from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import copy, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["HMC", "INNER", "MAX_STEPS", "OUTER", "TRAJECTORY", "draw_trajectory", "hmc"]
-
 MAX_STEPS = 16
 """Most steps of a trajectory; several short ones at increasing β are better than a long one."""
 TRAJECTORY = 0.5 * np.pi

@@ -8,17 +8,6 @@ from scipy.linalg import eigh
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.normal import standard_normal
 
-__all__ = [
-    "Metric",
-    "deviations",
-    "draw_momentum",
-    "estimate_metric",
-    "metric_of",
-    "root_of",
-    "spread_of",
-    "velocity_of",
-]
-
 MAX_DENSE = 200
 """Most elements of θ for which the metric has directions."""
 NOTABLE = 1.5

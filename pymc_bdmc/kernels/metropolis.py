@@ -10,8 +10,6 @@ from pymc_bdmc.kernels.metric import draw_momentum
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate_terms, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["METROPOLIS", "metropolis"]
-
 
 @njit(nogil=True, cache=True, allocates=False)
 def metropolis(target, beta, parameters, state, work, rng):

@@ -16,8 +16,6 @@ from pymc_bdmc.kernels.combined import Combination
 from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_reference, log_reference
 from pymc_bdmc.kernels.sparse import Sparsity, factorise, solve, times_root, unroot
 
-__all__ = ["MOST_LATENT", "MOST_NUMBERS", "MOST_OTHERS", "Conditional", "NestedReference"]
-
 MOST_OTHERS, MOST_LATENT = 12, 10_000
 """Most elements of ψ, whose marginal is fitted by differences, and of x."""
 

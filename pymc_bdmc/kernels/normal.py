@@ -1,12 +1,10 @@
-"""Draw standard normal numbers inside numba, at half the cost of numba's own."""
+"""Draw standard normal numbers inside numba; seeds give the same ones in all its versions."""
 
 import math
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-
-__all__ = ["standard_normal"]
 
 _LAYERS = 256
 _EDGE = 3.6541528853610088  # where the tail begins, and the area of a layer: Marsaglia and Tsang

@@ -15,8 +15,6 @@ from pymc_bdmc.kernels.metric import draw_momentum, velocity_of
 from pymc_bdmc.kernels.state import MAX_TREE_DEPTH, copy, copy_vector, evaluate, tempered
 from pymc_bdmc.kernels.transition import NamedKernel, transitions
 
-__all__ = ["NUTS", "nuts"]
-
 
 @njit(nogil=True, cache=True, allocates=False)
 def nuts(target, beta, parameters, state, work, rng):

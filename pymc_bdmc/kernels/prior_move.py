@@ -11,8 +11,6 @@ import numpy as np
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, is_legal, tempered
 
-__all__ = ["Draw", "no_draw", "prior_move"]
-
 
 class Draw(NamedTuple):
     """Draw of θ from the prior, or none, in which case ``theta`` is not used."""

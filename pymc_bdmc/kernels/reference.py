@@ -13,24 +13,6 @@ from scipy.special import gammaln, logsumexp, softmax
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
 
-__all__ = [
-    "MOST_DEGREES",
-    "AnyReference",
-    "Density",
-    "Reference",
-    "Slopes",
-    "draw_reference",
-    "log_reference",
-    "make_reference",
-    "metric_at",
-    "mix_references",
-    "no_reference",
-    "parts_of",
-    "refer",
-    "shares_of",
-    "with_degrees",
-]
-
 FEWEST_DEGREES, MOST_DEGREES = 3, 10
 """Limits of the default degrees of freedom, which are as many as θ has elements.
 

@@ -6,8 +6,6 @@ from pymc_bdmc.kernels.metropolis import METROPOLIS
 from pymc_bdmc.kernels.nuts import NUTS
 from pymc_bdmc.kernels.transition import NamedKernel
 
-__all__ = ["KERNELS", "compiled_kernel"]
-
 KERNELS = {"nuts": NUTS, "hmc": HMC, "autostep": AUTOSTEP, "metropolis": METROPOLIS}
 """Kernels by the name that ``step`` takes."""
 

@@ -11,17 +11,6 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = [
-    "MAX_PLACES",
-    "THRESHOLD",
-    "effective_size",
-    "mean_of",
-    "places",
-    "resample",
-    "reweigh",
-    "systematic",
-]
-
 THRESHOLD = 0.9
 """Ratio of the effective sample size to the number of particles, below which they are resampled."""
 

@@ -8,17 +8,6 @@ from scipy.sparse import csr_array
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = [
-    "Sparsity",
-    "factorise",
-    "groups_of",
-    "solve",
-    "sparsity_of",
-    "times_root",
-    "unroot",
-    "unroot_transposed",
-]
-
 FULL = 0.3
 """Share of entries from which a matrix counts as full, so that no order is looked for."""
 SHIFT, MOST_SHIFTS = 1e-3, 12

@@ -9,25 +9,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import Reference, refer
 
-__all__ = [
-    "MAX_TREE_DEPTH",
-    "Parameters",
-    "State",
-    "Target",
-    "Workspace",
-    "copy",
-    "copy_vector",
-    "evaluate",
-    "evaluate_terms",
-    "is_legal",
-    "make_state",
-    "make_states",
-    "make_workspace",
-    "part_of",
-    "state_at",
-    "tempered",
-]
-
 MAX_TREE_DEPTH = 10
 
 

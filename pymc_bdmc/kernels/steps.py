@@ -29,8 +29,6 @@ from pymc_bdmc.kernels.transition import NamedKernel
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Step", "StepFactory", "StepKernel", "build_steps", "check_frozen", "summarize"]
-
 StepFactory = Callable[..., BlockedStep | CompoundStep]
 """Step method class, or a `functools.partial` of one with some of its options set."""
 

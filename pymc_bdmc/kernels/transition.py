@@ -31,8 +31,6 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 
-__all__ = ["SIGNATURE", "CompiledKernel", "NamedKernel", "Setting", "transitions"]
-
 
 class Setting(NamedTuple):
     """Everything that makes K_t, or its reversal, of a kernel at one temperature of a run."""

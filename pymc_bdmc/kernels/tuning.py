@@ -9,8 +9,6 @@ import numpy as np
 
 from pymc_bdmc.kernels.adaptations import Values
 
-__all__ = ["StepTuning"]
-
 
 @dataclass(frozen=True, eq=False)
 class StepTuning:

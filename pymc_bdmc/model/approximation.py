@@ -12,8 +12,6 @@ from scipy.linalg import solve_triangular
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.layout import Layout
 
-__all__ = ["Approximation", "make_approximation"]
-
 
 @dataclass(frozen=True, eq=False)
 class Approximation:

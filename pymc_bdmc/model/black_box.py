@@ -11,8 +11,6 @@ from pytensor.graph.traversal import applys_between, graph_inputs
 
 from pymc_bdmc.base.upstream import has_numba
 
-__all__ = ["guarded"]
-
 
 class Guarded(Op):
     """An operation that returns NaN in place of an exception.

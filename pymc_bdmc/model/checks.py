@@ -23,16 +23,6 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
 
-__all__ = [
-    "check_simulable",
-    "check_storable",
-    "checked_model",
-    "explain_atoms",
-    "model_of",
-    "no_reference_for",
-    "with_plain_tensors",
-]
-
 
 def model_of(thing: Any) -> pm.Model:
     """Return a PyMC model, the one in an object such as a Bambi model, or that of the context.

@@ -11,8 +11,6 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_bdmc.model.families import unknown_family
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 
-__all__ = ["constraints"]
-
 
 def constraints(model: pm.Model) -> dict[str, str]:
     """Return sentences on constraints and densities that PyMC does not normalise, as an attribute.

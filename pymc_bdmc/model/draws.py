@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-__all__ = ["as_idata", "check_finite", "lacking"]
-
 
 def as_idata(argument: str, idata: Any) -> xr.DataTree:
     """Return draws as a DataTree with the groups ``posterior`` and, if known, ``observed_data``.

@@ -13,8 +13,6 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pymc_bdmc.base.upstream import HURDLE, LKJ
 
-__all__ = ["NORMALISED", "distribution", "unknown_family"]
-
 _NAMES = (
     "AR", "AsymmetricLaplace", "Bernoulli", "Beta", "BetaBinomial", "Binomial", "CAR",
     "Categorical", "Cauchy", "Censored", "DiracDelta", "Dirichlet", "DirichletMultinomial",

@@ -27,15 +27,6 @@ from pytensor.tensor.type_other import NoneTypeT
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.base.upstream import alone, default_transform, own_constants
 
-__all__ = [
-    "INTERPRETED",
-    "MAX_PRIOR_DRAWS",
-    "MOST_TRIALS",
-    "ForwardSampler",
-    "Unrepresentable",
-    "draws_to_accept",
-]
-
 MAX_PRIOR_DRAWS = 100_000
 """Most prior draws tried for one start with ℓ > −∞."""
 

@@ -10,8 +10,6 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import CauchyRV, InvGammaRV, LogNormalRV, StudentTRV
 
-__all__ = ["hard_variables", "heavy_tailed", "scale_of", "sum_out", "with_necks"]
-
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",

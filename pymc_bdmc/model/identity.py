@@ -27,8 +27,6 @@ from pytensor.tensor.type import TensorType
 
 from pymc_bdmc.base.upstream import alone
 
-__all__ = ["digest", "fingerprint", "operations", "snapshot", "structure"]
-
 
 def structure(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple:
     """Return operations, their order, and constants by content, to compare or hash.

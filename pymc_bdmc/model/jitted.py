@@ -38,8 +38,6 @@ from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["JittedDensity", "NoGradient", "NotJittable"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 

@@ -25,8 +25,6 @@ from pymc_bdmc.model.identity import operations
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
 
-__all__ = ["log_joint", "log_joint_of"]
-
 _PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
 AT_ONCE = 500
 """Number of draws that are evaluated together."""

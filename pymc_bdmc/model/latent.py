@@ -12,8 +12,6 @@ from pytensor.tensor.random.basic import NormalRV
 
 from pymc_bdmc.model.hard_variables import scale_of
 
-__all__ = ["latent_variables"]
-
 LINEAR = Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
 """Scalar operations that are linear in each of their arguments, or in the first."""
 

@@ -10,8 +10,6 @@ from pymc.vartypes import continuous_types
 
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Layout"]
-
 
 class Layout:
     """Order of the elements of θ: the value variables in the model's order, each raveled.

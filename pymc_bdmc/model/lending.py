@@ -10,8 +10,6 @@ from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.identity import fingerprint, snapshot
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Loan"]
-
 MOST_KEPT = 4
 """Number of models whose density is kept (the last ones); each keeps a copy of its data."""
 

@@ -34,8 +34,6 @@ from pymc_bdmc.base import elementary
 from pymc_bdmc.base.compiling import stamp
 from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS, contiguous
 
-__all__ = ["WITH_FAST_LOOPS"]
-
 LONG = 8
 """Number of elements from which on a loop is worth it; the vectors of today hold two to eight."""
 

@@ -18,8 +18,6 @@ from pymc_bdmc.model.simulation import (
 )
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Matched"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 Data = Mapping[str, np.ndarray]

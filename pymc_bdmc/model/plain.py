@@ -21,8 +21,6 @@ from pytensor.xtensor.vectorization import XRV
 from pymc_bdmc.base.upstream import alone, copy_coordinates
 from pymc_bdmc.model.tempered import keep_order, without_initial_values
 
-__all__ = ["plain_model"]
-
 
 @alone
 def plain_model(model: pm.Model) -> pm.Model:

@@ -15,14 +15,6 @@ from pymc_bdmc.model.draws import check_finite, lacking
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "check_observed",
-    "order_of_labels",
-    "posterior_draws",
-    "posterior_states",
-    "shape_of",
-]
-
 _log = logging.getLogger("pymc.bdmc")
 
 

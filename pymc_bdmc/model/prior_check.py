@@ -14,8 +14,6 @@ from pymc_bdmc.model.checks import explain_atoms
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["FALSE_ALARMS", "check_prior", "repeated_elements", "repeats", "suspicious_variables"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 FALSE_ALARMS = 1e-3

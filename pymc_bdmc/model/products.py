@@ -1,4 +1,4 @@
-"""Multiply matrices and vectors in a way that numba compiles in a second instead of fifteen."""
+"""Multiply matrices and vectors in a way that numba compiles in two thirds of the time."""
 
 import numpy as np
 from numba.extending import overload
@@ -9,8 +9,6 @@ from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.math import Dot
 from pytensor.tensor.type import TensorType
-
-__all__ = ["WITH_LIGHT_PRODUCTS", "contiguous"]
 
 
 class Product(Op):

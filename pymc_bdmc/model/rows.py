@@ -6,8 +6,6 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["number_of_rows", "row_ends", "terms_in_turn", "turns"]
-
 
 def number_of_rows(model: pm.Model) -> int:
     """Return N, the length of the first dimension of all observed variables.

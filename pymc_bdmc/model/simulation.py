@@ -24,21 +24,6 @@ from pymc_bdmc.model.forward_sampling import Unrepresentable
 from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "DATASETS",
-    "Fit",
-    "FromHyperparameters",
-    "FromPrior",
-    "Given",
-    "Simulated",
-    "Simulation",
-    "check_drawable",
-    "default_hyperparameters",
-    "joint_draws",
-    "make_simulation",
-    "possible_simulation",
-]
-
 _log = logging.getLogger("pymc.bdmc")
 
 DATASETS = 20
@@ -206,9 +191,10 @@ class FromHyperparameters(Simulation):
     burn_in : int or sequence of int, default 100
         Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
         If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; then
-        fewer are made if these forget the start but for 0.1 %, by the largest weight. With several, in increasing order, the result has the last one. Reverse chains after each of
-        them, on the same data with the same tuning, show whether it is long enough: see
-        `burn_in_effect` and `plot_burn_in`.
+        fewer are made if these forget the start but for 0.1 %, by the largest weight. With several,
+        in increasing order, the result has the last one. Reverse chains after each of them, on the
+        same data with the same tuning, show whether it is long enough: see `burn_in_effect` and
+        `plot_burn_in`.
     datasets : int, default 20
         Number D of simulated data sets. With 20 the total variation between the sampler's posterior
         and the true one can be certified to be at most 0.14, with 60 at most 0.05; with one, errors

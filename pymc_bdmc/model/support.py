@@ -16,8 +16,6 @@ from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["different_variables", "support_beyond"]
-
 DRAWS = 500
 """Prior draws that are tested."""
 EXTREME_DRAWS = 50

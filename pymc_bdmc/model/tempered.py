@@ -22,9 +22,6 @@ from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 
-__all__ = ["TemperedDensity", "TemperedModel", "keep_order", "without_initial_values"]
-
-
 CHECKED = 512
 """Prior draws that must be finite before anything is compiled."""
 

@@ -11,8 +11,6 @@ from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Path", "PathEngine"]
-
 
 class PathEngine(Protocol):
     """The part of an engine that a path may ask."""

@@ -16,8 +16,6 @@ from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.posterior import posterior_states
 from pymc_bdmc.paths.contract import Path, PathEngine
 
-__all__ = ["FittedPath"]
-
 FEWEST_FROM_DRAWS = 10
 """Least T from a fit to draws, which knows the posterior better than a fit to a pilot."""
 FEWEST_TO_FIT, MOST_TO_FIT = 100, 2000

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pymc_bdmc.base.types import Tuning
 from pymc_bdmc.paths.contract import Path, PathEngine
 
-__all__ = ["PriorPath"]
-
 
 @dataclass(frozen=True)
 class PriorPath(Path):

@@ -12,8 +12,6 @@ from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import Reference, make_reference
 from pymc_bdmc.paths.contract import Path, PathEngine
 
-__all__ = ["ReferencePath"]
-
 
 @dataclass(frozen=True, eq=False)
 class ReferencePath(Path):

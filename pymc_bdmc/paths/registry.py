@@ -6,8 +6,6 @@ from pymc_bdmc.paths.data import DataPath
 from pymc_bdmc.paths.fitted import FittedPath
 from pymc_bdmc.paths.prior import PriorPath
 
-__all__ = ["PATHS", "make_path"]
-
 PATHS: dict[str, Path] = {path.name: path for path in (PriorPath(), FittedPath(), DataPath())}
 """By name; a path with arguments is passed as an object."""
 

@@ -23,8 +23,6 @@ from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
 
-__all__ = ["ModelChoice", "compare_models"]
-
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
     "gradient_evaluations", "seconds", "valid", "reason",

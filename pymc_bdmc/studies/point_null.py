@@ -24,8 +24,6 @@ from pymc_bdmc.results.reweighting import Reweighing
 from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
 
-__all__ = ["PointNull", "point_null"]
-
 MOST_APART = 4.0
 """Difference of both ways in joint standard errors, from which chance does not explain it."""
 

@@ -12,8 +12,6 @@ from pymc_bdmc.paths import DataPath
 from pymc_bdmc.results.pointwise import pointwise
 from pymc_bdmc.sampling import sample_bdmc
 
-__all__ = ["pointwise_orders"]
-
 
 def pointwise_orders(
     model: pm.Model, orders: int = 4, *, random_seed: RandomSeed = None, **options: Any

@@ -19,8 +19,6 @@ from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, model_of_runs
 from pymc_bdmc.sampling import sample_bdmc
 
-__all__ = ["sensitivity"]
-
 LARGEST_ERROR = 0.1
 """Largest error of a reweighed log ML that is accepted by default, nats."""
 MAX_CHANCE = 0.001

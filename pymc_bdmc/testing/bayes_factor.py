@@ -11,8 +11,6 @@ from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA
 
-__all__ = ["check_bayes_factor"]
-
 LogBayesFactor = Callable[[Mapping[str, np.ndarray]], float]
 """Function from data, by observed variable, to log p(y|model_1) − log p(y|model_0), nats."""
 

@@ -12,16 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-__all__ = [
-    "Bets",
-    "even_chance",
-    "fair_bets",
-    "odds_bets",
-    "order_bets",
-    "tilted_bets",
-    "unit_bets",
-]
-
 STAKES = 0.9 * 2.0 ** -np.arange(8)
 """Stakes, as shares of the capital; each is staked in both directions if there are two."""
 SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])

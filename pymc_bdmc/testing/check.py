@@ -14,8 +14,6 @@ from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.report import Report
 
-__all__ = ["Check"]
-
 
 class Check:
     """Running check.

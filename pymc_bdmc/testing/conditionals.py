@@ -14,8 +14,6 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 
-__all__ = ["check_conditionals"]
-
 LogDensity = Callable[[Point], float]
 
 TOLERANCE = 1e-8

@@ -13,8 +13,6 @@ from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
 
-__all__ = ["check_exact_rank"]
-
 
 def check_exact_rank(
     step: Sampler,

@@ -10,8 +10,6 @@ from pytensor.gradient import NullTypeGradError
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["SHAPES", "SHIFT", "SPREAD", "Features", "waves"]
-
 LEARNING = 500
 """Number of joint draws that set the scale of the features; they are not tested."""
 MOST_PAIRS = 45

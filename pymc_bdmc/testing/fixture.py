@@ -6,8 +6,6 @@ from inspect import signature
 from pymc_bdmc import testing
 from pymc_bdmc.testing.report import CheckFailed, Report
 
-__all__ = ["Checks"]
-
 
 class Checks:
     """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` if they fail.

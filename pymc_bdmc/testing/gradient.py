@@ -9,8 +9,6 @@ from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Target
 
-__all__ = ["check_gradient"]
-
 STEP = 1e-4
 TOLERANCE = 1e-5
 """Largest relative error of the gradient, in addition to the error of the differences."""

@@ -12,8 +12,6 @@ from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA
 
-__all__ = ["check_prior_sampler"]
-
 BLIND_TO = (
     "a density that is wrong by a constant factor",
     "draws that miss a mode, where no small move leads to it",

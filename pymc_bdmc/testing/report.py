@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from pymc_bdmc.base.streams import Entropy
 
-__all__ = ["CheckFailed", "Report"]
-
 
 @dataclass(frozen=True)
 class Report:

@@ -17,8 +17,6 @@ from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
 
-__all__ = ["check_sampler"]
-
 
 def check_sampler(
     step: Sampler,

@@ -22,17 +22,6 @@ from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
 from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "ALPHA",
-    "BUDGET",
-    "Sampler",
-    "Subject",
-    "Target",
-    "Transition",
-    "make_subject",
-    "name_of",
-]
-
 ALPHA = 1e-5
 """Default of the largest probability that a correct subject fails a check."""
 BUDGET = 100_000

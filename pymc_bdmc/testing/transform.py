@@ -12,8 +12,6 @@ from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.testing.check import Check
 from pymc_bdmc.testing.report import Report
 
-__all__ = ["check_transform"]
-
 TOLERANCE = 1e-6
 BLIND_TO = ("values that the distribution does not draw",)
 

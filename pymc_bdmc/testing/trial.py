@@ -13,8 +13,6 @@ from pymc_bdmc.testing.features import Features
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 
-__all__ = ["Trial"]
-
 SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
 BATCH = 10

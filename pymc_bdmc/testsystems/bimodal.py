@@ -13,8 +13,6 @@ from pymc_bdmc.testsystems.continuous import ContinuousSystem
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["BimodalCauchy", "BimodalGaussian"]
-
 
 class _Bimodal(ContinuousSystem):
     """System with likelihood w·φ(x − d) + (1 − w)·φ(x + d), φ a product over the dimensions.

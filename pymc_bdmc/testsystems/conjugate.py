@@ -8,8 +8,6 @@ from scipy.stats import multivariate_normal
 
 from pymc_bdmc.testsystems.continuous import ContinuousSystem
 
-__all__ = ["ConjugateRegression", "UnidentifiedBinomial"]
-
 
 @dataclass(frozen=True)
 class ConjugateRegression(ContinuousSystem):

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.schedules import make_schedule
 
-__all__ = ["ContinuousSystem"]
-
 BATCH = 10_000
 """Number of chains moved at a time, whose states fit into the processor's cache."""
 

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, rel_entr
 
-__all__ = ["ExactSandwich", "FiniteSystem", "exact_sandwich", "metropolis_transitions"]
-
 CHUNK = 1000
 """Number of transition matrices held at a time."""
 

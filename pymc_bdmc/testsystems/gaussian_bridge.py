@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-__all__ = ["GaussianBridge"]
-
 
 @dataclass(frozen=True)
 class GaussianBridge:

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.testsystems.finite import ExactSandwich, exact_sandwich, metropolis_transitions
 
-__all__ = ["Grid"]
-
 SIDE = 7
 MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 

@@ -10,8 +10,6 @@ from pymc_bdmc.testsystems.continuous import ContinuousSystem
 if TYPE_CHECKING:
     import pymc as pm
 
-__all__ = ["SpikeAndSlab"]
-
 
 @dataclass(frozen=True)
 class SpikeAndSlab(ContinuousSystem):

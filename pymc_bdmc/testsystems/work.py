@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["GammaWork", "GaussianWork"]
-
 
 @dataclass(frozen=True)
 class GaussianWork:

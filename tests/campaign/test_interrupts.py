@@ -220,7 +220,7 @@ with pm.Model() as model:
     x = pm.Normal("x", shape=3)
     pm.Normal("y", x, observed=np.ones(3))
 rng = np.random.default_rng(int(sys.argv[1]))
-longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=1.5, to_datatree=0.03)
+longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=0.7, to_datatree=0.03)
 places = (prepared, session, call)
 homes = {name: next(each for each in places if hasattr(each, name)) for name in longest}
 functions = {name: getattr(homes[name], name) for name in longest}

@@ -47,14 +47,14 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     monkeypatch.setattr(session, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
-            eight_schools(centred=False), chains=20, particles=3, temperatures=[5, 10],
+            eight_schools(centred=False), chains=4, particles=3, temperatures=[2, 4],
             path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
             progressbar=False,
         )  # fmt: skip
     told = re.search(
-        r"Ahead: 60 runs \(temperatures: 5, 10; particles: 3\), about (\S+) s", caplog.text
+        r"Ahead: 12 runs \(temperatures: 2, 4; particles: 3\), about (\S+) s", caplog.text
     )
     n_moves = sum(moves for moves, _ in ahead)
-    assert 3 * 20 * 3 * (5 + 10) <= n_moves < 1.1 * 3 * 20 * 3 * (5 + 10)
+    assert 3 * 4 * 3 * (2 + 4) <= n_moves < 1.5 * 3 * 4 * 3 * (2 + 4)
     assert all(seconds > 0 for _, seconds in ahead)
     assert told[1] == f"{sum(moves * seconds for moves, seconds in ahead):.2g}"

@@ -1,6 +1,7 @@
 """Reverse runs on the real data start from posterior draws of any sampler; what they find."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -30,6 +31,7 @@ def drawn(**draws):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(data)})
 
 
+@cache
 def rates():
     """Counts with an unknown rate; its posterior and log ML are known."""
     with pm.Model() as model:

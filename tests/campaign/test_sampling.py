@@ -5,7 +5,7 @@ import multiprocessing
 import re
 import signal
 import sys
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pymc as pm
@@ -19,13 +19,15 @@ from tests.models import beta_bernoulli, conjugate_regression, eight_schools, ha
 SMALL = {"chains": 4, "temperatures": 10, "progressbar": False, "cores": 1}
 
 
-def normal_model(**observed):
+@cache
+def normal_model():
     with pm.Model() as model:
         x = pm.Normal("x")
-        pm.Normal("y", x, observed=observed.get("y", 0.5))
+        pm.Normal("y", x, observed=0.5)
     return model
 
 
+@cache
 def mixed_model():
     """Continuous, vector and discrete variables, so that the kernel is a compound."""
     with pm.Model() as model:

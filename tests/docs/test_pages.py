@@ -59,7 +59,10 @@ def test_the_calls_in_the_table_of_the_readme_run(monkeypatch):
     table = re.search(r"\| you want \| call \|\n(.*?)\n\n", readme(), re.S)[1]
     calls = [call for row in table.splitlines()[1:] for call in re.findall(r"`(.*?)`", row)]
     assert len(calls) == 10
-    few = {"temperatures": 5, "chains": 2, "random_seed": 1, "cores": 1, "progressbar": False}
+    few = {
+        "temperatures": 5, "chains": 2, "simulate": bdmc.FromHyperparameters(datasets=2),
+        "random_seed": 1, "cores": 1, "progressbar": False,
+    }  # fmt: skip
     monkeypatch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
     names = {"pm": pm, "bdmc": bdmc}
     for name, heads in (("a", 1.0), ("b", 100.0)):
@@ -154,9 +157,19 @@ def test_everything_public_is_in_the_reference():
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyMC, on few chains
-@pytest.mark.parametrize("name", ["index.md", "howto.md", "first_evidence.md", "hierarchical.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.md",
+        "first_evidence.md",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("howto.md", "hierarchical.md")),
+    ],
+)
 def test_pages_print_what_they_say(name, tmp_path, monkeypatch):
-    """The code runs, and prints what is below it, but for the numbers."""
+    """The code runs, and prints what is below it, but for the numbers.
+
+    The examples of docstrings show more cheaply that the calls of the long pages run.
+    """
     path = ROOT / "docs" / "outputs.py"
     spec = importlib.util.spec_from_file_location("outputs", path)
     outputs = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""What the examples show, runs."""
+"""What the examples show, runs; `make docs` runs them all, so the long ones are slow tests."""
 
 import importlib.util
 import inspect
@@ -47,6 +47,7 @@ def test_eight_schools(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # by LOO of an outlier
+@pytest.mark.slow
 def test_which_model(tmp_path):
     """What its page says: the table, the observation that decides, the averaged prediction."""
     module = example("which_model")
@@ -69,6 +70,7 @@ def test_which_model(tmp_path):
         assert f"images/{name}.png" in page
 
 
+@pytest.mark.slow
 def test_trust(tmp_path, monkeypatch):
     """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
     module, judged = example("trust"), {}
@@ -85,6 +87,7 @@ def test_trust(tmp_path, monkeypatch):
         assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
 
 
+@pytest.mark.slow
 def test_approximations(tmp_path):
     """A mean field is too narrow; the divergences and the slopes say so."""
     found = example("approximations").main(folder=str(tmp_path), iterations=6000)
@@ -95,6 +98,7 @@ def test_approximations(tmp_path):
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
 
 
+@pytest.mark.slow
 def test_prior_sensitivity(tmp_path, monkeypatch):
     """The curve is the exact one, and the page says where it crosses that of no effect.
 
@@ -179,6 +183,7 @@ def test_ising(tmp_path):
     assert gaps[0] > gaps[1] > 0
 
 
+@pytest.mark.slow
 def test_tenth_estimator(tmp_path):
     """A bridge without a path is further off than annealing."""
     module = example("tenth_estimator")

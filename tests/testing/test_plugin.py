@@ -1,4 +1,4 @@
-"""The pytest plugin, run in a project of its own in another process."""
+"""The pytest plugin, run in a project of its own."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,11 +47,49 @@ TEST_SHARES = """
         pass
 """
 
+TEST_WORKERS = """
+    import pymc as pm
+    import pytest
+
+
+    @pytest.mark.bdmc(alpha=4e-4)
+    def test_marked(bdmc):
+        assert bdmc._alpha == 4e-4
+
+
+    @pytest.mark.parametrize("i", range(3))
+    def test_others(bdmc, i):
+        assert bdmc._alpha == pytest.approx(2e-4)
+        if i == 1:
+            bdmc.check_transform(pm.distributions.transforms.log, pm.HalfNormal.dist(), budget=1)
+"""
+
+
+def write(folder, files):
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+
+
+@pytest.fixture
+def run_here(tmp_path, monkeypatch, capsys):
+    """Runs pytest on a project with these files in this process, which has imported PyMC."""
+
+    def run(*options, **files):
+        write(tmp_path, files)
+        monkeypatch.chdir(tmp_path)
+        for name in files:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        code = pytest.main(["-q", "-s", "-p", "no:xdist", *options])
+        for name in files:
+            sys.modules.pop(name, None)
+        return SimpleNamespace(returncode=code, stdout=capsys.readouterr().out)
+
+    return run
+
 
 def run_pytest(folder, *options, **files):
     """Of a project with these files, in another process with the installed plugin."""
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(dedent(text))
+    write(folder, files)
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options],
@@ -81,14 +120,14 @@ def repaired(sampler):
 
 
 @pytest.mark.parametrize("passes", [False, True], ids=["planted bug", "repaired"])
-def test_the_page_tells_what_happens(tmp_path, passes):
+def test_the_page_tells_what_happens(tmp_path, run_here, passes):
     """α = 5e-6 for the sound step method, whose seed is fixed."""
     sampler, test = blocks("python")
     test = test.replace("Langevin, model)", "Langevin, model, random_seed=1)")
     files = {"langevin": repaired(sampler) if passes else sampler, "test_langevin": test}
     budget = "2000" if passes else "20000"  # which a fault does not use up
-    run = run_pytest(tmp_path, "--bdmc-json=checks.json", f"--bdmc-budget={budget}", **files)
-    assert run.returncode == (0 if passes else 1), run.stdout + run.stderr
+    run = run_here("--bdmc-json=checks.json", f"--bdmc-budget={budget}", **files)
+    assert run.returncode == (0 if passes else 1), run.stdout
     found = reports(tmp_path)
     (check,) = found["checks"]
     assert all(f"`{field}`" in PAGE.read_text() for field in [*found, *check])
@@ -106,10 +145,17 @@ def test_the_page_tells_what_happens(tmp_path, passes):
         assert "repeat it with random_seed=1" in run.stdout
 
 
-def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path):
-    """By workers of xdist, each of which sees all tests and runs some."""
+def test_workers_of_xdist_come_to_the_same_shares(tmp_path):
+    """Each of them sees all tests and runs some; the reports of all are gathered."""
     options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", "-n2")
-    run = run_pytest(tmp_path, *options, test_shares=TEST_SHARES)
+    run = run_pytest(tmp_path, *options, test_workers=TEST_WORKERS)
+    assert "4 passed" in run.stdout
+    assert len(reports(tmp_path)["checks"]) == 1
+
+
+def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path, run_here):
+    options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json")
+    run = run_here(*options, test_shares=TEST_SHARES)
     assert "1 failed, 4 passed" in run.stdout
     found = reports(tmp_path)
     assert found["alpha"] == 1e-3
@@ -136,7 +182,7 @@ def test_alpha_is_shared_over_the_checks_of_a_session(tmp_path):
         ("budget=100", "expected bdmc(alpha=…) with a probability"),
     ],
 )
-def test_a_mark_that_cannot_be_is_refused(tmp_path, mark, complaint):
+def test_a_mark_that_cannot_be_is_refused(run_here, mark, complaint):
     test = f"""
         import pytest
 
@@ -144,7 +190,7 @@ def test_a_mark_that_cannot_be_is_refused(tmp_path, mark, complaint):
         def test_marked(bdmc):
             pass
     """
-    run = run_pytest(tmp_path, "--bdmc-alpha=1e-4", test_mark=test)
+    run = run_here("--bdmc-alpha=1e-4", test_mark=test)
     assert complaint in run.stdout
     assert run.returncode == 1
 

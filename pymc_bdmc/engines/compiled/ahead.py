@@ -24,8 +24,6 @@ from pymc_bdmc.engines.compiled.loops import (
 from pymc_bdmc.kernels.hmc import HMC
 from pymc_bdmc.kernels.transition import SIGNATURE
 
-__all__ = ["argument_types", "begin", "make", "wait"]
-
 
 def argument_types() -> tuple:
     """Return numba's types of the arguments of `anneal_run`, the same for all models."""

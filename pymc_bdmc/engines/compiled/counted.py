@@ -15,8 +15,6 @@ from pymc_bdmc.engines.compiled.loops import (
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
 from pymc_bdmc.kernels.state import Target
 
-__all__ = ["Counted", "Stopped"]
-
 UNLIKELY = 0.1
 """Share of a normal posterior at states too unlikely for a fit to be judged there by what climbs
 passed."""

@@ -22,8 +22,6 @@ from pymc_bdmc.kernels.transition import Setting
 if TYPE_CHECKING:
     from pymc_bdmc.engines.compiled.engine import CompiledEngine
 
-__all__ = ["TunedKernel"]
-
 
 class TunedKernel:
     """Kernels K_1 … K_T of a compiled engine, as a `pymc_bdmc.base.types.Kernel`.

@@ -24,25 +24,6 @@ from pymc_bdmc.kernels.state import (
 )
 from pymc_bdmc.kernels.transition import Setting
 
-__all__ = [
-    "FINISHED",
-    "NOT_A_NUMBER",
-    "STOPPED",
-    "PathParameters",
-    "RunPlan",
-    "RunRecord",
-    "Table",
-    "Trace",
-    "anneal_run",
-    "empty_record",
-    "likelihood_slope_of",
-    "move_chains",
-    "move_population",
-    "slope_of",
-    "slopes_of",
-    "terms_of",
-]
-
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
 STUCK = 0.05
 """Mean acceptance in a stage below which a member of a pilot counts as stuck."""

@@ -16,8 +16,6 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
 )
 
-__all__ = ["add_peaks"]
-
 MOST_ELEMENTS = 20
 """Most elements of θ for which importance sampling can estimate the mass of a peak."""
 CLIMBS = 4

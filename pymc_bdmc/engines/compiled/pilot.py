@@ -15,15 +15,6 @@ from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.kernels.state import Parameters
 
-__all__ = [
-    "MEMBERS",
-    "MOST_ITERATIONS",
-    "MoveStage",
-    "PathTuning",
-    "pilot",
-    "refit",
-]
-
 MEMBERS = 32
 ITERATIONS = 8
 """Number of moves of every member in a stage; the first stage has three times as many."""

@@ -10,8 +10,6 @@ from pymc_bdmc.engines.tasks import PilotTask
 if TYPE_CHECKING:
     from pymc_bdmc.engines.compiled.engine import CompiledEngine
 
-__all__ = ["CompiledState", "CompiledSystem"]
-
 
 class CompiledState(NamedTuple):
     """Flat states of all chains, and their ℓ."""

@@ -11,8 +11,6 @@ from scipy.optimize import minimize
 
 from pymc_bdmc.engines.compiled.tops import Climbing, LogDensity, Top
 
-__all__ = ["BY_VALUES"]
-
 MOST_ELEMENTS = 30
 """Most elements of θ, whose curvature takes several times their square in evaluations."""
 SOME_VALUES, VALUES_AN_ELEMENT = 50, 20

@@ -21,8 +21,6 @@ from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["StepEngine"]
-
 
 class StepEngine:
     """Compiled density and step methods, shared by all chains of a process.

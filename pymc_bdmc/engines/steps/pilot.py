@@ -14,15 +14,6 @@ from pymc_bdmc.kernels.steps import summarize
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "PILOT_CHAINS",
-    "PILOT_STEPS",
-    "PILOT_TEMPERATURES",
-    "combine",
-    "pilot",
-    "pilot_betas",
-]
-
 PILOT_CHAINS = 2
 PILOT_TEMPERATURES = 8
 PILOT_STEPS = 150

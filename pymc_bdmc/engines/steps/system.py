@@ -9,8 +9,6 @@ from pymc_bdmc.engines.systems import ModelSystem
 from pymc_bdmc.engines.tasks import PilotTask, TunedEngine
 from pymc_bdmc.kernels.tuning import StepTuning
 
-__all__ = ["StepSystem"]
-
 
 class StepSystem(ModelSystem[TunedEngine[StepTuning]]):
     """System of step methods, which move one chain after the other, at the β of a schedule."""
