@@ -12,7 +12,7 @@ __all__ = ["REMEDY", "Choice", "Findings", "Way", "choose", "fails_from_prior", 
 SCOUTED = 0.5
 """Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
 WORTHWHILE = 0.25
-"""The same ratio up to which the fitted path is taken if scouts do not decide. Derived: the fitted
+"""Ratio of these up to which the fitted path is taken if scouts do not decide. Derived: the fitted
 path has 30 temperatures in place of 100, so above 0.3 it would save at the price of accuracy."""
 MAX_SURPLUS = 5.0
 """Largest excess, in nats, of log p + ℓ − log r of a scout over all states of a fit's pilot.
@@ -26,7 +26,7 @@ on hierarchies of many groups, where runs from the prior give no answer."""
 
 
 class Way(NamedTuple):
-    """What was seen along one path."""
+    """Sights along one path."""
 
     squared_length: float
     """Λ², nats."""
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What was seen on one data set so far."""
+    """Sights on one data set so far."""
 
     prior: Way
     fitted: Way | None = None

@@ -328,7 +328,9 @@ def _size(
 
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
     """Return a start with a shorter burn-in if its moves are independent; not one of several."""
-    enough = source.burn_in if source.shorter else getattr(tuning, "moves_to_forget", np.inf)
+    if source.shorter:
+        return source
+    enough: int = getattr(tuning, "moves_to_forget", source.burn_in)
     return replace(source, burn_in=min(source.burn_in, enough))
 
 

@@ -35,10 +35,6 @@ class Engine[T: Tuning | None](Protocol):
     def description(self) -> str:
         """Return the kernels and their variables, in the order of application."""
 
-    @property
-    def kernel_names(self) -> Moves:
-        """Return the names of the kernels."""
-
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
     ) -> AbstractContextManager[Pool]:
@@ -50,6 +46,10 @@ class Engine[T: Tuning | None](Protocol):
 
 class TunedEngine[T: Tuning](Engine[T], Protocol):
     """Engine of a PyMC model, which tunes kernels on the data of each task."""
+
+    @property
+    def kernel_names(self) -> Moves:
+        """Return the names of the kernels."""
 
     density: TemperedDensity
     lock: Lock
