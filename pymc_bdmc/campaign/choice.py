@@ -26,7 +26,7 @@ on hierarchies of many groups, where runs from the prior give no answer."""
 
 
 class Way(NamedTuple):
-    """Sights along one path."""
+    """Length, mixing and scouts of one path."""
 
     squared_length: float
     """Λ², nats."""
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Sights on one data set so far."""
+    """Facts that pilots and scouts showed on one data set so far."""
 
     prior: Way
     fitted: Way | None = None

@@ -212,8 +212,8 @@ class NestedReference(NamedTuple):
         step = slope.copy()
         solve(self.sparsity, factors, step)
         rest = np.einsum("ni,ni->n", slope, step)  # twice what is left to the mode, in nats
-        is_near = np.isfinite(values) & ((rest < 1) | is_exact)
-        rest = rest if is_exact else np.clip(rest, 0, 1)
+        most = MOST_RISE if is_exact else 1.0
+        is_near, rest = np.isfinite(values) & (rest < most), np.clip(rest, 0, most)
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)

@@ -393,3 +393,11 @@ def test_a_share_of_the_prior_bounds_the_weights():
     assert g.max() <= bound
     assert abs(z_of(g, -2.4198)) < SIGMAS
     assert log_weights(reference.reference).max() > bound
+
+
+def test_a_remote_scale_has_no_marginal_density(normal):
+    """There a Newton step is as large as the log density, and rounding leaves nothing of either."""
+    remote = np.full((40, 1), np.linspace(40, 80, 40)[:, None])
+    found = normal.reference.given(remote, normal.density.slopes)
+    best = normal.reference.given(np.log([[0.2]]), normal.density.slopes)
+    assert (found.log_marginal < best.log_marginal[0] - 50).all()

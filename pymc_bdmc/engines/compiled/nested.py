@@ -42,8 +42,9 @@ NEAR, NOTABLE = 0.5, 7.0
 the Laplace approximation of another one may be lower if it matters."""
 PROBED = 32
 """Prior draws of ψ among which optimisations of the marginal start."""
-CHECKED, FEW_CHECKED = 128, 64
-"""Draws of ψ by which the marginal is judged and improved, on first data and on those like it."""
+CHECKED, FEW_CHECKED = 128, 32
+"""Draws of ψ by which the marginal is judged and improved; and as many for each element and one
+more, if these are fewer, on further data."""
 FIRST_WIDE, WIDE = 0.2, 0.1
 """Share of draws of ψ that are spread like the prior: of the first draws, and in the end."""
 EXAMPLES, FEW_GROUPS = 16, 8
@@ -188,7 +189,8 @@ def refit_nested(
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
-    return _fitted(found, density, tops, metric, FEW_CLIMBS, FEW_CHECKED, prior, rng)
+    checked = min(CHECKED, FEW_CHECKED * (1 + len(known.others)))
+    return _fitted(found, density, tops, metric, FEW_CLIMBS, checked, prior, rng)
 
 
 def _wide(phis: np.ndarray) -> Reference:
