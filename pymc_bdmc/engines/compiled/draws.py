@@ -20,7 +20,7 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import Split, few_checked, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
@@ -238,7 +238,8 @@ class Fitting:
             reference, reason = self._near(cast(Reference, like))
         if reference is None:
             return self._failed(reason)
-        drawn = self._weighed(reference, isinstance(known.reference, Defensive), FEW_CHECKED)
+        n = few_checked(len(like.others)) if isinstance(like, NestedReference) else FEW_CHECKED
+        drawn = self._weighed(reference, isinstance(known.reference, Defensive), n)
         if not drawn.variance < np.inf:
             return self._failed("log p is NaN or +∞ at a draw from a fit")
         return self._fit(drawn, reason)
