@@ -234,8 +234,8 @@ class Annealing(Preparation):
 
     def _before_fit(self, data: DataSets) -> Findings:
         """Return what is known of one data set before there is a fit."""
-        names, obstacle = ", ".join(self._engine.heavy_tails), self._engine.no_reference
-        if names and not obstacle:
+        obstacle = self._engine.no_reference
+        if not obstacle and (names := ", ".join(self._engine.heavy_tails)):
             obstacle = f"the prior of {names} has heavy tails, of which a fit has too little"
         if obstacle:
             return Findings(Way(np.nan, np.nan), obstacle=obstacle)
