@@ -20,7 +20,7 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, few_checked, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
@@ -61,8 +61,6 @@ UNSEEN = -5.0
 """Nats of ℓ above log ML up to which prior draws together hold less than a third of that share."""
 LIKELIEST = 2
 """Prior draws from which the likelihood alone is climbed if priors have heavy tails."""
-FEW_CHECKED = 64
-"""Draws by which a fit to further data is judged: half of those for first data."""
 REMEMBERED, MARGIN = 1e-3, 2.0
 """Share of a state's law that a burn-in may leave, and how many times as large as seen at the draws
 by which a fit is judged the largest weight is taken to be."""
@@ -238,8 +236,7 @@ class Fitting:
             reference, reason = self._near(cast(Reference, like))
         if reference is None:
             return self._failed(reason)
-        n = few_checked(len(like.others)) if isinstance(like, NestedReference) else FEW_CHECKED
-        drawn = self._weighed(reference, isinstance(known.reference, Defensive), n)
+        drawn = self._weighed(reference, isinstance(known.reference, Defensive))
         if not drawn.variance < np.inf:
             return self._failed("log p is NaN or +∞ at a draw from a fit")
         return self._fit(drawn, reason)
@@ -302,13 +299,13 @@ class Fitting:
             return self._failed(reason)
         return self._judged(reference, f"{split.title}: {reason}")
 
-    def _weighed(self, reference: AnyReference, is_defensive: bool, n: int = CHECKED) -> Drawn:
+    def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:
         """Return weighted draws from a reference; if it is one of t distributions, improve it."""
         density, rng = self._density, self._rng
         if is_defensive and isinstance(reference, Reference) and self._is_small:
             found = adapted(density, reference, MANY, rng, partial(Defensive, share=SHARES[0]))
             return self._defended(found.reference.reference)
-        drawn: Drawn = weighted(density, reference, n, rng)
+        drawn: Drawn = weighted(density, reference, CHECKED, rng)
         if isinstance(reference, Reference):
             drawn = improved(density, drawn, rng)
         if is_defensive:

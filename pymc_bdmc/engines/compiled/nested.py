@@ -28,7 +28,7 @@ from pymc_bdmc.kernels.reference import (
 )
 from pymc_bdmc.kernels.sparse import sparsity_of, times_root
 
-__all__ = ["Split", "few_checked", "fit_nested", "refit_nested"]
+__all__ = ["Split", "fit_nested", "refit_nested"]
 
 MOST_GROUPS = 200
 """Most differences of gradients that give a precision of x."""
@@ -189,13 +189,8 @@ def refit_nested(
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
-    checked = few_checked(len(known.others))
+    checked = min(CHECKED, FEW_CHECKED * (1 + len(known.others)))
     return _fitted(found, density, tops, metric, FEW_CLIMBS, checked, prior, rng)
-
-
-def few_checked(n: int) -> int:
-    """Return the draws by which a fit to further data is judged, if ψ has n elements."""
-    return min(CHECKED, FEW_CHECKED * (1 + n))
 
 
 def _wide(phis: np.ndarray) -> Reference:
