@@ -28,6 +28,9 @@ MOST_NUMBERS = 2**22
 MOST_RISE = 1e4
 """Nats of a Newton step up to which it needs no trial if the density is known to be normal; the
 precision is found by differences, to about 1e-8 of its size."""
+MOST_SPREAD = 1e6
+"""Ratio of conditional precisions of elements up to which it needs none either: beyond it the
+differences lose the smallest of them."""
 REACH = 3.0
 """Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
 REMOTE = 8.0
@@ -145,6 +148,11 @@ class NestedReference(NamedTuple):
         constant = gammaln((dof + d) / 2) - gammaln(dof / 2) - d / 2 * np.log(dof * np.pi)
         return log_volume + constant - (dof + d) / 2 * np.log1p(squares / dof)
 
+    def _spread(self, factors: np.ndarray) -> np.ndarray:
+        """Return the ratio of the largest to the smallest conditional precision of an element."""
+        diagonal = factors[:, self.sparsity.starts[:-1]]
+        return (diagonal.max(axis=1) / diagonal.min(axis=1)) ** 2
+
     def _log_volume(self, factors: np.ndarray) -> np.ndarray:
         """Return half of the log determinant of every precision."""
         return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
@@ -187,7 +195,8 @@ class NestedReference(NamedTuple):
         overflows = ~(values < np.inf)
         factors = np.zeros((n, len(self.sparsity.indices)))
         factors[:, self.sparsity.starts[:-1]] = 1.0
-        is_normal, is_exact = np.zeros(n, dtype=bool), np.isinf(self.accuracy)
+        is_normal, is_sure = np.zeros((2, n), dtype=bool)
+        is_exact = np.isinf(self.accuracy)
         active = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
         for _ in range(MOST_STEPS):
             if not len(active):
@@ -202,7 +211,8 @@ class NestedReference(NamedTuple):
             solve(self.sparsity, found, step)
             rise = np.einsum("ni,ni->n", slope, step)
             if is_exact:
-                far = rise > MOST_RISE
+                far = ~((rise <= MOST_RISE) & (self._spread(found) <= MOST_SPREAD))
+                is_sure[active[~far]] = True
                 active, step, rise = active[far], step[far], rise[far]
             taken, gained = self._climb(thetas, values, gradients, active, step, rise, slopes)
             surprise = np.abs(gained - rise / 2)
@@ -212,7 +222,7 @@ class NestedReference(NamedTuple):
         step = slope.copy()
         solve(self.sparsity, factors, step)
         rest = np.einsum("ni,ni->n", slope, step)  # twice what is left to the mode, in nats
-        most = MOST_RISE if is_exact else 1.0
+        most = np.where(is_sure, MOST_RISE, 1.0)
         is_near, rest = np.isfinite(values) & (rest < most), np.clip(rest, 0, most)
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)

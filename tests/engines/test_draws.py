@@ -127,6 +127,15 @@ def test_a_bad_start_is_forgotten(skewed):
         assert (apart > SIGMAS) == lasts
 
 
+def test_a_mixture_is_not_adapted_to_a_single_draw(skewed):
+    thetas = np.array([[0.0], [1.0], [2.0]])
+    pool = improving._Pool(thetas, np.array([2000.0, 0.0, 0.0]))
+    reference = skewed.tuning.reference
+    assert improving._em(pool, reference) is reference
+    even = improving._Pool(thetas, np.zeros(3))
+    assert improving._em(even, reference).locations[0, 0] == pytest.approx(1)
+
+
 def normal_mixture(places, sd, shares):
     """log density of a mixture of round normals, with its gradient."""
     places = np.asarray(places, dtype=float)

@@ -233,11 +233,17 @@ def _split(pool: _Pool, reference: Reference) -> Reference:
 
 
 def _em(pool: _Pool, reference: Reference) -> Reference:
-    """Return the mixture after some steps of weighted expectation and maximisation."""
+    """Return the mixture after some steps of weighted expectation and maximisation.
+
+    It stays as it is if a single draw has all the weight.
+    """
     weights, thetas = _truncated(pool), pool.thetas
     weights = weights / weights.sum()
     mean = weights @ thetas
-    floor = SLIGHT * np.diag(weights @ (thetas - mean) ** 2)
+    spread = weights @ (thetas - mean) ** 2
+    if not (spread > 0).all():
+        return reference
+    floor = SLIGHT * np.diag(spread)
     for _ in range(EM_STEPS):
         parts, shares = [], []
         near = softmax([log_reference(part, thetas) for part in parts_of(reference)], axis=0)
