@@ -73,7 +73,8 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     entropy, started = campaign.session.entropy, campaign.compiled
     attrs = run_attributes(last.schedule, entropy, started, last.interrupted)
     has_target = request.limits.target_gap is not None
-    necks = [] if prepared.preparation.reaches_necks else with_necks(request.model)
+    reached = prepared.preparation.reached
+    necks = [name for name in with_necks(request.model) if name not in reached]
     return attrs | {
         **hard_variables(request.model),
         "peaks": prepared.runs.sides[0].tuning.peaks,

@@ -41,14 +41,16 @@ class Preparation(ABC):
         Gradient evaluations so far, by stage.
     heavy_tail : float
         Pareto k of the weights of a fit to the first data set, if it is too large; else 0.
-    reaches_necks : bool
-        Whether runs reach the part of a centred posterior where a scale is near 0.
+    reached : sequence of str
+        Latent variables, of which runs reach the part of a centred posterior where a scale is near
+        0.
     knows_tails : bool
         Whether runs weigh draws from a reference whose tails follow from the model's structure.
     """
 
     heavy_tail = 0.0
-    reaches_necks = knows_tails = False
+    reached: Sequence[str] = ()
+    knows_tails = False
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

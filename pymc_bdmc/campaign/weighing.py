@@ -1,7 +1,6 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation,
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
-from pymc_bdmc.model.hard_variables import with_necks
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
 
@@ -88,18 +86,12 @@ class Weighing(Preparation):
                 fit.misses,
             )
         named = None if fit.refuses_given else path.latent
-        self.reaches_necks = fit.tuning.is_nested and not self._leaves_necks(named)
+        if fit.tuning.is_nested:
+            self.reached = latent_variables(self._engine.density.model) if named is None else named
         self.knows_tails = fit.tuning.knows_tails
         if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):
             _log.info(forecast)
         return path, fit.reason
-
-    def _leaves_necks(self, named: Sequence[str] | None) -> bool:
-        """Return whether names of latent variables leave out centred effects that could be."""
-        if named is None:
-            return False
-        model = self._engine.density.model
-        return bool(set(with_necks(model)) & set(latent_variables(model)) - set(named))
 
     def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
         """Return the tunings on every data set.

@@ -3,8 +3,6 @@
 Known answers lie within `SIGMAS` stated errors: two-sided α = 6e-5 a comparison, seeded.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -12,7 +10,6 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.campaign.weighing import Weighing
 from tests.campaign.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
 
@@ -132,13 +129,6 @@ def test_names_that_fail_are_told_and_the_call_goes_on():
     assert told.startswith("a fit with the latent variables that were named fails (9 parameters, ")
     assert rest.startswith("1 parameter, 9 latent variables: ")
     assert dt.attrs["unreached"] == ""
-
-
-def test_small_scales_are_not_reached_if_effects_are_not_named():
-    weighing = Weighing(None, SimpleNamespace(density=SimpleNamespace(model=SCHOOLS)), 1)
-    assert weighing._leaves_necks(["mu"])
-    assert not weighing._leaves_necks(["theta"])
-    assert not weighing._leaves_necks(None)
 
 
 def test_names_that_fail_are_told_if_runs_are_annealed(caplog):
