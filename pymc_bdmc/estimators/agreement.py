@@ -20,6 +20,8 @@ FENCE = 0.75
 BATCHES = 40
 """Number of batches over all chains; each should be much longer than the autocorrelation time."""
 
+NO_WEIGHT = 1e-12
+"""Largest weight of a particle that may be infinite, relative to the largest of all. Chosen."""
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
 """Limits for judging draws: least effective sample size, largest R̂, and p-value of that R̂."""
 
@@ -245,6 +247,10 @@ def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndar
         raise ValueError(f"draws: {draws[..., 0].size} are too few; {LEAST_ESS} are needed.")
     if len(particles) < 2:
         raise ValueError("particles: two independent runs are needed for an error.")
+    # A scale may overflow at a draw from a fit with long tails, which then has no weight.
+    lost = ~np.isfinite(particles).all(axis=2) & (weights <= NO_WEIGHT * weights.max())
+    particles = np.where(lost[..., None], particles[~lost][:1], particles)
+    weights = np.where(lost, 0.0, weights)
     if not (np.isfinite(draws).all() and np.isfinite(particles).all()):
         raise ValueError("draws and particles must be finite.")
     return draws, particles, weights / weights.sum()

@@ -315,3 +315,18 @@ def test_bad_input_is_named(draws, particles, weights, said):
         compare_draws(np.zeros(draws), np.zeros(particles), np.ones(weights))
     with pytest.raises(ValueError, match="finite"):
         compare_draws(np.full((1, 100, 1), np.nan), np.zeros((4, 8, 1)), np.ones((4, 8)))
+
+
+def test_particles_without_weight_may_be_infinite():
+    """One with weight may not."""
+    rng = np.random.default_rng(11)
+    draws, particles = rng.normal(size=(4, 250, 2)), rng.normal(size=(8, 64, 2))
+    weights = np.ones((8, 64))
+    particles[3, 5, 1] = np.inf
+    with pytest.raises(ValueError, match="finite"):
+        compare_draws(draws, particles, weights)
+    weights[3, 5] = 0.0
+    found = compare_draws(draws, particles, weights)
+    particles[3, 5, 1] = 0.0
+    same = compare_draws(draws, particles, weights)
+    assert np.allclose(found.estimate, same.estimate, equal_nan=True)
