@@ -23,7 +23,7 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
 from pymc_bdmc.campaign.store import Store, StoredPool
-from pymc_bdmc.engines import ExecutorPool, Recorder, pools
+from pymc_bdmc.engines import ExecutorPool, Recorder, executors
 from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.engines.tasks import PilotTask
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -156,7 +156,7 @@ def messages(client: Client, run) -> tuple[dict[int, float], list]:
     for n, most in [(10**2, 10**4), (10**3, 10**4), (10**4, 10**4), (10**4, 10**3), (10**4, 10**2)]:
         _, tasks = real_tasks(100, n)
         counting, sleeping = Counting(client.get_executor()), Sleeps(tasks, PAUSE, run)
-        pools.MOST_MESSAGES = most
+        executors.MOST_MESSAGES = most
         before = theirs()
         with interruptible() as stop, ExecutorPool(None, counting, stop) as pool:
             here, _ = cpu(list, pool.run(sleeping))

@@ -9,7 +9,8 @@ import numpy as np
 
 from pymc_bdmc.base.system import System, TwoSidedSystem
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
+from pymc_bdmc.engines.executors import ExecutorPool
+from pymc_bdmc.engines.pools import ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask
 
 __all__ = ["BlockEngine", "BlockSystem", "SideBySide", "anneal_block"]

@@ -13,7 +13,8 @@ from pytensor.tensor.random.op import RandomVariable
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
-from pymc_bdmc.engines.pools import ThreadPool, WorkerPool
+from pymc_bdmc.engines.executors import WorkerPool
+from pymc_bdmc.engines.pools import ThreadPool
 from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
 from tests.models import hard_constraint
 

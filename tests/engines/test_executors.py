@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.engines import AnnealTask, ExecutorPool, pools
+from pymc_bdmc.engines import AnnealTask, ExecutorPool, executors
 from tests.campaign.test_store import assert_same, committed
 from tests.models import conjugate_regression
 
@@ -211,12 +211,12 @@ def test_the_engine_travels_once_a_worker(tmp_path):
                 assert sorted(i for i, _ in pool.run([Task()] * 200)) == list(range(200))
         assert len(list(tmp_path.iterdir())) == 2
         large = [parts for _, parts in executor.sent if parts]
-        assert 2 <= len(large) <= 2 * pools.FIRST_MESSAGES + 8
-        assert executor.most <= pools.FIRST_MESSAGES + 2 * 2
+        assert 2 <= len(large) <= 2 * executors.FIRST_MESSAGES + 8
+        assert executor.most <= executors.FIRST_MESSAGES + 2 * 2
 
 
 def test_many_tasks_are_sent_in_ranges(monkeypatch):
-    monkeypatch.setattr(pools, "MOST_MESSAGES", 10)
+    monkeypatch.setattr(executors, "MOST_MESSAGES", 10)
     with ThreadPoolExecutor(2) as threads:
         executor = Counting(threads)
         with interruptible() as stop, ExecutorPool(None, executor, stop) as pool:

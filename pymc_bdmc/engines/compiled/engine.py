@@ -48,8 +48,9 @@ from pymc_bdmc.engines.compiled.pilot import (
 from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
 from pymc_bdmc.engines.compiled.values import BY_VALUES
+from pymc_bdmc.engines.executors import ExecutorPool
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.pools import ExecutorPool, ThreadPool
+from pymc_bdmc.engines.pools import ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.reference import (
@@ -98,8 +99,6 @@ class CompiledEngine:
         If the density cannot be compiled as a numba function.
     """
 
-    block_size = 1
-    judges_acceptance = True
     pilots = 1
     """Number of independent pilots per data set."""
     default_particles = 32

@@ -11,8 +11,8 @@ import numpy as np
 from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.engines.driver import anneal
+from pymc_bdmc.engines.executors import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.pools import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.engines.steps.system import StepSystem
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
