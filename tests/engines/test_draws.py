@@ -127,6 +127,29 @@ def test_a_bad_start_is_forgotten(skewed):
         assert (apart > SIGMAS) == lasts
 
 
+class Constrained(Accepting):
+    """A density that is impossible below a bound."""
+
+    def __init__(self, reference, bound):
+        super().__init__(reference)
+        self.bound = bound
+
+    def terms(self, thetas):
+        terms = super().terms(thetas)
+        terms[thetas[:, 0] < self.bound, 1] = -np.inf
+        return terms
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("bound", "leaves"), [(0.5, True), (np.inf, False)])
+def test_an_impossible_start_is_left_at_the_first_possible_draw(bound, leaves):
+    """Comparing an impossible state with an impossible proposal gives no warning of NumPy."""
+    reference = make_reference(np.zeros(1), unit(1))
+    density, start = Constrained(reference, bound), np.array([-3.0])
+    end = draws.settled(start, reference, density, 50, np.random.default_rng(1))
+    assert (end >= bound if leaves else end == start).all()
+
+
 def test_a_mixture_is_not_adapted_to_a_single_draw(skewed):
     thetas = np.array([[0.0], [1.0], [2.0]])
     pool = improving._Pool(thetas, np.array([2000.0, 0.0, 0.0]))

@@ -315,12 +315,13 @@ class Fitting:
     def _annealed(self, drawn: Drawn) -> Drawn:
         """Return draws whose latent variables are annealed, if those at hand are too uneven."""
         nested = cast(NestedReference, _core_of(drawn.reference))
-        at_hand = getattr(drawn.reference, "temperatures", 0)
+        at_hand = drawn.reference
+        steps_at_hand = at_hand.temperatures if isinstance(at_hand, AnnealedReference) else 0
         if np.isinf(nested.accuracy):  # the latent variables are normal
             return drawn
         nested = nested._replace(degrees_of_freedom=np.inf)
         for steps, uneven in STEPS.items():
-            if steps > at_hand and drawn.variance > uneven:
+            if steps > steps_at_hand and drawn.variance > uneven:
                 annealed = AnnealedReference(nested, steps)
                 found: Drawn = weighted(self._density, annealed, CHECKED, self._rng)
                 drawn = found if found.variance < drawn.variance else drawn
@@ -452,8 +453,9 @@ def settled(
     thetas = np.concatenate([theta[None], new])
     log_r = np.concatenate([reference.log_density(thetas[:1], density, rng), log_r])
     g, place = log_weights_at(thetas, log_r, density), 0
-    for k, limit in enumerate(np.log(rng.random(n)), start=1):
-        place = k if g[k] - g[place] >= limit else place
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        for k, limit in enumerate(np.log(rng.random(n)), start=1):
+            place = k if g[k] - g[place] >= limit else place
     return thetas[place]
 
 
