@@ -14,7 +14,7 @@ from scipy.special import digamma, logsumexp, polygamma
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
-from pymc_bdmc.engines.compiled import counted, draws, improving, tops
+from pymc_bdmc.engines.compiled import counted, draws, fitting, improving, tops
 from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
@@ -204,7 +204,7 @@ def test_none_of_six_tops_that_are_alike_is_overlooked():
         found = fit_to_tops(density, starts, unit(2, 3.0), 16, None, overlooked)
         return found.is_all and len(found.reference.locations) < 6
 
-    assert not any(claims_fewer(seed, draws.OVERLOOKED) for seed in range(20))
+    assert not any(claims_fewer(seed, fitting.OVERLOOKED) for seed in range(20))
     assert any(claims_fewer(seed, 1.0) for seed in range(20))
 
 
@@ -353,14 +353,14 @@ def test_what_prior_draws_find_and_a_fit_misses():
 
     slab, lower = Slab(), Slab()
     lower.shift = 9.0
-    assert fitting(slab, prior, rng)._missed(drawn) > 0.3
-    assert fitting(lower, prior, rng)._missed(drawn) < draws.MISSED
+    assert fit_of(slab, prior, rng)._missed(drawn) > 0.3
+    assert fit_of(lower, prior, rng)._missed(drawn) < fitting.MISSED
 
 
-def fitting(density, prior, rng):
+def fit_of(density, prior, rng):
     n = prior.shape[1]
-    plain = draws.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1)), False, False)
-    return draws.Fitting(density, prior, plain, rng)
+    plain = fitting.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1)), False, False)
+    return fitting.Fitting(density, prior, plain, rng)
 
 
 class Nowhere:
@@ -377,7 +377,7 @@ class Nowhere:
 def test_a_density_that_is_no_number_has_no_fit():
     """It is left to annealing, which names the variable."""
     rng = np.random.default_rng(1)
-    found = fitting(Nowhere(), rng.normal(size=(256, 2)), rng).first(None)
+    found = fit_of(Nowhere(), rng.normal(size=(256, 2)), rng).first(None)
     assert found.tuning is None
     assert "NaN or +∞ at some prior draws" in found.reason
 
@@ -407,7 +407,7 @@ def heavy(theta):
 def test_a_normal_posterior_of_many_elements_gets_light_tails(chosen, degrees):
     """Then weights are nearly even; degrees of freedom that were chosen stay."""
     density, rng = Mixture(normal_mixture(np.zeros((1, 20)), 0.1, [1.0])), np.random.default_rng(2)
-    fit = fitting(density, rng.normal(size=(256, 20)), rng).first(None, chosen)
+    fit = fit_of(density, rng.normal(size=(256, 20)), rng).first(None, chosen)
     assert fit.tuning.reference.degrees_of_freedom == degrees
     assert (fit.variance < 0.3) == (chosen is None)
 
@@ -439,7 +439,7 @@ def test_a_fit_to_further_data_that_may_miss_modes_is_refused(places, shares, re
     density = Mixture(normal_mixture(places, 1, shares) if places else plane)
     prior = np.array([[40.0], [-9.0], [9.0]] + 61 * [[-9.0], [9.0], [1.0]])
     known = draws.DrawTuning(make_reference(np.zeros(1), unit(1)), np.zeros(2), np.zeros(1), 0)
-    fit = fitting(density, prior, np.random.default_rng(1)).further(known)
+    fit = fit_of(density, prior, np.random.default_rng(1)).further(known)
     assert (fit.tuning is None) == bool(reason)
     assert reason in fit.reason
 
@@ -473,5 +473,5 @@ def test_a_thin_curved_ridge_is_not_weighed(monkeypatch):
     reasons = ridge_fits()
     assert None not in reasons
     assert any("optimisations passed likely states" in reason for reason in reasons)
-    monkeypatch.setattr(draws, "MOST_SURPLUS", np.inf)
+    monkeypatch.setattr(fitting, "MOST_SURPLUS", np.inf)
     assert None in ridge_fits()

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from pymc_bdmc.engines import CompiledEngine
-from pymc_bdmc.engines.compiled.draws import Fitting
+from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import spread_of

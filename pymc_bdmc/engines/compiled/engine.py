@@ -13,14 +13,8 @@ from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Direction, Moves, Point, Population, Run
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.draws import (
-    FEW_PRIOR_STATES,
-    PRIOR_STATES,
-    Fitting,
-    Structure,
-    settled,
-    weigh,
-)
+from pymc_bdmc.engines.compiled.draws import settled, weigh
+from pymc_bdmc.engines.compiled.fitting import FEW_PRIOR_STATES, PRIOR_STATES, Fitting, Structure
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.engines.compiled.loops import (
