@@ -30,7 +30,7 @@ def densities(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     reference = engine.fit(FitTask(data, stream(SEED, Purpose.PILOT, 0, 3))).tuning.reference
     assert isinstance(reference, NestedReference)
     phis = GRID[:, None]
-    laplace = Marginal(reference, engine._counted(data)).terms(phis)[:, 1]
+    laplace = Marginal(reference, engine.on(data).counted()).terms(phis)[:, 1]
     laplace = np.exp(laplace - laplace.max())
     return np.exp(reference.marginal.log_density(phis)), laplace / np.trapezoid(laplace, GRID)
 

@@ -115,8 +115,8 @@ FAULTS_OF_LOOPS: Faults = {
         "record.effective_size[t] < THRESHOLD * n",
         "record.effective_size[t] < THRESHOLD * n and (not plan.reverse or plan.starts[0, 1] > 2)",
     ),
-    "no turn to the next step": ("            face(target, plan, t)\n", "            pass\n"),
-    "moved on another step": ("face(target, plan, t - 1)", "face(target, plan, t)"),
+    "no turn to the next step": ("+= face(target, plan, t, members, first)", "+= 0"),
+    "moved on another step": ("face(target, plan, t - 1, ", "face(target, plan, t, "),
 }
 
 

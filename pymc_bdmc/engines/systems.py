@@ -3,31 +3,30 @@
 import numpy as np
 
 from pymc_bdmc.base.types import Point
-from pymc_bdmc.engines.tasks import TunedEngine
+from pymc_bdmc.model.tempered import TemperedDensity
 
 
-class ModelSystem[E: TunedEngine]:
+class ModelSystem:
     """Part of a system that is common to all engines: prior draws.
 
     Parameters
     ----------
-    engine : TunedEngine
+    density : TemperedDensity
+    description : str
+        The kernels and their variables, in the order of application.
 
     Attributes
     ----------
-    description : str
-        Return the kernels and their variables, in the order of application.
     trials : list of int
         Numbers of prior draws until one had ℓ > −∞, for each requested draw.
     """
 
-    def __init__(self, engine: E):
-        self._engine = engine
-        self.description = engine.description
+    def __init__(self, density: TemperedDensity, description: str):
+        self._density, self.description = density, description
         self.trials: list[int] = []
 
     def _prior_points(self, chains: int, rng: np.random.Generator) -> list[Point]:
         """Draw exactly from the prior restricted to ℓ > −∞."""
-        drawn = [self._engine.density.draw_prior(each) for each in rng.spawn(chains)]
+        drawn = [self._density.draw_prior(each) for each in rng.spawn(chains)]
         self.trials += [trials for _, trials in drawn]
         return [point for point, _ in drawn]

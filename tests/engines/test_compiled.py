@@ -20,9 +20,9 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import Schedule, thermodynamic_length
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import CompiledEngine, PilotTask, make_engine
-from pymc_bdmc.engines.compiled import ahead, loops
-from pymc_bdmc.engines.compiled import engine as compiled
-from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table, Trace
+from pymc_bdmc.engines.compiled import ahead, loops, runs
+from pymc_bdmc.engines.compiled.loops import PathParameters, RunPlan, Table
+from pymc_bdmc.engines.compiled.population import Trace
 from pymc_bdmc.engines.mean_curve import MeanCurve, next_beta
 from pymc_bdmc.kernels import KERNELS
 from pymc_bdmc.kernels.metric import Metric
@@ -104,7 +104,7 @@ def log_weights(kernel, direction, backwards, n_fresh=0, n=1):
     plan = RunPlan(
         BETAS, tuning, starts[0], direction is REVERSE, 0, backwards, BETAS > 0, fresh[0], 1, False
     )
-    target = engine.target(engine.density.data)
+    target = engine.on(engine.density.data).target
     return short_runs.run(target, kernel.compiled, plan, starts, fresh, rng)
 
 
@@ -216,10 +216,10 @@ def test_heavy_tailed_priors_leave_no_dead_chain():
         assert np.isfinite(dt[group]["log_weight"]).all()
 
 
-@pytest.mark.parametrize(("stride", "lost"), [(compiled.FRESH_STRIDE, False), (10**9, True)])
+@pytest.mark.parametrize(("stride", "lost"), [(runs.FRESH_STRIDE, False), (10**9, True)])
 def test_chains_lost_in_the_tail_of_a_prior_return(monkeypatch, stride, lost):
     """No gradient leads back from a variance of 10^9; a fresh prior draw does, the twin's none."""
-    monkeypatch.setattr(compiled, "FRESH_STRIDE", stride)
+    monkeypatch.setattr(runs, "FRESH_STRIDE", stride)
     with pm.Model() as model:
         variances = pm.InverseGamma("variances", 0.2, 1.0, shape=2)
         mean = pm.Normal("mean", 0, pm.math.sqrt(variances[0]))
@@ -300,14 +300,14 @@ def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
     assert np.isneginf(expected[2, 1])
     reference = make_reference(np.zeros(1), Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0)))
     monkeypatch.setattr(density, "terms", None)  # not one call from Python a row
-    found = engine.log_likelihoods(thetas, density.data, None)
+    found = engine.on(density.data).log_likelihoods(thetas)
     np.testing.assert_allclose(found, expected[:, 1], rtol=1e-12)
-    found = engine.log_likelihoods(thetas, density.data, reference)
+    found = engine.on(density.data, reference).log_likelihoods(thetas)
     g = expected.sum(axis=1) - log_reference(reference, thetas)
     np.testing.assert_allclose(found, g, rtol=1e-12)
     monkeypatch.undo()
     with pytest.raises(FloatingPointError, match=r"log p of y is NaN.*x=1"):
-        engine.log_likelihoods(np.array([[3.0], [1.0]]), density.data, reference)
+        engine.on(density.data, reference).log_likelihoods(np.array([[3.0], [1.0]]))
 
 
 def test_targets_are_of_the_type_that_numba_is_told():
@@ -324,12 +324,12 @@ def test_targets_are_of_the_type_that_numba_is_told():
     parts = [make_reference(np.ones(2), shape), make_reference(np.zeros(2), shape)]
     engine = CompiledEngine(TemperedDensity(model))
     for reference in (None, path.reference(engine, 0, None), mix_references(parts)):
-        target = engine.target(engine.density.data, reference)
+        target = engine.on(engine.density.data, reference).target
         assert is_as_told(target)
         assert not is_as_told(target._replace(data=target.data.astype(int)))
     for engine in (CompiledEngine(TemperedDensity(mixed_model())),
                    CompiledEngine(TemperedDensity(model), in_turn=True)):  # fmt: skip
-        assert is_as_told(engine.target(engine.density.data))
+        assert is_as_told(engine.on(engine.density.data).target)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -416,7 +416,7 @@ def test_the_step_size_follows_the_members_that_move():
     metric = Metric(np.ones(1), np.zeros((0, 1)), np.zeros(0))
     parameters = tuning.last_parameters._replace(metric=metric, step_size=0.5)
     rng = np.random.default_rng(2)
-    move = engine._mover(engine.target(engine.density.data), rng)
+    move = engine._mover(engine.on(engine.density.data).target, rng)
     steps = []
     for n_stuck in (8, 24):  # of the twin's members three quarters are there, and it follows them
         population = np.where(np.arange(32) < n_stuck, 50.0, rng.normal(size=32))[:, None]
@@ -470,7 +470,7 @@ def test_the_loop_made_ahead_is_the_one_that_runs(monkeypatch):
         seen.add(tuple(loops.anneal_run.typeof_pyval(arg) for arg in args))
         return loops.anneal_run(*args)
 
-    monkeypatch.setattr(compiled, "anneal_run", recorded)
+    monkeypatch.setattr(runs, "anneal_run", recorded)
     run(step="hmc")
     run(step="metropolis", particles=2)
     assert seen == {ahead.argument_types()}

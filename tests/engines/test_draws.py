@@ -46,7 +46,7 @@ class Skewed:
         self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
 
     def density(self):
-        return self.engine._counted(self.engine.density.data)
+        return self.engine.on(self.engine.density.data).counted()
 
     def posterior(self, rng, n):
         return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))

@@ -6,7 +6,7 @@ import pytest
 
 from pymc_bdmc.base.types import Direction, Move
 from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, Recorder, anneal
-from pymc_bdmc.engines.compiled import engine as compiled
+from pymc_bdmc.engines.compiled import runs
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -110,13 +110,19 @@ def test_the_loop_in_python_is_the_compiled_loop(step, direction, particles):
         return engine.density(point)[1]
 
     def in_python(*, twin=False):
-        rng, target = np.random.default_rng(task.seed), engine.target(data)
+        rng, problem = np.random.default_rng(task.seed), engine.on(data)
         if particles == 1:
-            thetas, draws, _ = engine._start(task, target, 30 // compiled.FRESH_STRIDE, rng)
+            thetas, draws, _ = runs.start_of_chain(problem, task, 30 // runs.FRESH_STRIDE, rng)
         else:
-            thetas, draws, _ = engine._starts(task, target, rng)
+            thetas, draws, _ = runs.starts_of_particles(problem, task, rng)
         kernel = TunedKernel(
-            engine, tuning, betas, twin and particles == 1, draws, compiled.FRESH_STRIDE
+            problem,
+            engine.moves,
+            tuning,
+            betas,
+            twin and particles == 1,
+            draws,
+            runs.FRESH_STRIDE,
         )
         starts = [engine.jitted.unravel(theta) for theta in thetas]
         if twin and particles > 1:

@@ -135,7 +135,7 @@ def short_runs(system, direction, starts, reference, rng, loop=anneal_run, rever
         BETAS, tuning, starts[0], reverse, 0, reverse and reversal, BETAS > 0, draws[0], 1,
         in_turn(system),
     )  # fmt: skip
-    target = compiled.target(compiled.density.data, reference)
+    target = compiled.on(compiled.density.data, reference).target
     return driver(loop)(target, KERNELS[system.kernel].compiled, plan, starts, draws, rng)
 
 

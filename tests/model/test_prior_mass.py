@@ -59,9 +59,7 @@ def constrained(above):
 
 
 def accepted(engine, n, batch, seed):
-    return engine._accepted(
-        n, batch, np.random.default_rng(seed), engine.target(engine.density.data)
-    )
+    return engine.on(engine.density.data).accepted(n, batch, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def accepted(engine, n, batch, seed):
 )
 def test_every_start_has_its_limit(ask, monkeypatch):
     """P(S) is 0.001: dozens of starts, each within 600 draws, have a probability below 1e-4."""
-    monkeypatch.setattr("pymc_bdmc.engines.compiled.engine.MAX_PRIOR_DRAWS", 600)
+    monkeypatch.setattr("pymc_bdmc.engines.compiled.problem.MAX_PRIOR_DRAWS", 600)
     engine = constrained(3.09)
     with pytest.raises(ValueError, match=r"prior draws, by above\. Check the data"):
         ask(engine, np.random.SeedSequence(1))
@@ -82,7 +80,7 @@ def test_every_start_has_its_limit(ask, monkeypatch):
 
 def test_draws_in_vain_end_by_ctrl_c():
     engine, seed = constrained(np.inf), np.random.SeedSequence(1)
-    tuning = SimpleNamespace(accepted_draws=1, reference=None, weighs_draws=False)
+    tuning = SimpleNamespace(accepted_draws=1, reference=None)
     task = AnnealTask(Direction.FORWARD, {}, np.linspace(0, 1, 5), tuning, seed)
     engine.pool(1, np.ones(1, np.uint8))
     assert engine.pilot(PilotTask({}, seed)) is None

@@ -292,9 +292,9 @@ def test_moves_lead_states_back_from_the_tail():
     with interruptible() as stop, engine.pool(1, stop) as pool:
         found = annealing.Annealing(pool, engine, 1, False).tunings({0: data}, FittedPath())[0]
         far = np.full((32, 1), 10.0)
-        before = engine.log_likelihoods(far, data, found.reference)
+        before = engine.on(data, found.reference).log_likelihoods(far)
         after = engine.settled(far, data, found, np.random.SeedSequence(1))
-    near = engine.log_likelihoods(np.array([[0.0], [6.0]]), data, found.reference)
+    near = engine.on(data, found.reference).log_likelihoods(np.array([[0.0], [6.0]]))
     assert (after >= near.min()).all()
     assert (before < near.min()).all()
 

@@ -6,14 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import chdtri
 
-from pymc_bdmc.engines.compiled.loops import (
-    likelihood_slope_of,
-    slope_of,
-    slopes_of,
-    terms_of,
-)
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
-from pymc_bdmc.kernels.state import Target
+from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
 
 UNLIKELY = 0.1
 """Share of a normal posterior at states too unlikely for a fit to be judged there by what climbs
@@ -107,3 +102,42 @@ class Counted:
         slopes_of(self._target, np.ascontiguousarray(thetas), values, gradients)
         self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
         return values, gradients
+
+
+@njit(nogil=True, cache=True)
+def slope_of(target, theta, gradient):
+    """Return log p + ℓ of a continuous θ, and write its gradient."""
+    state = make_state(theta.size, theta.size)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    for i in range(theta.size):
+        gradient[i] = state.log_prior_gradient[i] + state.log_likelihood_gradient[i]
+    return state.terms[0] + state.terms[1]
+
+
+@njit(nogil=True, cache=True)
+def likelihood_slope_of(target, theta, gradient):
+    """Return ℓ of a continuous θ, and write its gradient."""
+    state = make_state(theta.size, theta.size)
+    copy_vector(theta, state.theta)
+    evaluate(target, state)
+    copy_vector(state.log_likelihood_gradient, gradient)
+    return state.terms[1]
+
+
+@njit(nogil=True, cache=True)
+def terms_of(target, thetas, terms):
+    """Write log p and ℓ of every row of ``thetas`` to ``terms``, of shape (rows, 2)."""
+    size = thetas.shape[1]
+    state = make_state(size, size - target.categories.size)
+    for j in range(len(thetas)):
+        copy_vector(thetas[j], state.theta)
+        evaluate_terms(target, state)
+        copy_vector(state.terms, terms[j])
+
+
+@njit(nogil=True, cache=True)
+def slopes_of(target, thetas, values, gradients):
+    """Write log p + ℓ of every row of continuous θ to ``values``, and their gradients."""
+    for j in range(len(thetas)):
+        values[j] = slope_of(target, thetas[j], gradients[j])

@@ -56,7 +56,6 @@ class DrawTuning:
     last_log_likelihood: ClassVar[np.ndarray] = np.empty(0)
     fit: ClassVar[None] = None
     peaks: ClassVar[int] = 0
-    weighs_draws: ClassVar[bool] = True
 
     @property
     def is_nested(self) -> bool:

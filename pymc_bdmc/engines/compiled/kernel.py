@@ -1,12 +1,11 @@
 """Apply compiled kernels one transition at a time, under the contract of all kernels."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.engines.compiled.pilot import PathTuning
+from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.prior_move import Draw, no_draw
 from pymc_bdmc.kernels.state import (
@@ -17,10 +16,7 @@ from pymc_bdmc.kernels.state import (
     make_workspace,
     state_at,
 )
-from pymc_bdmc.kernels.transition import Setting
-
-if TYPE_CHECKING:
-    from pymc_bdmc.engines.compiled.engine import CompiledEngine
+from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 
 
 class TunedKernel:
@@ -30,7 +26,9 @@ class TunedKernel:
 
     Parameters
     ----------
-    engine : CompiledEngine
+    problem : Problem
+        The path of densities; its data are replaced at every `reset`.
+    moves : CompiledKernel
     tuning : PathTuning
     betas : ndarray of shape (T + 1,)
         The schedule.
@@ -59,22 +57,23 @@ class TunedKernel:
 
     def __init__(
         self,
-        engine: "CompiledEngine",
+        problem: Problem,
+        moves: CompiledKernel,
         tuning: PathTuning,
         betas: np.ndarray,
         reverse: bool = False,
         draws: np.ndarray | None = None,
         stride: int = 1,
     ):
-        self._engine, self._tuning, self._betas, self._reverse = engine, tuning, betas, reverse
+        self._problem, self._moves = problem, moves
+        self._tuning, self._betas, self._reverse = tuning, betas, reverse
         self._draws, self._stride = draws, stride
         self._table = tuning.at(betas)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Use ``rng`` and the current data of the density from now on."""
         self._rng = rng
-        data = self._engine.density.present_data
-        self._target = self._engine.target(data, self._tuning.reference)
+        self._problem = self._problem.on(self._problem.density.present_data)
 
     def step(self, t: int, point: Point) -> tuple[Point, Move]:
         """Apply K_t to a point.
@@ -84,16 +83,17 @@ class TunedKernel:
         FloatingPointError
             If a log density is NaN; the message names β and the variables.
         """
-        table, theta, terms = self._table, self._engine.jitted.ravel(point), np.empty(2)
+        table, target, jitted = self._table, self._problem.target, self._problem.jitted
+        theta, terms = jitted.ravel(point), np.empty(2)
         metric = Metric(table.scales[t], table.directions[t], table.excesses[t])
         parameters = Parameters(metric, table.step_sizes[t], table.widths[t])
-        if self._engine.in_turn:
-            self._target.data[-2:] = self._betas[t - 1 : t + 1]
+        if jitted.rows:
+            target.data[-2:] = self._betas[t - 1 : t + 1]
         setting = Setting(self._betas[t], parameters, self._draw(t), self._reverse)
-        move = move_once(self._target, self._engine.moves, setting, theta, self._rng, terms)
+        move = move_once(target, self._moves, setting, theta, self._rng, terms)
         if not terms.sum() < np.inf:
-            self._engine.raise_at(self._betas[t], theta)
-        return self._engine.jitted.unravel(theta), move
+            self._problem.raise_at(self._betas[t], theta)
+        return jitted.unravel(theta), move
 
     def _draw(self, t: int) -> Draw:
         place, rest = divmod(t, self._stride)
@@ -104,8 +104,9 @@ class TunedKernel:
     def reversal(self) -> "TunedKernel":
         """Return the kernel with K_t† in place of every K_t."""
         return TunedKernel(
-            self._engine, self._tuning, self._betas, not self._reverse, self._draws, self._stride
-        )
+            self._problem, self._moves, self._tuning, self._betas, not self._reverse, self._draws,
+            self._stride,
+        )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, title="a single transition")

@@ -1,4 +1,4 @@
-"""Annealing runs and pilot populations inside numba, for the threads of the compiled engine."""
+"""Annealing runs inside numba, for the threads of the compiled engine."""
 
 from typing import NamedTuple
 
@@ -14,19 +14,14 @@ from pymc_bdmc.kernels.state import (
     copy,
     copy_vector,
     evaluate,
-    evaluate_terms,
     is_legal,
-    make_state,
     make_states,
     make_workspace,
-    part_of,
     state_at,
 )
 from pymc_bdmc.kernels.transition import Setting
 
 FINISHED, NOT_A_NUMBER, STOPPED = range(3)
-STUCK = 0.05
-"""Mean acceptance in a stage below which a member of a pilot counts as stuck."""
 
 
 class Table(NamedTuple):
@@ -106,17 +101,6 @@ def empty_record(n_betas: int, n_particles: int) -> RunRecord:
     )
 
 
-class Trace(NamedTuple):
-    """States of one stage of a pilot."""
-
-    ells: np.ndarray
-    """ℓ of the states, shape (iterations, members)."""
-    thetas: np.ndarray
-    """States θ, shape (iterations, members, d)."""
-    gradients: np.ndarray
-    """Gradients of log p and of ℓ, shape (2, iterations, members, n)."""
-
-
 @njit(nogil=True, cache=True)
 def parameters_at(t, tuning, scale, widths):
     """Return the parameters of K_t; vectors are written to ``scale`` and ``widths``."""
@@ -192,15 +176,20 @@ def anneal_run(target, kernel, plan, rng, stop, record):
 
 
 @njit(nogil=True, cache=True)
-def face(target, plan, t):
-    """On a path of the data, make ℓ the slope of log f_β up to the next temperature.
+def face(target, plan, t, states, first):
+    """On a path of the data, make ℓ of the states the slope of log f_β up to the next temperature.
 
-    At the last temperature, use the previous step.
+    At the last temperature, use the previous step. Return the number of gradient evaluations.
     """
-    if plan.in_turn:
-        t = min(t, plan.betas.size - 2)
-        target.data[-2] = plan.betas[t]
-        target.data[-1] = plan.betas[t + 1]
+    if not plan.in_turn:
+        return 0
+    t = min(t, plan.betas.size - 2)
+    target.data[-2] = plan.betas[t]
+    target.data[-1] = plan.betas[t + 1]
+    n = len(states.theta)
+    for i in range(first, n):
+        evaluate(target, state_at(states, i))
+    return n - first
 
 
 @njit(nogil=True, inline="always")
@@ -217,8 +206,8 @@ def lead(target, kernel, plan, theta, memory, rng, stop, record):
     row = len(memory.kept)
     state = state_at(states, 0)
     copy_vector(theta, state.theta)
-    face(target, plan, last)
     evaluate(target, state)
+    face(target, plan, last, states, 0)
     total, arrival, status = plan.burn_in + last, last, FINISHED
     for k in range(total + 1):
         if k > 0:
@@ -227,10 +216,7 @@ def lead(target, kernel, plan, theta, memory, rng, stop, record):
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
             setting = Setting(plan.betas[t], parameters, draw, plan.reversal)
-            if plan.in_turn:
-                face(target, plan, t - 1)
-                evaluate(target, state)
-                gradients += 1
+            gradients += face(target, plan, t - 1, states, 0)
             move = kernel.transitions(target, setting, states, 0, memory.work, rng)
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
@@ -269,11 +255,11 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
     spare = make_states(n if n > 1 else 0, size, memory.scale.size)
     weights, ells, roots = np.full(n, 1.0 / n), np.empty(n), np.arange(n)
     nothing, gradients, row = no_draw(), 0, 0
-    face(target, plan, 0)
     for i in range(n):
         member = state_at(members, i)
         copy_vector(thetas[i], member.theta)
         evaluate(target, member)
+    face(target, plan, 0, members, 0)
     illegal = note(members, 0, ells)
     if illegal >= 0:
         copy_vector(thetas[illegal], thetas[0])
@@ -307,11 +293,7 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
             record.acceptance[t, part] = (kept_one + move.acceptance[part]) / n
         if plan.reverse:
             ells[0] = record.path[t]
-        if plan.in_turn:
-            face(target, plan, t)
-            for i in range(first, n):
-                evaluate(target, state_at(members, i))
-            gradients += n - first
+        gradients += face(target, plan, t, members, first)
         illegal = note(members, first, ells)
         if illegal >= 0:
             copy_vector(members.theta[illegal], thetas[0])
@@ -343,127 +325,3 @@ def count(roots, weights):
         if weights[i] > 0.0:
             alive[roots[i]] = True
     return np.sum(alive)
-
-
-@njit(nogil=True, cache=True, title="the pilot")
-def move_population(target, kernel, setting, population, adapts, rng, stop, trace):
-    """Move a population at one β; return the step size that meets the target acceptance.
-
-    Every iteration moves all rows of ``population`` and is written to the ``trace``. If ``adapts``
-    is true, it corrects the step size by the usual acceptance. If ``stop[0]`` is set it ends early,
-    with meaningless results.
-
-    Returns
-    -------
-    step_size, acceptance : float
-        Averages over the second half of the iterations.
-    gradient_evaluations : int
-    """
-    n_iterations, n_members = trace.ells.shape
-    beta, (metric, step_size, widths), draw, reverse = setting
-    part = 1 if metric.scale.size else 0  # the step size belongs to the continuous elements
-    members = make_states(n_members, population.shape[1], metric.scale.size)
-    for j in range(n_members):
-        copy_vector(population[j], members.theta[j])
-        evaluate(target, state_at(members, j))
-    work = make_workspace(population.shape[1], metric.scale.size)
-    log_step, gradients = np.log(step_size), 0
-    largest = np.log(kernel.largest_step_size)
-    average, late_acceptance, n_late = 0.0, 0.0, 0
-    accepted, totals = np.empty(n_members), np.zeros(n_members)
-    for k in range(n_iterations):
-        parameters = Parameters(metric, np.exp(log_step), widths)
-        present = Setting(beta, parameters, draw, reverse)
-        for j in range(n_members):
-            alone = part_of(members, j, j + 1)
-            move = kernel.transitions(target, present, alone, 0, work, rng)
-            gradients += move.gradient_evaluations
-            accepted[j] = move.acceptance[part]
-            totals[j] += accepted[j]
-            state = state_at(members, j)
-            trace.ells[k, j] = state.terms[1]
-            copy_vector(state.theta, trace.thetas[k, j])
-            copy_vector(state.log_prior_gradient, trace.gradients[0, k, j])
-            copy_vector(state.log_likelihood_gradient, trace.gradients[1, k, j])
-        if stop[0]:
-            break
-        acceptance = usual_acceptance(accepted, totals / (k + 1))
-        if adapts:
-            log_step = min(log_step + acceptance - kernel.target_acceptance, largest)
-        if k >= n_iterations // 2:
-            average += log_step
-            late_acceptance += acceptance
-            n_late += 1
-    for j in range(n_members):
-        copy_vector(members.theta[j], population[j])
-    return np.exp(average / max(n_late, 1)), late_acceptance / max(n_late, 1), gradients
-
-
-@njit(nogil=True, cache=True)
-def usual_acceptance(accepted, means):
-    """Return the mean acceptance of the members that are not stuck, or of all if half of them are.
-
-    Members in the neck of a funnel would need steps so short that no other member would move.
-    """
-    moving = accepted[means >= STUCK]
-    return moving.mean() if 2 * moving.size > accepted.size else accepted.mean()
-
-
-@njit(nogil=True, cache=True)
-def move_chains(target, kernel, table, betas, thetas, rng, terms):
-    """Apply a kernel to every row of ``thetas``, each with its own β and row of the table.
-
-    Rows at β = 0 do not move. Log p and ℓ are written to ``terms``, of shape (rows, 2).
-    """
-    states, nothing = make_states(1, thetas.shape[1], table.scales.shape[1]), no_draw()
-    state = state_at(states, 0)
-    work = make_workspace(thetas.shape[1], table.scales.shape[1])
-    for j in range(betas.size):
-        copy_vector(thetas[j], state.theta)
-        evaluate(target, state)
-        if betas[j] > 0.0:
-            metric = Metric(table.scales[j], table.directions[j], table.excesses[j])
-            parameters = Parameters(metric, table.step_sizes[j], table.widths[j])
-            setting = Setting(betas[j], parameters, nothing, False)
-            kernel.transitions(target, setting, states, 0, work, rng)
-        copy_vector(state.theta, thetas[j])
-        copy_vector(state.terms, terms[j])
-
-
-@njit(nogil=True, cache=True)
-def slope_of(target, theta, gradient):
-    """Return log p + ℓ of a continuous θ, and write its gradient."""
-    state = make_state(theta.size, theta.size)
-    copy_vector(theta, state.theta)
-    evaluate(target, state)
-    for i in range(theta.size):
-        gradient[i] = state.log_prior_gradient[i] + state.log_likelihood_gradient[i]
-    return state.terms[0] + state.terms[1]
-
-
-@njit(nogil=True, cache=True)
-def likelihood_slope_of(target, theta, gradient):
-    """Return ℓ of a continuous θ, and write its gradient."""
-    state = make_state(theta.size, theta.size)
-    copy_vector(theta, state.theta)
-    evaluate(target, state)
-    copy_vector(state.log_likelihood_gradient, gradient)
-    return state.terms[1]
-
-
-@njit(nogil=True, cache=True)
-def terms_of(target, thetas, terms):
-    """Write log p and ℓ of every row of ``thetas`` to ``terms``, of shape (rows, 2)."""
-    size = thetas.shape[1]
-    state = make_state(size, size - target.categories.size)
-    for j in range(len(thetas)):
-        copy_vector(thetas[j], state.theta)
-        evaluate_terms(target, state)
-        copy_vector(state.terms, terms[j])
-
-
-@njit(nogil=True, cache=True)
-def slopes_of(target, thetas, values, gradients):
-    """Write log p + ℓ of every row of continuous θ to ``values``, and their gradients."""
-    for j in range(len(thetas)):
-        values[j] = slope_of(target, thetas[j], gradients[j])

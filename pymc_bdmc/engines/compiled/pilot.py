@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import softmax, stdtr
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.engines.compiled.loops import PathParameters, Table, Trace
+from pymc_bdmc.engines.compiled.loops import PathParameters, Table
+from pymc_bdmc.engines.compiled.population import Trace
 from pymc_bdmc.engines.mean_curve import MeanCurve
 from pymc_bdmc.kernels.metric import Metric, deviations, estimate_metric
 from pymc_bdmc.kernels.reference import Reference
@@ -82,11 +83,6 @@ class PathTuning:
     def peaks(self) -> int:
         """Return the number of narrow peaks added to the fit in the reference."""
         return 0 if self.reference is None else len(self.reference.locations) - 1
-
-    @property
-    def weighs_draws(self) -> bool:
-        """Return whether runs weigh draws from the reference (T = 1), and do not move them."""
-        return False
 
     def places(self, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the row below each β, and the fraction of the way to the next row, in log β."""
@@ -220,20 +216,11 @@ def pilot(
     betas, tuned, accepted = zip(*stages, strict=True)
     is_real = n == thetas.shape[1]
     return PathTuning(
-        np.array(betas),
-        _table(tuned),
-        np.array(accepted),
-        curve.betas,
-        curve.mean_log_likelihood,
-        ells,
-        n_gradients,
-        reference,
-        _fit(samples, gradients) if is_real else None,
-        _rhat(trace) if longest else np.nan,
-        samples_ells,
-        seconds_a_move=seconds / trace.ells.size,
-        gradients_a_move=cost / trace.ells.size,
-    )
+        np.array(betas), _table(tuned), np.array(accepted), curve.betas, curve.mean_log_likelihood,
+        ells, n_gradients, reference, _fit(samples, gradients) if is_real else None,
+        _rhat(trace) if longest else np.nan, samples_ells,
+        seconds_a_move=seconds / trace.ells.size, gradients_a_move=cost / trace.ells.size,
+    )  # fmt: skip
 
 
 def refit(known: PathTuning, population: np.ndarray, move: MoveStage, n: int) -> PathTuning | None:
@@ -350,13 +337,10 @@ def _table(parameters: Sequence[Parameters]) -> Table:
     for g, metric in enumerate(metrics):
         own = len(metric.excess)
         directions[g, :own], excesses[g, :own] = metric.directions, metric.excess
-    return Table(
-        np.array([each.step_size for each in parameters]),
-        np.array([metric.scale for metric in metrics]),
-        directions,
-        excesses,
-        np.array([each.widths for each in parameters]),
-    )
+    scales = np.array([metric.scale for metric in metrics])
+    step_sizes = np.array([each.step_size for each in parameters])
+    widths = np.array([each.widths for each in parameters])
+    return Table(step_sizes, scales, directions, excesses, widths)
 
 
 def _slopes(gradients: np.ndarray, beta: float) -> np.ndarray:

@@ -10,13 +10,13 @@ from pymc_bdmc.engines.tasks import PilotTask, TunedEngine
 from pymc_bdmc.kernels.tuning import StepTuning
 
 
-class StepSystem(ModelSystem[TunedEngine[StepTuning]]):
+class StepSystem(ModelSystem):
     """System of step methods, which move one chain after the other, at the β of a schedule."""
 
     def __init__(
         self, engine: TunedEngine[StepTuning], betas: np.ndarray, rng: np.random.Generator
     ):
-        super().__init__(engine)
+        super().__init__(engine.density, engine.description)
         seed = cast(np.random.SeedSequence, rng.bit_generator.seed_seq)  # of `default_rng`
         tasks = [PilotTask(engine.density.data, each) for each in seed.spawn(engine.pilots)]
         tunings = [tuning for task in tasks if (tuning := engine.pilot(task))]
@@ -39,4 +39,4 @@ class StepSystem(ModelSystem[TunedEngine[StepTuning]]):
 
     def log_likelihood(self, state: list[Point]) -> np.ndarray:
         """Return ℓ of every point, nats."""
-        return np.array([self._engine.density(point)[1] for point in state])
+        return np.array([self._density(point)[1] for point in state])
