@@ -14,8 +14,10 @@ from scipy.special import logsumexp
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
+from pymc_bdmc.kernels import nested
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import spread_of
+from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.sparse import factorise, solve, sparsity_of, times_root, unroot
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
@@ -56,7 +58,7 @@ class Fitted:
 
     def __init__(self, model, seed=1):
         self.engine = CompiledEngine(TemperedDensity(model))
-        self.density = self.engine._counted(self.engine.density.data)
+        self.density = self.engine.on(self.engine.density.data).counted()
         self.rng = np.random.default_rng(seed)
         prior = self.density.draw_prior(256, self.rng)
         ells = self.density.terms(prior)[:, 1]
@@ -179,6 +181,62 @@ def test_the_density_integrates_to_one(one_effect):
     assert abs(integral(r * slope / factors) - 1) > 0.05
     broken, slope = one_effect.densities(one_effect.psi, scale=0.8)
     assert abs(integral(broken * slope) - 1) > 0.05
+
+
+def log_density_from_x(reference, thetas, density):
+    """The broken twin, whose Newton steps start at the x of a state, such as θ*."""
+    psis, xs = thetas[:, reference.others], thetas[:, reference.latent]
+    found = reference.given(psis, density.slopes, xs)
+    z = xs - found.modes
+    times_root(reference.sparsity, found.factors, z)
+    return reference.log_density_at(reference.to_units(psis), found, z)
+
+
+def test_newton_steps_that_start_at_a_prediction_keep_the_density_normalised(monkeypatch):
+    """After a single step the modes still depend on its start, which ψ alone predicts.
+
+    Twin: the step starts at x.
+    """
+    fitted = OneEffect(counts=True)
+    assert fitted.reference.starts.shape == (2, 1)
+    monkeypatch.setattr(nested, "MOST_STEPS", 1)
+
+    def integral():
+        r, slope = fitted.densities(fitted.psi)
+        return np.trapezoid(np.trapezoid(r * slope, fitted.u, axis=1), fitted.psi)
+
+    assert abs(integral() - 1) < 1e-3
+    monkeypatch.setattr(NestedReference, "log_density", log_density_from_x)
+    assert abs(integral() - 1) > 0.05
+
+
+def test_states_with_one_psi_share_mode_and_precision(counts, monkeypatch):
+    """log r is the same at x̂ + v and x̂ − v, whichever of them is θ*. Twin: steps start at x."""
+    reference, density = counts.reference, counts.density
+    assert len(reference.starts) == 1 + len(reference.others)
+    monkeypatch.setattr(nested, "MOST_STEPS", 1)
+    thetas, _ = reference.sample(200, counts.rng, density)
+    psis = thetas[:, reference.others]
+    found = reference.given(psis, density.slopes)
+    z = counts.rng.normal(size=(200, len(reference.latent)))
+    pair = [reference.join(psis, found, sign * z) for sign in (1, -1)]
+    one, other = (reference.log_density(each, density) for each in pair)
+    np.testing.assert_allclose(one, other, atol=1e-7)
+    one, other = (log_density_from_x(reference, each, density) for each in pair)
+    assert np.median(abs(one - other)) > 0.1
+
+
+def test_predicted_starts_save_evaluations(counts):
+    """Twin: every Newton step starts at the mode for the likeliest ψ."""
+    predicted, density = counts.reference, counts.density
+    psis = predicted.sample(200, np.random.default_rng(6), density)[0][:, predicted.others]
+    mode = predicted.given(np.median(psis, axis=0)[None], density.slopes).modes
+    spent = []
+    for reference in (predicted, predicted._replace(starts=mode)):
+        before = density.evaluations
+        reference.given(psis, density.slopes)
+        spent.append(density.evaluations - before)
+    assert spent[0] < 0.9 * spent[1]
 
 
 def test_draws_have_the_density_by_quadrature(one_effect):
@@ -377,7 +435,7 @@ def test_a_share_of_the_prior_bounds_the_weights():
     """Log ML by quadrature is −2.4198. Twin: without the prior weights exceed their bound."""
     engine = CompiledEngine(TemperedDensity(separated()))
     assert engine._structure.has_heavy_tails
-    density, rng = engine._counted(engine.density.data), np.random.default_rng(1)
+    density, rng = engine.on(engine.density.data).counted(), np.random.default_rng(1)
     prior = density.draw_prior(256, rng)
     fit = Fitting(density, prior, engine._structure, rng).first(None)
     reference = fit.tuning.reference
