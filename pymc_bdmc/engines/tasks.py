@@ -63,8 +63,8 @@ class TunedEngine[T: Tuning](Engine[T], Protocol):
     moves_further: bool
     """Whether it supports `AnnealTask.further_moves`."""
     has_gradient: bool
-    """Whether compiled kernels use a gradient; a density without one is likely to call a solver,
-    and evaluations take long."""
+    """Whether compiled kernels use a gradient. A density without a gradient is likely to call a
+    solver, so that evaluations are slow."""
 
     @property
     def no_reference(self) -> str:
@@ -91,7 +91,7 @@ class ModelEngine[T: Tuning](TunedEngine[T], Protocol):
         """Return the names of variables whose priors have tails that a fit lacks."""
 
     def fit(self, task: "FitTask") -> "Fit | None":
-        """Find a reference from which draws need no annealing; None if it was stopped."""
+        """Search for a reference whose draws need no annealing; None if it was stopped."""
 
     def refit(self, task: "RefitTask[T]") -> T | None:
         """Fit other data, starting from a known tuning; return fit and R̂, or None if stopped."""
@@ -112,9 +112,9 @@ class ModelEngine[T: Tuning](TunedEngine[T], Protocol):
         margin: float,
         seed: np.random.SeedSequence,
     ) -> float:
-        """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
+        """Return by how much log p + ℓ − log r at states exceeds its values in the pilot, nats.
 
-        States beyond the ``margin`` are moved first: the kernel leads back those in a tail.
+        States beyond the ``margin`` are moved first, so that the kernel leads them out of a tail.
         """
 
 
@@ -138,27 +138,27 @@ MOST_VARIANCE = 5.0
 
 
 class Fit(NamedTuple):
-    """A reference so near the posterior that draws from it need no annealing, or none.
+    """Result of a search for a reference whose draws need no annealing.
 
     Attributes
     ----------
     tuning : Tuning or None
-        Tuning of runs with T = 1, whose particles are weighed; None if there is no such reference.
+        Tuning of runs with T = 1, whose particles are weighed; None if the search failed.
     reason : str
-        How it was found, or why there is none.
+        How the reference was found, or why the search failed.
     variance : float
-        Relative variance of the weight of a draw; the gap of a run of N is about this over N nats.
+        Relative variance v of the weight of a draw. A run of N draws has a gap of about v/N nats.
     gradient_evaluations : int
         Cost, in evaluations of log p + ℓ with or without its gradient.
     most_variance : float
-        The largest relative variance with which it may be used.
+        The largest relative variance with which the reference may be used.
     refuses_given : bool
-        Whether a fit to draws that were given, or with latent variables that were named, was tried
-        and is far from the posterior.
+        Whether a fit to the given draws, or with the named latent variables, was tried and is far
+        from the posterior.
     seconds : float
         CPU seconds of an evaluation; NaN if not known.
     misses : bool
-        Whether weighted prior draws find a part of the posterior that a fit misses.
+        Whether weighted prior draws find a part of the posterior that the fit misses.
     """
 
     tuning: Tuning | None
@@ -173,7 +173,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FitTask:
-    """Task: find a reference from which draws need no annealing, by climbs; see `Fit`.
+    """Task: search by climbs for a reference whose draws need no annealing; see `Fit`.
 
     Attributes
     ----------
@@ -181,9 +181,9 @@ class FitTask:
         Observed data.
     seed : SeedSequence
     known : Tuning, optional
-        Tuning on other, similar data, near whose reference climbs start.
+        Tuning on similar data. Climbs start near its reference.
     reference : Reference, optional
-        A reference that is only judged.
+        A reference that is judged and not fitted.
     degrees_of_freedom : float, optional
         Degrees of freedom of the t distributions, if they were chosen.
     latent : sequence of str, optional

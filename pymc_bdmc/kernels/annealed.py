@@ -9,25 +9,25 @@ from pymc_bdmc.kernels.reference import Density, draw_reference
 from pymc_bdmc.kernels.sparse import times_root, unroot_transposed
 
 ROTATIONS = 2
-"""Rotations of a move, which turn a state by a right angle in all. Chosen: with one of them moves
-are rejected from some hundred latent variables on, and more cost more gradients than they save."""
+"""Number of rotations of a move, which add up to a right angle. Chosen: with one, moves are
+rejected from about a hundred latent variables on, and more cost more gradients than they save."""
 
 
 class AnnealedReference(NamedTuple):
     r"""Distribution of annealed runs of x at fixed ψ, each of which ends in a draw θ = (ψ, x).
 
-    A run starts at a draw of a nested reference r. Its path is r(x | ψ)^(1−β) f(ψ, x)^β with
-    f = p e^ℓ, its moves leave that invariant and are reversible, and
+    A run starts at a draw from a nested reference r. Its path is r(x | ψ)^(1−β) f(ψ, x)^β with
+    f = p e^ℓ. Its moves are reversible and leave the path's densities invariant, and
 
     .. math:: \log w = \frac{1}{T} \sum_{t=0}^{T-1} \log \frac{f(ψ, x_t)}{r(ψ, x_t)}.
 
-    In place of a log density, which has no closed form, stands log f(θ) − log w, with θ where the
-    run ends. From a given θ the run is drawn backwards, as a reverse run is. So E[w] = Z over draws
-    and E[1/w] = 1/Z over posterior states, and draws are weighed as if θ were all of the run:
-    Neal (2001), Annealed importance sampling; Andrieu, Doucet and Holenstein (2010), Sec. 4.
+    The log density has no closed form. log f(θ) − log w, with θ at the end of the run, replaces it.
+    If θ is given, the run is drawn backwards, like a reverse run. So E[w] = Z over draws and E[1/w]
+    = 1/Z over posterior states, and draws are weighed as if θ were the whole run: Neal (2001),
+    Annealed importance sampling; Andrieu, Doucet and Holenstein (2010), Sec. 4.
 
-    A move draws a velocity, and follows Hamilton's equations, of which the normal part is solved
-    exactly: Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte Carlo.
+    A move draws a velocity and follows Hamilton's equations, whose normal part is solved exactly:
+    Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte Carlo.
     """
 
     reference: NestedReference

@@ -1,4 +1,4 @@
-"""Matrices that are combinations of a few known ones, and so are found by few of their columns."""
+"""Matrices that are combinations of a few known ones, so that a few columns give all entries."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import numpy as np
 from scipy.linalg import qr
 
 ACCURACY = 1e-6
-"""Largest error of a combination, relative to its matrix. Chosen: far above that of differences of
-gradients, and so small that weights of draws show nothing of it."""
+"""Largest error of a combination, relative to its matrix. Chosen: far above the error of
+differences of gradients, and too small to affect the weights of draws."""
 
 
 class Combination(NamedTuple):
-    """Matrices Σ c_i B_i, by the entries in some groups of their columns."""
+    """Matrices Σ c_i B_i, given their entries in some groups of columns."""
 
     basis: np.ndarray
     """Entries of B_1 … B_r, shape (r, E)."""
@@ -23,12 +23,12 @@ class Combination(NamedTuple):
     """Matrix that turns the measured entries into c, shape (measured, r)."""
 
     def complete(self, entries: np.ndarray) -> np.ndarray:
-        """Return all entries of matrices, shape (n, E), by the measured ones."""
+        """Return all entries of matrices, shape (n, E), given the measured ones."""
         return entries @ self.solver @ self.basis
 
 
 def combination_of(entries: np.ndarray, groups: np.ndarray) -> Combination | None:
-    """Return how matrices are combined, by examples of them; None if that saves little.
+    """Find the basis of matrices from examples; None if the examples do not show that it is small.
 
     Parameters
     ----------

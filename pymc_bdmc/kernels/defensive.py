@@ -10,8 +10,8 @@ from pymc_bdmc.kernels.reference import AnyReference, Density
 class Defensive(NamedTuple):
     """Mixture (1 − α) r + α p of a reference and the prior.
 
-    So log p + ℓ − log r is at most ℓ − log α, whatever r misses: Owen and Zhou (2000), Safe and
-    effective importance sampling.
+    Whatever r misses, g with the mixture as the reference is at most ℓ − log α: Owen and Zhou
+    (2000), Safe and effective importance sampling.
     """
 
     reference: AnyReference
@@ -42,5 +42,5 @@ class Defensive(NamedTuple):
         return self.reference.log_density(thetas, density, rng), density.terms(thetas)[:, 0]
 
     def mixed(self, log_r: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-        """Return the log density where those of both parts are these."""
+        """Return the log density of the mixture, given log r and log p, nats."""
         return np.logaddexp(np.log1p(-self.share) + log_r, np.log(self.share) + log_prior)

@@ -17,20 +17,20 @@ from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_referen
 from pymc_bdmc.kernels.sparse import Sparsity, factorise, solve, times_root, unroot
 
 MOST_OTHERS, MOST_LATENT = 12, 10_000
-"""Most elements of ψ, whose marginal is fitted by differences, and of x."""
+"""Most elements of ψ, whose marginal is fitted by differences, and most elements of x."""
 
 MOST_STEPS = 30
 """Most Newton steps to a mode."""
 MOST_HALVINGS = 10
-"""Most times that a step is halved where the density does not rise."""
+"""Most halvings of a step until the density rises."""
 MOST_NUMBERS = 2**22
 """Largest array of precisions, or of moved states, that is held at a time."""
 MOST_RISE = 1e4
-"""Nats of a Newton step up to which it needs no trial if the density is known to be normal; the
-precision is found by differences, to about 1e-8 of its size."""
+"""If the density is known to be normal, a Newton step that gains at most this many nats needs no
+trial. Differences give the precision to about 1e-8 of its size."""
 MOST_SPREAD = 1e6
-"""Ratio of conditional precisions of elements up to which it needs none either: beyond it the
-differences lose the smallest of them."""
+"""A Newton step needs a trial if the ratio of conditional precisions of elements is larger, since
+differences then lose the smallest one."""
 REACH = 3.0
 """Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
 REMOTE = 8.0
@@ -49,7 +49,7 @@ class Conditional(NamedTuple):
     is_normal: np.ndarray
     """Whether the precision at the mode is positive definite, shape (n,)."""
     overflows: np.ndarray
-    """Whether log p + ℓ is NaN or +∞ where Newton's method starts, shape (n,)."""
+    """Whether log p + ℓ is NaN or +∞ at the start of Newton's method, shape (n,)."""
 
 
 class NestedReference(NamedTuple):
@@ -60,13 +60,13 @@ class NestedReference(NamedTuple):
     others: np.ndarray
     """Indices of ψ in θ, shape (k,)."""
     units: np.ndarray
-    """Place in ψ of the logarithm of each element's unit, or −1 if it has none; shape (k,). With
-    the covariance matrix of effects the elements of a row beside the diagonal are in units of
-    that, so that r(ψ) has no neck at a small variance."""
+    """Place in ψ of the logarithm of each element's unit, or −1 if it has none; shape (k,). The
+    off-diagonal elements of a covariance matrix are in units of the diagonal element of their row,
+    so that r(ψ) has no neck at a small variance."""
     latent: np.ndarray
     """Indices of x in θ, shape (d,)."""
     starts: np.ndarray
-    """Coefficients of x where Newton's method starts, shape (1 + k, d), or (1, d) if it does not
+    """Coefficients that predict Newton's start, shape (1 + k, d), or (1, d) if the start does not
     depend on ψ; see `features`."""
     steps: np.ndarray
     """Steps of the differences of gradients, shape (d,)."""
@@ -74,10 +74,10 @@ class NestedReference(NamedTuple):
     degrees_of_freedom: float
     """Degrees of freedom of r(x | ψ); infinite if it is normal."""
     accuracy: float
-    """Nats by which the last Newton step may miss what a normal density predicts; infinite if the
-    density is known to be normal, so that one step without a trial leads to the mode."""
+    """Largest difference, nats, between the gain of the last Newton step and the gain for a normal
+    density. It is infinite if the density is known to be normal: one step then finds the mode."""
     combination: Combination | None = None
-    """The matrices of which precisions are combinations, if these are few."""
+    """The few matrices whose combinations are the precisions, if there are only a few."""
 
     def sample(
         self, n: int, rng: np.random.Generator, density: Density
@@ -111,8 +111,8 @@ class NestedReference(NamedTuple):
     def log_density_at(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
         """Return log r(ψ) + log r(x | ψ) by φ and z = Lᵀ(x − x̂), nats.
 
-        It is ∞, so that a draw has no weight, where log p overflows far outside of what the prior
-        draws of ψ cover: the last component of r(ψ) is spread like these.
+        If log p overflows far outside the range of the prior draws of ψ, it is ∞, so that the draw
+        has no weight. The last component of r(ψ) has the spread of these prior draws.
         """
         log_r = self._log_marginal(phis) + self._log_conditional(found, z)
         location, scale = self.marginal.locations[-1], self.marginal.scales[-1]
@@ -162,7 +162,7 @@ class NestedReference(NamedTuple):
     ) -> Conditional:
         """Return the mode and the precision of x given every row of ψ.
 
-        Newton's method starts where `starts` predicts, or at the rows of an argument.
+        Newton's method starts at the predictions of `starts`, or at the rows of the argument.
         """
         starts = self.features(psis) @ self.starts if starts is None else starts
         n, d = len(psis), len(self.latent)
@@ -176,9 +176,9 @@ class NestedReference(NamedTuple):
         return Conditional(*map(np.concatenate, zip(*parts, strict=True)))
 
     def features(self, psis: np.ndarray) -> np.ndarray:
-        """Return what predicts the modes of x: 1 and φ, less its centre and in units of its spread.
+        """Return the features that predict the modes of x: 1 and the standardised φ.
 
-        An array of shape (n, 1 + k), or (n, 1) if the modes are not predicted yet.
+        They depend on ψ alone, never on x. The shape is (n, 1 + k), or (n, 1) without a prediction.
         """
         ones = np.ones((len(psis), 1))
         if len(self.starts) == 1:
@@ -230,7 +230,7 @@ class NestedReference(NamedTuple):
         return Conditional(modes, factors, log_marginal, is_normal, overflows)
 
     def _climb(self, thetas, values, gradients, active, step, rise, slopes):
-        """Take Newton steps in place, halved until the density rises; return who moved and rose."""
+        """Take Newton steps in place, halved until the density rises; return movers and gains."""
         before, taken = values[active].copy(), np.zeros(len(active), dtype=bool)
         left, size = np.arange(len(active)), 1.0
         for _ in range(MOST_HALVINGS):

@@ -97,7 +97,7 @@ class Reference(NamedTuple):
 def make_reference(
     location: np.ndarray, metric: Metric, degrees_of_freedom: float | None = None
 ) -> Reference:
-    """Make a reference with one component; its tails are heavy where θ has few elements."""
+    """Make a reference with one component, whose tails are heavy if θ has few elements."""
     n = len(location)
     dof = degrees_of_freedom or min(max(n, FEWEST_DEGREES), MOST_DEGREES)
     log_volume = np.log(metric.scale).sum() + np.log1p(metric.excess).sum() / 2

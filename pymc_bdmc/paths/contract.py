@@ -18,7 +18,7 @@ class PathEngine(Protocol):
     density: TemperedDensity
     """The model's path of densities; a path from a reference may use its ``jitted`` form."""
     rows: int
-    """Number of observations that come in turn in its runs; 0 where they come together."""
+    """Number of observations that come in turn in its runs; 0 if they come together."""
 
     has_gradient: bool
     """Whether the density has a gradient, and runs may use it."""
@@ -29,7 +29,7 @@ class PathEngine(Protocol):
 
     @property
     def no_reference(self) -> str:
-        """The reason why paths start at the prior only; empty where they need not."""
+        """The reason why paths start at the prior only; empty if they need not."""
 
 
 class Path(ABC):

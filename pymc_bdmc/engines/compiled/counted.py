@@ -11,8 +11,7 @@ from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
 from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
 
 UNLIKELY = 0.1
-"""Share of a normal posterior at states too unlikely for a fit to be judged there by what climbs
-passed."""
+"""Share of a normal posterior whose states are too unlikely to judge a fit by."""
 
 
 class Stopped(Exception):
@@ -28,7 +27,7 @@ class Counted:
     stop : ndarray of shape (1,)
         Set by Ctrl-C; the next evaluation raises `Stopped` then.
     draw_prior : callable
-        Draws so many θ from the prior by a generator, one a row.
+        ``draw_prior(n, rng)`` draws n θ from the prior, one a row.
     climbing : Climbing
         How its tops are found; `BY_VALUES` if it has no gradient.
     """
@@ -48,7 +47,7 @@ class Counted:
 
     @property
     def seconds(self) -> float:
-        """Return the median over calls, of which the first may compile; NaN before it."""
+        """Return the median CPU seconds of an evaluation; NaN before any."""
         return float(np.median(self._seconds)) if self._seconds else np.nan
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -67,9 +66,9 @@ class Counted:
         return likelihood_slope_of(self._target, np.ascontiguousarray(theta), gradient), gradient
 
     def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the states that climbs passed among the most likely, and log p + ℓ there, nats.
+        """Return the likely states that climbs passed, and log p + ℓ there, nats.
 
-        A normal posterior has all but `UNLIKELY` of its mass at states of such a density.
+        States of this density hold all but `UNLIKELY` of the mass of a normal posterior.
         """
         if not self._passed:
             return np.empty((0, 0)), np.empty(0)

@@ -18,11 +18,11 @@ from pymc_bdmc.kernels.reference import AnyReference
 __all__ = ["DrawTuning", "core_of", "most_variance", "settled", "weigh"]
 
 REMEMBERED, MARGIN = 1e-3, 2.0
-"""Share of a state's law that a burn-in may leave, and how many times as large as seen at the draws
-by which a fit is judged the largest weight is taken to be."""
+"""Share of its start that a burn-in may remember, and the factor by which the largest weight may
+exceed the largest one seen. Chosen."""
 MOST_TAME_VARIANCE = 64.0
-"""Largest relative variance of weights of a good nested or defensive fit: more draws are cheaper
-than annealing, and the tails of these weights are known to be light."""
+"""Largest relative variance of the weights of a good nested or defensive fit. The tails of these
+weights are known to be light, and more draws are cheaper than annealing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +59,20 @@ class DrawTuning:
 
     @property
     def is_nested(self) -> bool:
-        """Whether draws are normal in the latent variables, so that they reach into necks."""
+        """Return whether draws are normal in the latent variables, so that they reach necks."""
         return isinstance(core_of(self.reference), NestedReference)
 
     @property
     def knows_tails(self) -> bool:
-        """Whether the structure of the model says how heavy the tails of the reference must be."""
+        """Return whether the structure of the model says how heavy the tails must be."""
         return _is_tame(self.reference)
 
     @property
     def moves_to_forget(self) -> int:
-        """Metropolis moves to draws after which `REMEMBERED` is left of a state.
+        """Return the number of Metropolis moves after which `REMEMBERED` of a start is left.
 
-        Each forgets it with a probability of at least the mean over the largest weight: Mengersen
-        and Tweedie (1996).
+        Each move forgets the start with at least the probability of the mean weight over the
+        largest one: Mengersen and Tweedie (1996).
         """
         g = self.prior_log_likelihood
         largest = MARGIN * np.exp(g.max() - logsumexp(g)) * len(g)
@@ -89,12 +89,12 @@ def most_variance(reference: AnyReference) -> float:
 
 
 def _is_tame(reference: AnyReference) -> bool:
-    """Return whether the structure of the model says how heavy the tails of the reference are."""
+    """Return whether the structure of the model says how heavy the tails must be."""
     return isinstance(reference, Defensive | NestedReference | AnnealedReference)
 
 
 def core_of(reference: AnyReference) -> AnyReference:
-    """Return the reference of t distributions, or the nested one, that another is made of."""
+    """Return the mixture or the nested reference that another reference contains."""
     if isinstance(reference, Defensive | AnnealedReference):
         return reference.reference
     return reference
@@ -109,8 +109,8 @@ def settled(
 ) -> np.ndarray:
     """Return a state after n Metropolis moves to draws from the reference, at β = 1.
 
-    The posterior is forgotten at a rate of 1 less the inverse of the largest weight: Mengersen and
-    Tweedie (1996).
+    Each move keeps at most 1 − 1/w of the distance from the posterior, with the largest relative
+    weight w: Mengersen and Tweedie (1996).
     """
     new, log_r = reference.sample(n, rng, density)
     thetas = np.concatenate([theta[None], new])
@@ -128,8 +128,8 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
     Parameters
     ----------
     g : ndarray of shape (N,)
-        log p + ℓ − log r at draws from r, nats; −∞ where the model is impossible. In a reverse run
-        the first is at θ*.
+        log p + ℓ − log r at draws from r, nats; −∞ if the model is impossible there. In a reverse
+        run the first one belongs to θ*.
     ends : Point
         The draws by variable.
     evaluations : int

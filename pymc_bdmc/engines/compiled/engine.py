@@ -168,7 +168,7 @@ class CompiledEngine:
         )
 
     def fit(self, task: FitTask) -> Fit | None:
-        """Find a reference from which draws need no annealing; None if it was stopped."""
+        """Search for a reference whose draws need no annealing; None if it was stopped."""
         rng, problem = np.random.default_rng(task.seed), self.on(task.data)
         draws = problem.draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng)
         prior = draws[np.isfinite(draws).all(axis=1)]
@@ -231,7 +231,7 @@ class CompiledEngine:
         return replace(known.adapted_to(reference), rhat=rhat)
 
     def _mover(self, target: Target, rng: np.random.Generator) -> MoveStage:
-        """Return the function by which a pilot moves its population."""
+        """Return the function that moves the population of a pilot."""
 
         def move(beta: float, parameters: Parameters, population: np.ndarray, trace: Trace):
             kernel = self.moves
@@ -275,10 +275,10 @@ class CompiledEngine:
         margin: float,
         seed: np.random.SeedSequence,
     ) -> float:
-        """Return how far log p + ℓ − log r exceeds, at states, all that a pilot saw; nats.
+        """Return by how much log p + ℓ − log r at states exceeds its values in the pilot, nats.
 
-        The excess stays large if the posterior has a mode that r does not cover, or a peak within.
-        A state in the tail of a mode that r does cover is led back by the kernel.
+        The excess is large if the posterior has a mode or a narrow peak that r does not cover. A
+        state may also lie in the tail of a mode that r does cover; then the kernel leads it back.
 
         Parameters
         ----------

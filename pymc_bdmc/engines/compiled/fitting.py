@@ -31,37 +31,36 @@ from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 __all__ = ["FEW_PRIOR_STATES", "PRIOR_STATES", "Fitting", "Structure"]
 
 CLIMBS, FEW_CLIMBS = 16, 4
-"""Fewest climbs from prior draws on a first data set, where the chance that all end at the same of
-two tops with equal basins is 3e-5; and for each top of it on those like it."""
+"""Fewest climbs from prior draws: on the first data set, and for each known top on similar data.
+With 16 climbs, the chance that all end at the same one of two tops with equal basins is 3e-5."""
 OVERLOOKED = 1e-3
-"""Largest chance, on a first data set, that one top more than were found, with as large a basin, is
-overlooked: 16 climbs for one top, 20 for two, 48 for five and 58 for six."""
+"""Largest chance, on the first data set, that the climbs miss one more top whose basin is as large.
+This takes 16 climbs for one top, 20 for two, 48 for five and 58 for six."""
 PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
-"""Prior draws among which a fit looks for what it misses; those at hand on further data."""
+"""Numbers of prior draws by which a fit finds what it misses, on the first and on further data."""
 HEAVY = 1.0
-"""Largest Pareto k of these weights, above which they would have no mean."""
+"""Largest Pareto k of the weights of draws; above it they have no mean."""
 RARE, MISSED = 3.0, 0.03
-"""Nats by which log r lies below the log posterior where r misses it, and the share of the
-posterior there, by prior draws, from which a fit is not used."""
+"""r misses a state if log r is this many nats below the log posterior. A fit is not used if more
+than this share of the posterior, estimated from prior draws, is missed."""
 MOST_SURPLUS = 5.0
-"""Nats by which g may be larger at likely states that climbs passed than at any draw from a fit.
-Measured on thin ridges (6 nats or more) and on models of which a normal mixture is a good fit
-(below 3)."""
+"""Nats by which g at likely states that climbs passed may exceed its largest value at draws.
+Measured: 6 nats or more on thin ridges, and below 3 if a normal mixture fits well."""
 UNSEEN = -5.0
-"""Nats of ℓ above log ML up to which prior draws together hold less than a third of that share."""
+"""Prior draws with ℓ − log ML below this, in nats, hold less than a third of `MISSED` together."""
 LIKELIEST = 2
-"""Prior draws from which the likelihood alone is climbed if priors have heavy tails."""
+"""Number of prior draws from which the likelihood alone is climbed if priors have heavy tails."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
-"""Shares of the prior in a defensive reference, and the draws by which the best is found."""
+"""Candidate shares of the prior in a defensive reference, and the draws that compare them."""
 EVEN = 1.0
-"""Relative variance of weights up to which more draws than the fewest are not needed."""
+"""Relative variance of the weights up to which the fewest draws suffice."""
 STEPS = {12: 1.0, 32: 1.0, 96: 4.0}
-"""Temperatures at which latent variables are annealed, by the relative variance of weights from
-which this is tried: about where it makes log Ẑ more exact for the same gradients."""
+"""Numbers of temperatures at which latent variables are annealed. Each is tried if the relative
+variance of the weights exceeds its value. Measured: about there it pays for its gradients."""
 
 
 class Structure(NamedTuple):
-    """Signs in a model that its posterior is hard to fit."""
+    """Structure of a model that makes its posterior hard to fit."""
 
     split: Split
     is_centred: bool
@@ -94,23 +93,23 @@ class Fitting:
         degrees_of_freedom: float | None = None,
         named: Split | None = None,
     ) -> Fit:
-        """Find a reference from which draws need no annealing; see `Fit`.
+        """Search for a reference whose draws need no annealing; see `Fit`.
 
-        A t distribution is laid at every top that climbs come to, or a nested reference at the
-        modes of its marginal. Then draws from it are weighed: their weights must be even enough,
-        and hardly any of the posterior may lie where prior draws find it and the reference does
-        not. A fit of t distributions is not tried if effects are centred, since it cannot reach
-        into the neck of their funnel. Otherwise it comes first, and the nested one is tried if its
-        weights are uneven; the cheaper one is taken.
+        There are two kinds of fits: a mixture of t distributions at the tops that climbs find, and
+        a nested reference at the modes of the marginal density. Draws from a fit are weighed. Their
+        weights must be even enough, and prior draws may find hardly any of the posterior outside of
+        the fit. Centred effects have a funnel whose neck t distributions cannot reach, so only the
+        nested fit is tried. Otherwise the mixture comes first. If its weights are uneven, the
+        nested fit is tried too, and the cheaper one is used.
 
         Parameters
         ----------
         given : Reference or None
-            A reference that is taken in place of a fit, if it is good enough.
+            A reference that is used without a fit if it is good enough.
         degrees_of_freedom : float, optional
             Degrees of freedom of a fit, if they were chosen.
         named : Split, optional
-            The latent variables that were named, with which a nested reference is tried first.
+            Latent variables that the user named; a nested reference with them is tried first.
         """
         if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):  # or NaN
             return self._failed("log p is NaN or +∞ at some prior draws")
@@ -145,11 +144,11 @@ class Fitting:
         )
 
     def further(self, known: DrawTuning) -> Fit:
-        """Fit a reference to data like those of a known tuning.
+        """Fit a reference to data that are similar to those of a known tuning.
 
-        Climbs start at the known tops, and at some prior draws. The fit fails if they came to no
-        top, or may have missed one. It is judged less than a first one: the runs on these data show
-        what it misses.
+        Climbs start at the known tops and at some prior draws. The fit fails if they find no top,
+        or may have missed one. There are fewer checks than for a first fit, since the runs on these
+        data show what it misses.
         """
         like = core_of(known.reference)
         reference: AnyReference | None
@@ -167,7 +166,7 @@ class Fitting:
         return self._fit(drawn, reason)
 
     def _near(self, like: Reference) -> tuple[Reference | None, str]:
-        """Return t distributions at tops near those of other data, or None and the reason."""
+        """Return t distributions at tops near the known ones, or None and the reason."""
         further = FEW_CLIMBS * len(like.locations)
         starts = chain(like.locations, _starts(self._prior, self._ells, further))
         climbs, shape = len(like.locations) + further, metric_at(like, 0)
@@ -194,11 +193,11 @@ class Fitting:
         return self._judged(tops.reference, tops.reason)
 
     def _apart(self) -> list[np.ndarray]:
-        """Return where climbs start at both ends, if prior and likelihood may be in conflict.
+        """Return starts of climbs near the prior and near the mode of the likelihood.
 
-        If the tails of the prior are heavy, the posterior may have a mode near either. One start is
-        the likeliest prior draw by the posterior density. From the others, those with the largest
-        ℓ, a climb of ℓ alone comes to the mode of the likelihood.
+        If the prior has heavy tails and conflicts with the likelihood, the posterior may have a
+        mode near both. The first start is the prior draw with the largest posterior density. The
+        others are the ends of climbs of ℓ alone, from the prior draws with the largest ℓ.
         """
         prior, density = self._prior, self._density
         starts = [prior[np.argmax(self._log_prior + self._ells)]]
@@ -211,7 +210,7 @@ class Fitting:
 
     @property
     def _most_lost(self) -> float:
-        """Return the share of climbs that may be lost; far out in heavy tails all of them are."""
+        """Return the share of climbs that may be lost; far out in heavy tails all may be."""
         return 1.0 if self._structure.has_heavy_tails else LOST
 
     def _nested(self, split: Split, **climbs: int) -> Fit:
@@ -238,7 +237,7 @@ class Fitting:
         return drawn if isinstance(reference, Reference) else self._annealed(drawn)
 
     def _annealed(self, drawn: Drawn) -> Drawn:
-        """Return draws whose latent variables are annealed, if those at hand are too uneven."""
+        """Return draws whose latent variables are annealed, if the given weights are too uneven."""
         nested = cast(NestedReference, core_of(drawn.reference))
         at_hand = drawn.reference
         steps_at_hand = at_hand.temperatures if isinstance(at_hand, AnnealedReference) else 0
@@ -254,11 +253,11 @@ class Fitting:
 
     @property
     def _is_small(self) -> bool:
-        """Return whether a mixture can be adapted: few elements, and evaluations that are cheap."""
+        """Return whether a mixture can be adapted: few elements and cheap evaluations."""
         return self._prior.shape[1] <= MOST_OTHERS and self._density.climbing is BY_GRADIENTS
 
     def _defended(self, reference: AnyReference) -> Drawn:
-        """Return weighted draws from a reference with the share of the prior that is best."""
+        """Return weighted draws from the reference mixed with the best share of the prior."""
         density, even = self._density, Defensive(reference, 0.5)
         thetas, log_r = even.sample(MANY, self._rng, density)
         log_f, log_ps = density.terms(thetas).sum(axis=1), even.parts(thetas, density, self._rng)
@@ -294,10 +293,10 @@ class Fitting:
         return self._fit(drawn, reason)
 
     def _surplus(self, drawn: Drawn) -> float:
-        """Return how far g exceeds all values at draws, at likely states that climbs passed; nats.
+        """Return by how much g at likely states that climbs passed exceeds g at all draws, nats.
 
-        Climbs follow a thin curved ridge, whose arms a normal approximation at its top does not
-        cover; draws from that may all have even weights.
+        A normal approximation at the top of a thin curved ridge does not cover its arms. Its draws
+        may still have even weights, but climbs follow the arms.
         """
         thetas, heights = self._density.most_likely_passed()
         if not len(thetas):  # nothing was climbed
@@ -309,7 +308,7 @@ class Fitting:
         return Fit(None, reason, np.inf, self._density.evaluations)
 
     def _fit(self, drawn: Drawn, reason: str) -> Fit:
-        """Return the fit that draws show."""
+        """Return the fit that these draws come from."""
         density, weights, seen = self._density, softmax(drawn.g), drawn.g > -np.inf
         means = np.array([drawn.g[seen].mean(), weights[seen] @ drawn.g[seen]])
         price = drawn.evaluations / len(drawn.g)
@@ -321,7 +320,7 @@ class Fitting:
         return Fit(tuning, reason, drawn.variance, density.evaluations, most)
 
     def _missed(self, drawn: Drawn) -> float:
-        """Return the share of the posterior where the reference has little mass, by prior draws."""
+        """Estimate from prior draws the share of the posterior that the reference misses."""
         log_ml = logsumexp(drawn.g) - np.log(len(drawn.g))
         heavy = self._ells - log_ml > UNSEEN  # the others cannot add up to what matters
         found = np.zeros(len(self._prior))
@@ -334,12 +333,12 @@ class Fitting:
 
 
 def _price(fit: Fit) -> float:
-    """Return the evaluations by which draws from a fit make log Ẑ as exact as they are to be."""
+    """Return the number of evaluations that an exact enough log Ẑ takes with this fit."""
     needed = max(fit.variance / EVEN, 1.0)
     return needed * fit.tuning.gradients_a_move if fit.tuning else np.inf
 
 
 def _starts(prior: np.ndarray, heights: np.ndarray, climbs: int) -> Iterable[np.ndarray]:
-    """Return prior draws where climbs start: for half of them the highest."""
+    """Return prior draws from which climbs start; the first half are the highest ones."""
     best = np.argsort(-heights, kind="stable")[: climbs // 2]
     return chain(prior[best], prior)

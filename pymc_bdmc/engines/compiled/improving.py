@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 CHECKED = 128
-"""Draws by which a fit is judged."""
+"""Number of draws that judge a fit."""
 UNEVEN, IMPROVEMENTS, IMPROVING = 0.3, 4, (512, 2048)
-"""Relative variance from which a fit is improved, so many times at most, by the draws at hand or,
-if these are too few, by so many."""
+"""A fit is improved if the relative variance of its weights exceeds the first number. The second is
+the most improvements, the third the numbers of new draws to use if the present ones are too few."""
 ROUNDS, EM_STEPS = 6, 5
 """Most rounds in which a mixture is adapted, and steps of expectation and maximisation in each."""
 MOST_COMPONENTS, LEAST_SHARE = 8, 0.02
-"""Most components of such a mixture, and the share below which one is dropped."""
+"""Most components of an adapted mixture, and the share below which a component is dropped."""
 APART, SLIGHT = 0.7, 1e-3
-"""Distance of the halves of a component from its centre, in standard deviations; and the share of
-the overall variance that is added to those of components, so that none collapses."""
+"""Distance of the halves of a split component from its centre, in standard deviations; and the
+share of the overall variance that is added to each component so that it does not collapse."""
 NEGLIGIBLE = 10.0
 """Nats below the mean weight at which a draw does not count, whatever its likelihood."""
 
@@ -75,10 +75,10 @@ def weighted[R: AnyReference](
 def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> np.ndarray:
     """Return g = log p + ℓ − log r at draws from r, nats.
 
-    It is −∞ if the model is impossible there, or log r is ∞. It also is if ℓ is NaN and the prior
-    density so low that no likelihood of the other draws would make up for it. So a likelihood that
-    overflows far from the posterior, where a t distribution still has draws, does no harm. Anywhere
-    else NaN stays.
+    g is −∞ if the model is impossible there, or log r is ∞. g is also −∞ if ℓ is NaN and the prior
+    density is so low that even the largest ℓ of the other draws would give a negligible weight. So
+    a likelihood that overflows far out in the tails of a t distribution does no harm. Any other NaN
+    stays.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
 def improved(
     density: Density, drawn: Drawn[Reference], rng: np.random.Generator
 ) -> Drawn[Reference]:
-    """Return draws from t distributions with even weights, as far as that is to be had.
+    """Return draws from t distributions whose weights are as even as possible.
 
-    With many elements they first get as many degrees of freedom, if these were not chosen: lighter
-    tails, with which the weights of a normal posterior are nearly even. Then they get the moments
-    of the weighted draws, every component those of the draws that are likely to be its own:
-    population Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Either is done only where
+    If θ has many elements and the degrees of freedom were not chosen, these become the number of
+    elements. The tails are then lighter, and the weights for a normal posterior nearly even. Next,
+    every component gets the moments of the weighted draws that likely belong to it: population
+    Monte Carlo (Cappé, Douc, Guillin, Marin and Robert 2008). Both steps are tried only if the
     weights are uneven, and kept only if they become more even.
     """
     n = drawn.thetas.shape[1]
@@ -162,15 +162,15 @@ def adapted[R: AnyReference](
 ) -> Drawn[R]:
     """Adapt a mixture of t distributions to a density of few elements, by n draws a round.
 
-    The weights of all draws so far are those of draws from the mixture of all references that they
-    are from. By these a mixture is fitted, with the components at hand and with each of them split
-    in two; of both that with the more even weights is taken: Cornuet, Marin, Mira and Robert
+    All draws so far are weighed as draws from the mixture of all references used so far. Two
+    mixtures are fitted to them: one with the present components, and one with each component split
+    in two. The mixture with the more even weights is used next: Cornuet, Marin, Mira and Robert
     (2012), Adaptive multiple importance sampling.
 
     Parameters
     ----------
     around : callable
-        Returns the reference that draws are from, by the mixture of t distributions in it.
+        Returns the reference to draw from, given the mixture of t distributions in it.
     """
     drawn = best = weighted(density, around(reference), n, rng)
     thetas, log_f, used = np.empty((0, drawn.thetas.shape[1])), np.empty(0), []
@@ -205,7 +205,7 @@ def second_moment(g: np.ndarray, candidate: np.ndarray) -> float:
     Parameters
     ----------
     g, candidate : ndarray of shape (S,)
-        Log weights of the draws at hand, under what they are from and under the candidate.
+        Log weights of the draws for the mixture that they come from, and for the candidate.
     """
     with np.errstate(invalid="ignore"):
         found = logsumexp(g - logsumexp(g) + candidate)
@@ -213,7 +213,7 @@ def second_moment(g: np.ndarray, candidate: np.ndarray) -> float:
 
 
 def _split(pool: _Pool, reference: Reference) -> Reference:
-    """Return a mixture with two components in place of each, apart along its skewness."""
+    """Return a mixture in which every component is split in two along its skewness."""
     if len(reference.locations) > MOST_COMPONENTS // 2:
         return reference
     parts, shares = [], []

@@ -22,7 +22,7 @@ from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 class TunedKernel:
     """Kernels K_1 … K_T of a compiled engine, as a `pymc_bdmc.base.types.Kernel`.
 
-    The loop in Python finds with them what the compiled loop finds, bit for bit.
+    With them the loop in Python gives the same bits as the compiled loop.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class TunedKernel:
     reverse : bool, default False
         Whether every K_t is the reversal.
     draws : ndarray of shape (D, d), optional
-        Prior draws to which a chain may move; the next one at every multiple of ``stride``.
+        Prior draws to which a chain may move. Every multiple of ``stride`` proposes the next one.
     stride : int
 
     Examples

@@ -125,7 +125,7 @@ class Memory(NamedTuple):
     widths: np.ndarray
     """Present standard deviations of the discrete elements, shape (m,)."""
     kept: np.ndarray
-    """θ of the first particle of a reverse run wherever it may be resampled, shape (places, d)."""
+    """θ of the first particle of a reverse run at temperatures of resampling, shape (places, d)."""
 
 
 @njit(nogil=True, cache=True)
@@ -148,7 +148,7 @@ def anneal_run(target, kernel, plan, rng, stop, record):
     weights : ndarray of shape (N,)
         Normalised weights.
     ancestors : int
-        Number of starts from which the last particles descend.
+        Number of starts with descendants among the last particles.
     gradient_evaluations : int
     status : int
         FINISHED; NOT_A_NUMBER, with the state in ``ends[0]``; or STOPPED, by a set ``stop[0]``.
@@ -194,7 +194,7 @@ def face(target, plan, t, states, first):
 
 @njit(nogil=True, inline="always")
 def lead(target, kernel, plan, theta, memory, rng, stop, record):
-    """Anneal θ* to the prior, in place; store θ wherever particles may be resampled.
+    """Anneal θ* to the prior, in place; store θ at every temperature of possible resampling.
 
     Returns
     -------

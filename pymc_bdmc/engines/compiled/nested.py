@@ -35,23 +35,23 @@ MOST_GROUPS = 200
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
 CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
-"""Optimisations of the marginal on a first data set, and on those like it; and how many times as
-many prior draws of x other modes given ψ are looked for from."""
+"""Numbers of optimisations of the marginal: on the first data set, and on similar data. The search
+for other modes of x given ψ starts from `MORE` times as many prior draws."""
 NEAR, NOTABLE = 0.5, 7.0
-"""Distance of a mode that counts as the same, in standard deviations an element, and nats by which
-the Laplace approximation of another one may be lower if it matters."""
+"""Two modes are the same if they are within this many standard deviations per element. Another mode
+matters if its Laplace approximation is at most this many nats lower."""
 PROBED = 32
-"""Prior draws of ψ among which optimisations of the marginal start."""
+"""Number of prior draws of ψ among which the starts of optimisations are chosen."""
 CHECKED, FEW_CHECKED = 128, 32
-"""Draws of ψ by which the marginal is judged and improved; and as many for each element and one
-more, if these are fewer, on further data."""
+"""Number of draws of ψ that judge and improve the marginal. On similar data it is at most the
+second number times one more than the elements of ψ."""
 FIRST_WIDE, WIDE = 0.2, 0.1
-"""Share of draws of ψ that are spread like the prior: of the first draws, and in the end."""
+"""Share of draws of ψ that are spread like the prior: at first, and in the final reference."""
 EXAMPLES, FEW_GROUPS = 16, 8
-"""Precisions at prior draws by which it is found whether a few columns give all, and the groups of
-columns that are few anyway."""
+"""Number of precisions, at prior draws, that show whether a few columns give all entries. With at
+most as many groups of columns as the second number, this is not tried."""
 PREDICTING = 4
-"""Modes of x, for each coefficient, to which the linear prediction of modes is fitted."""
+"""Number of modes of x per coefficient of the regression that predicts modes."""
 FIRST_STEP, STEP = 1e-4, 1e-3
 """Steps of differences in x, in standard deviations of the prior, then in conditional ones."""
 MARGINAL_STEP = 1e-2
@@ -59,13 +59,13 @@ MARGINAL_STEP = 1e-2
 TIGHT, LOOSE = 1e-8, 1e-3
 """Accuracy of modes, in nats, for differences of the marginal and for draws."""
 NORMAL = 1e-5
-"""Nats by which the density may differ from a normal one in x if it counts as normal."""
+"""Largest difference from a density that is normal in x, nats, if it counts as normal."""
 FEWEST_DEGREES = 10
-"""Least degrees of freedom of r(x | ψ) if it is not normal, where they are as many as elements."""
+"""Least degrees of freedom of r(x | ψ) if it is not normal; otherwise the number of elements."""
 
 
 class Split(NamedTuple):
-    """The elements of θ that are normal given the others, a priori, and the units of others."""
+    """The elements of θ whose prior is normal given the others, and the units of the others."""
 
     latent: np.ndarray
     """Whether an element is latent, shape (n,)."""
@@ -185,7 +185,7 @@ def fit_nested(
 def refit_nested(
     density: Counted, known: NestedReference, prior: np.ndarray, rng: np.random.Generator
 ) -> tuple[NestedReference | None, str]:
-    """Fit a nested reference to data like those of a known one; parameters as of `fit_nested`."""
+    """Fit a nested reference to similar data; see `fit_nested`."""
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
@@ -209,8 +209,8 @@ def _fitted(
 ) -> tuple[NestedReference | None, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
-    The marginal density may have no mode: with a matrix of two unknown scales, of which one may be
-    0, it is flat towards that. So draws are from the prior too at first.
+    The marginal density may have no mode. With a matrix of two unknown scales, for example, it is
+    flat towards a scale of 0. So the first draws come partly from the prior.
     """
     wide = _wide(found.to_units(prior[:, found.others]))
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
@@ -235,7 +235,7 @@ def _fitted(
 def _has_others(
     found: NestedReference, density: Counted, psi: np.ndarray, prior: np.ndarray
 ) -> bool:
-    """Return whether Newton's method comes to other modes of x at one ψ, from prior draws."""
+    """Return whether Newton's method finds other modes of x at one ψ, starting from prior draws."""
     starts = np.concatenate([found.given(psi, density.slopes).modes, prior[:, found.latent]])
     ends = found.given(np.repeat(psi, len(starts), axis=0), density.slopes, starts)
     distances = ends.modes - ends.modes[0]
@@ -255,7 +255,7 @@ def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator
 
 
 def _started(found: NestedReference, centre: Conditional) -> NestedReference:
-    """Return the reference with Newton's start at a mode, and steps by the precision there."""
+    """Return the reference that starts Newton's method at a mode, with steps by its precision."""
     sparsity, d = found.sparsity, len(found.latent)
     squares = np.bincount(sparsity.indices, centre.factors[0] ** 2, d)  # the diagonal of L Lᵀ
     conditional = np.empty(d)
@@ -267,7 +267,7 @@ def _started(found: NestedReference, centre: Conditional) -> NestedReference:
 def _predicting(
     found: NestedReference, density: Counted, drawn: Drawn, rng: np.random.Generator
 ) -> NestedReference:
-    """Return the reference with Newton's starts by a regression of modes on draws of φ."""
+    """Return the reference that predicts Newton's starts by a regression of modes on φ."""
     n = PREDICTING * (1 + len(found.others))
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     modes = found.given(psis, density.slopes).modes
@@ -278,7 +278,7 @@ def _predicting(
 def _pattern(
     density: Counted, theta: np.ndarray, gradient: np.ndarray, latent: np.ndarray, steps: np.ndarray
 ) -> csr_array:
-    """Return where the precision of x is not zero, by the differences of gradients at one θ."""
+    """Return the pattern of nonzero entries of the precision of x, by differences of gradients."""
     rows, columns, sizes = [], [], []
     d, at_once = len(latent), max(MOST_NUMBERS // len(theta), 1)
     for first in range(0, d, at_once):

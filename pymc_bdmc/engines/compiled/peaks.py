@@ -21,11 +21,11 @@ MOST_ELEMENTS = 20
 CLIMBS = 4
 """Number of optimisations; for the spike and slab each found the spike, in 2 to 14 steps."""
 DRAWS = 1000
-"""Number of draws from which the mass of a peak is estimated."""
+"""Number of draws that estimate the mass of a peak."""
 MOST_STEPS = 20
 """Most steps of an optimisation."""
 RARE = 3.0
-"""Nats by which log r lies below the log posterior where r misses the posterior."""
+"""r misses a state if log r is this many nats below the log posterior."""
 LEAST_SHARE = 0.1
 """Smallest share of the posterior near a missed peak."""
 FLAT = 0.01
@@ -44,7 +44,7 @@ def add_peaks(reference: Reference, log_density: LogDensity, rng: np.random.Gene
 
     Some draws are moved to a maximum of log p + ℓ. If log p + ℓ − log r is larger there than at any
     draw, importance sampling with a component at the maximum estimates the share of the posterior
-    where r has almost no mass.
+    that r misses.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _weighted(
 
 
 def _missed(reference: Reference, mixture: Reference, thetas: np.ndarray, g: np.ndarray) -> float:
-    """Estimate the share of the posterior where r has little mass; 0 if draws do not show any."""
+    """Estimate the share of the posterior that r misses; 0 if draws do not show any."""
     log_ml = jarzynski_forward(g)
     if not log_ml.valid:
         return 0.0

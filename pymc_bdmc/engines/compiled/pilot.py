@@ -18,11 +18,11 @@ from pymc_bdmc.kernels.state import Parameters
 
 MEMBERS = 32
 ITERATIONS = 8
-"""Number of moves of every member in a stage; the first stage has three times as many."""
+"""Number of moves of every member in a stage; the first stage has three times this number."""
 MOST_ITERATIONS = 64
 """Most moves of the last stage, which is repeated with twice the length until members mix."""
 LEAST_STILLNESS = 0.1
-"""p-value of `_stillness` below which members move on: a false alarm costs only a few moves."""
+"""Members go on moving if the p-value of `_stillness` is lower. A false alarm costs a few moves."""
 FIRST_STEP_SIZE = 0.5
 
 MoveStage = Callable[[float, Parameters, np.ndarray, Trace], tuple[float, float, int] | None]
@@ -61,7 +61,7 @@ class PathTuning:
     seconds_a_move : float
         CPU seconds of one application of the kernel at β = 1 to one state.
     gradients_a_move : float
-        Gradient evaluations of such a move.
+        Gradient evaluations of one application.
     """
 
     betas: np.ndarray
@@ -159,10 +159,10 @@ def pilot(
 ) -> PathTuning | None:
     """Move a population from the prior to the posterior, and tune the kernel at every β.
 
-    From stage to stage β rises as far as the effective sample size of the last samples allows. The
-    weighted samples give the metric. `MEMBERS` of them are drawn and moved `ITERATIONS` times,
-    which gives the step size and E_β[ℓ]. At β = 1 the moves go on until the members mix, or for
-    ``longest`` iterations. Only the tuning is used later, so nothing here needs to be unbiased.
+    The effective sample size of the last samples limits the next β. The samples, weighted for it,
+    give the metric. `MEMBERS` of them are drawn and moved `ITERATIONS` times, which gives the step
+    size and E_β[ℓ]. At β = 1 the moves go on until the members mix, or for ``longest`` iterations.
+    Only the tuning is used later, so nothing here needs to be unbiased.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ __all__ = ["annealed", "at_the_end", "start_of_chain", "starts_of_particles", "w
 
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
-"""Most moves of a chain to a fresh prior draw; fewer if prior draws cannot be made in batches."""
+"""Most moves of a chain to fresh prior draws: if these are made in batches, and one by one."""
 
 Starts = tuple[np.ndarray, np.ndarray, int | np.ndarray]
 """Starts, one a row; further prior draws; and the numbers of draws per accepted one."""
@@ -93,7 +93,7 @@ def annealed(
 
 
 def _stride(problem: Problem, n_betas: int) -> int:
-    """Return every how many transitions a chain may move to a fresh prior draw."""
+    """Return the number of transitions between moves of a chain to fresh prior draws."""
     fresh = FRESH if problem.density.prior.batches else FRESH_ONE_BY_ONE
     return max(FRESH_STRIDE, -(-n_betas // fresh))
 

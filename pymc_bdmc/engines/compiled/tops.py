@@ -1,4 +1,4 @@
-"""Fit a reference to the tops of a posterior, by climbs and the curvature where they end."""
+"""Fit a reference to the tops of a posterior, by climbs and the curvature at their ends."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
 
 MOST_ELEMENTS = 500
-"""Most elements of θ, whose curvature takes about two gradients for each."""
+"""Most elements of θ. The curvature takes about two gradients for each element."""
 MOST_CLIMBS = 64
 FEWEST = 2
-"""Climbs after which a top must have been found."""
+"""Number of climbs after which the fit fails if there is no top yet."""
 MOST_TOPS = 8
 LOST, JUDGED = 0.25, 16
-"""Largest share of climbs that end at no top, and the climbs after which a larger one is final."""
+"""Largest share of climbs that may end at no top. A larger share is final after 16 climbs."""
 MOST_STEPS, MOST_GRADIENTS = 150, 250
 """Limits of one climb."""
 STEEP = 0.01
@@ -36,32 +36,32 @@ CORRECTIONS = 3
 REACHED = 0.01
 """Nats below the top, by a Newton step, at which a climb has arrived."""
 NEAR = 0.5
-"""Distance from a top, in standard deviations an element, within which a climb came to it."""
+"""A climb has found a top if it ends within this many standard deviations per element."""
 RARE = 0.02
-"""Share of the posterior at tops that a single climb came to, up to which climbs end."""
+"""Climbs end if tops that a single climb found hold at most this share of the posterior."""
 NOTABLE = 1e-3
-"""Share of the posterior, by the normal approximation, that a top must have to be kept."""
+"""Least share of the posterior, relative to the largest top, of a top that is kept."""
 DIFFERENCE, LEAST, MOST = 1e-3, 1e-5, 1e-2
-"""Step of finite differences, and its limits, in conditional standard deviations."""
+"""Step of finite differences, its least and its largest value, in conditional deviations."""
 MOST_TRIALS = 4
 """Most steps of finite differences that are tried for an element."""
 
 
 class Climbing(NamedTuple):
-    """The two ways of looking at a density that `fit_to_tops` needs."""
+    """How `fit_to_tops` climbs a density and measures its curvature."""
 
     climb: Callable[..., np.ndarray | None]
-    """``climb(log_density, start, root, near)`` returns where it comes near a known top, or
-    ends."""
+    """``climb(log_density, start, root, near)`` returns its last state, where it ends or is near a
+    known top."""
     top: "Callable[..., tuple[float, Top | None]]"
-    """``top(log_density, theta, unit)`` returns the height where a climb ends, and the top there;
-    None if it is none."""
+    """``top(log_density, theta, unit)`` returns the height at the end of a climb, and the top there
+    or None."""
     most_elements: int
-    """Most elements of θ, whose curvature takes many evaluations."""
+    """Most elements of θ for which the curvature is affordable."""
 
 
 class Tops(NamedTuple):
-    """The tops that climbs came to, as a reference."""
+    """The tops that climbs found, as a reference."""
 
     reference: Reference | None
     """Mixture of a t distribution for each top that matters; None if there is none."""
@@ -106,27 +106,27 @@ def fit_to_tops(
 ) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
-    If there are several tops, climbs go on until those which only one came to hold little of the
-    posterior, since then those which none came to are likely to hold little (Good 1953). That is
-    not enough if a few tops are alike, such as those of a mixture with its labels switched. So
-    there are also as many climbs as it takes to find one more top than there are, if climbs came
-    to all with the same probability.
+    If there are several tops, climbs go on until tops that only one climb found hold little of the
+    posterior. Then undiscovered tops are likely to hold little too (Good 1953). This is not enough
+    if several tops are alike, as in a mixture with switched labels. So the number of climbs must
+    also make it unlikely to miss one of n + 1 tops that are found with equal probability.
 
     Parameters
     ----------
     log_density : callable
         log p + ℓ of one θ of shape (n,), and its gradient.
     starts : iterable of ndarray of shape (n,)
-        States where climbs start, such as prior draws; those where the density is not finite are
-        left out.
+        States from which climbs start, such as prior draws. States with a density that is not
+        finite are left out.
     metric : Metric
-        Rough shape of the density, in whose units climbs go.
+        Rough shape of the density, which gives the units of the climbs.
     climbs : int
         Fewest climbs.
     degrees_of_freedom : float, optional
         Degrees of freedom of the t distributions; see `make_reference`.
     overlooked : float
-        Largest probability that one of these tops is not found; 1 if starts are near known tops.
+        Largest probability that one of the n + 1 tops is not found; 1 if starts are near known
+        tops.
     climbing : Climbing, optional
         How to climb and to measure the curvature. Default: by gradients.
     most_lost : float
@@ -176,12 +176,12 @@ def fit_to_tops(
 
 
 def _chance_to_overlook(n_tops: int, n_climbs: int) -> float:
-    """Bound the probability that climbs miss one of n + 1 tops, if each comes to any of them."""
+    """Bound the probability that climbs miss one of n + 1 tops with equal basins."""
     return (n_tops + 1) * (n_tops / (n_tops + 1)) ** n_climbs
 
 
 def _rare_share(tops: Sequence[Top], visits: Sequence[int], kept: Sequence[int]) -> float:
-    """Return the share of the posterior at tops that one climb came to, if there are several."""
+    """Return the share of the posterior at tops that only one climb found; 0 for a single top."""
     if len(kept) == 1:
         return 0.0
     shares = softmax([tops[i].log_mass for i in kept])
@@ -189,7 +189,7 @@ def _rare_share(tops: Sequence[Top], visits: Sequence[int], kept: Sequence[int])
 
 
 def _notable(tops: list[Top], highest: float) -> list[int]:
-    """Return the tops that matter; none if a climb that was lost went higher than any of them."""
+    """Return the tops that matter; none if a lost climb went higher than all of them."""
     if not tops or highest > max(top.height for top in tops):
         return []
     most = max(top.log_mass for top in tops)
@@ -207,11 +207,11 @@ def _climb(
     root: np.ndarray,
     near: Callable[[np.ndarray], int | None],
 ) -> np.ndarray | None:
-    """Return where L-BFGS comes near a known top, or ends, in units of the columns of ``root``.
+    """Climb by L-BFGS until a known top is near; return the last state.
 
-    Return None if the density is not finite at the start. Where a climb comes to such states, they
-    are given a density that falls as steeply as it rose at the highest state so far: line searches
-    come back from there, but would end at −∞ or at a flat floor.
+    The columns of ``root`` are the units. Return None if the density is not finite at the start.
+    Later states with a density that is not finite get one that falls as steeply as it rose at the
+    highest state so far. Line searches return from there, but would end at −∞ or at a flat floor.
     """
     highest = -np.inf, np.zeros(0), np.zeros(0)
 
@@ -241,7 +241,7 @@ def _climb(
 
 
 def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, Top | None]:
-    """Return the height where a climb ends, and the top there; None if it is none."""
+    """Return the height at the end of a climb, and the top there, or None if there is no top."""
     height, slope = log_density(theta)
     for _ in range(CORRECTIONS + 1):
         if not (np.isfinite(height) and np.isfinite(slope).all()):
@@ -268,7 +268,7 @@ def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[
 def _curvature(
     log_density: LogDensity, theta: np.ndarray, slope: np.ndarray, unit: np.ndarray
 ) -> np.ndarray | None:
-    """Return minus the matrix of second derivatives; None where one is not that of a top."""
+    """Return minus the matrix of second derivatives; None if the state is no top."""
     n = len(theta)
     bending = np.empty((n, n))
     for i in range(n):

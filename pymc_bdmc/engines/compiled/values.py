@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from pymc_bdmc.engines.compiled.tops import Climbing, LogDensity, Top
 
 MOST_ELEMENTS = 30
-"""Most elements of θ, whose curvature takes several times their square in evaluations."""
+"""Most elements of θ. The curvature takes several times their square in evaluations."""
 SOME_VALUES, VALUES_AN_ELEMENT = 50, 20
-"""Most evaluations of one climb: so many, and so many for each element."""
+"""Most evaluations of one climb: a constant, and a number for each element. Chosen."""
 FINEST = 0.01
 """Radius of trust at which a climb ends, in units of its metric."""
 MOST_PASSES = 10
@@ -33,9 +33,10 @@ def _climb(
     root: np.ndarray,
     near: Callable[[np.ndarray], int | None],
 ) -> np.ndarray | None:
-    """Return where quadratic models lead to a known top, or end, in units of the columns of root.
+    """Climb by quadratic models until a known top is near; return the last state.
 
-    COBYQA: Ragonneau and Zhang (2024). Return None if the density is not finite at the start.
+    The columns of ``root`` are the units. COBYQA: Ragonneau and Zhang (2024). Return None if the
+    density is not finite at the start.
     Values that are not finite count as the lowest so far.
     """
     lowest = log_density(start)[0]
@@ -60,10 +61,10 @@ def _climb(
 
 
 def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[float, Top | None]:
-    """Return the height where a climb ends, and the top there; None if it is none.
+    """Return the height at the end of a climb, and the top there, or None if there is no top.
 
-    Central differences along steps give slope and curvature, which correct the place, and the steps
-    until each is a standard deviation in a direction of its own.
+    Central differences along steps give slope and curvature. These correct the place, and the steps
+    until each is one standard deviation along its own principal axis.
     """
     steps, height = np.diag(unit), log_density(theta)[0]
     for _ in range(MOST_PASSES):
