@@ -13,6 +13,7 @@ from models import eight_schools
 
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.nested import Marginal
 from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.kernels.nested import NestedReference
@@ -30,7 +31,7 @@ def densities(model: pm.Model) -> tuple[np.ndarray, np.ndarray]:
     reference = engine.fit(FitTask(data, stream(SEED, Purpose.PILOT, 0, 3))).tuning.reference
     assert isinstance(reference, NestedReference)
     phis = GRID[:, None]
-    laplace = Marginal(reference, engine.on(data).counted()).terms(phis)[:, 1]
+    laplace = Marginal(reference, Counted(engine.on(data))).terms(phis)[:, 1]
     laplace = np.exp(laplace - laplace.max())
     return np.exp(reference.marginal.log_density(phis)), laplace / np.trapezoid(laplace, GRID)
 

@@ -5,6 +5,7 @@ and their twins must exceed them.
 """
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -15,6 +16,7 @@ from scipy.special import digamma, logsumexp, polygamma
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
 from pymc_bdmc.engines.compiled import counted, draws, fitting, improving, tops
+from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.nested import Split
 from pymc_bdmc.engines.compiled.tops import fit_to_tops
 from pymc_bdmc.engines.tasks import FitTask
@@ -46,7 +48,7 @@ class Skewed:
         self.tuning = draws.DrawTuning(reference, np.zeros(2), np.zeros(1), 0)
 
     def density(self):
-        return self.engine.on(self.engine.density.data).counted()
+        return Counted(self.engine.on(self.engine.density.data))
 
     def posterior(self, rng, n):
         return np.log(rng.gamma(self.a + self.y, 1 / (self.b + 1), size=n))
@@ -382,20 +384,21 @@ def test_a_density_that_is_no_number_has_no_fit():
     assert "NaN or +∞ at some prior draws" in found.reason
 
 
-class Mixture(counted.Counted):
+class Mixture(Counted):
     """A mixture of normals with the interface of a model's density; all of it is the likelihood."""
 
     def __init__(self, log_density):
-        super().__init__(None, np.zeros(1), None)
+        super().__init__(
+            SimpleNamespace(
+                terms=lambda thetas: np.array([(0.0, log_density(theta)[0]) for theta in thetas]),
+                draw=None, stop=np.zeros(1), climbing=tops.BY_GRADIENTS,
+            )
+        )  # fmt: skip
         self.log_density = log_density
 
     def __call__(self, theta):
-        self._count(1)
-        return self.log_density(theta)
-
-    def terms(self, thetas):
-        self._count(len(thetas))
-        return np.array([(0.0, self.log_density(theta)[0]) for theta in thetas])
+        with self._counting(1):
+            return self.log_density(theta)
 
 
 def heavy(theta):

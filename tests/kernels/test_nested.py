@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
 from pymc_bdmc.kernels import nested
@@ -58,7 +59,7 @@ class Fitted:
 
     def __init__(self, model, seed=1):
         self.engine = CompiledEngine(TemperedDensity(model))
-        self.density = self.engine.on(self.engine.density.data).counted()
+        self.density = Counted(self.engine.on(self.engine.density.data))
         self.rng = np.random.default_rng(seed)
         prior = self.density.draw_prior(256, self.rng)
         ells = self.density.terms(prior)[:, 1]
@@ -435,7 +436,7 @@ def test_a_share_of_the_prior_bounds_the_weights():
     """Log ML by quadrature is −2.4198. Twin: without the prior weights exceed their bound."""
     engine = CompiledEngine(TemperedDensity(separated()))
     assert engine._structure.has_heavy_tails
-    density, rng = engine.on(engine.density.data).counted(), np.random.default_rng(1)
+    density, rng = Counted(engine.on(engine.density.data)), np.random.default_rng(1)
     prior = density.draw_prior(256, rng)
     fit = Fitting(density, prior, engine._structure, rng).first(None)
     reference = fit.tuning.reference

@@ -1,14 +1,15 @@
 """log p + ℓ on given data, as Python functions that count their calls and can be stopped."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from scipy.special import chdtri
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, Climbing
-from pymc_bdmc.kernels.state import Target, copy_vector, evaluate, evaluate_terms, make_state
+from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 
 UNLIKELY = 0.1
 """Share of a normal posterior whose states are too unlikely to judge a fit by."""
@@ -19,28 +20,18 @@ class Stopped(Exception):
 
 
 class Counted:
-    """log p + ℓ on given data, with the number of its evaluations and the CPU seconds of one.
+    """log p + ℓ of a problem, with the number of its evaluations and the CPU seconds of one.
+
+    Every evaluation raises `Stopped` once Ctrl-C has set the problem's flag.
 
     Parameters
     ----------
-    target : Target
-    stop : ndarray of shape (1,)
-        Set by Ctrl-C; the next evaluation raises `Stopped` then.
-    draw_prior : callable
-        ``draw_prior(n, rng)`` draws n θ from the prior, one a row.
-    climbing : Climbing
-        How its tops are found; `BY_VALUES` if it has no gradient.
+    problem : Problem
+        A path from the prior.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        stop: np.ndarray,
-        draw_prior: Callable[[int, np.random.Generator], np.ndarray],
-        climbing: Climbing = BY_GRADIENTS,
-    ):
-        self._target, self._stop, self.draw_prior = target, stop, draw_prior
-        self.climbing = climbing
+    def __init__(self, problem: Problem):
+        self._problem, self.draw_prior, self.climbing = problem, problem.draw, problem.climbing
         self._passed: list[tuple[np.ndarray, float]] = []
         self.evaluations = 0
         self._seconds: list[float] = []
@@ -52,18 +43,14 @@ class Counted:
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p + ℓ and its gradient, zeros if it has none."""
-        self._count(1)
-        gradient, started = np.zeros(len(theta)), time.thread_time()
-        value = slope_of(self._target, np.ascontiguousarray(theta), gradient)
-        self._seconds.append(time.thread_time() - started)
+        (value,), (gradient,) = self.slopes(theta[None])
         self._passed.append((theta.copy(), value))
-        return value, gradient
+        return float(value), gradient
 
     def likelihood(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return ℓ and its gradient."""
-        self._count(1)
-        gradient = np.zeros(len(theta))
-        return likelihood_slope_of(self._target, np.ascontiguousarray(theta), gradient), gradient
+        (value,), (gradient,) = self.slopes(theta[None], whole=False)
+        return float(value), gradient
 
     def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the likely states that climbs passed, and log p + ℓ there, nats.
@@ -77,66 +64,40 @@ class Counted:
         likely = heights >= heights.max() - chdtri(thetas.shape[1], UNLIKELY) / 2
         return thetas[likely], heights[likely]
 
-    def _count(self, n: int) -> None:
-        if self._stop[0]:
+    @contextmanager
+    def _counting(self, n: int) -> Iterator[None]:
+        if self._problem.stop[0]:
             raise Stopped
         self.evaluations += n
+        started = time.thread_time()
+        yield
+        self._seconds.append((time.thread_time() - started) / max(n, 1))
 
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
-        self._count(len(thetas))
-        terms, started = np.empty((len(thetas), 2)), time.thread_time()
-        terms_of(self._target, np.ascontiguousarray(thetas), terms)
-        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
-        return terms
+        with self._counting(len(thetas)):
+            return self._problem.terms(thetas)
 
-    def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""
-        self._count(len(thetas))
-        values, gradients, started = (
-            np.empty(len(thetas)),
-            np.empty(thetas.shape),
-            time.thread_time(),
-        )
-        slopes_of(self._target, np.ascontiguousarray(thetas), values, gradients)
-        self._seconds.append((time.thread_time() - started) / max(len(thetas), 1))
+    def slopes(self, thetas: np.ndarray, *, whole: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p + ℓ of every row, shape (rows,), nats, and its gradient; or ℓ alone."""
+        values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
+        with self._counting(len(thetas)):
+            rows = np.ascontiguousarray(thetas)
+            slopes_of(self._problem.target, rows, whole, values, gradients)
         return values, gradients
 
 
 @njit(nogil=True, cache=True)
-def slope_of(target, theta, gradient):
-    """Return log p + ℓ of a continuous θ, and write its gradient."""
-    state = make_state(theta.size, theta.size)
-    copy_vector(theta, state.theta)
-    evaluate(target, state)
-    for i in range(theta.size):
-        gradient[i] = state.log_prior_gradient[i] + state.log_likelihood_gradient[i]
-    return state.terms[0] + state.terms[1]
-
-
-@njit(nogil=True, cache=True)
-def likelihood_slope_of(target, theta, gradient):
-    """Return ℓ of a continuous θ, and write its gradient."""
-    state = make_state(theta.size, theta.size)
-    copy_vector(theta, state.theta)
-    evaluate(target, state)
-    copy_vector(state.log_likelihood_gradient, gradient)
-    return state.terms[1]
-
-
-@njit(nogil=True, cache=True)
-def terms_of(target, thetas, terms):
-    """Write log p and ℓ of every row of ``thetas`` to ``terms``, of shape (rows, 2)."""
+def slopes_of(target, thetas, whole, values, gradients):
+    """Write log p + ℓ of every row of continuous θ, or ℓ alone, and the gradients."""
     size = thetas.shape[1]
-    state = make_state(size, size - target.categories.size)
+    state = make_state(size, size)
     for j in range(len(thetas)):
         copy_vector(thetas[j], state.theta)
-        evaluate_terms(target, state)
-        copy_vector(state.terms, terms[j])
-
-
-@njit(nogil=True, cache=True)
-def slopes_of(target, thetas, values, gradients):
-    """Write log p + ℓ of every row of continuous θ to ``values``, and their gradients."""
-    for j in range(len(thetas)):
-        values[j] = slope_of(target, thetas[j], gradients[j])
+        evaluate(target, state)
+        values[j] = state.terms[1]
+        copy_vector(state.log_likelihood_gradient, gradients[j])
+        if whole:
+            values[j] += state.terms[0]
+            for i in range(size):
+                gradients[j, i] += state.log_prior_gradient[i]

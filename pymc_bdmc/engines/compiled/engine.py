@@ -12,7 +12,7 @@ from pymc_bdmc.base.compiling import declare
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.engines.compiled import ahead
-from pymc_bdmc.engines.compiled.counted import Stopped
+from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.engines.compiled.fitting import FEW_PRIOR_STATES, PRIOR_STATES, Fitting, Structure
 from pymc_bdmc.engines.compiled.kernel import TunedKernel
@@ -173,7 +173,7 @@ class CompiledEngine:
         draws = problem.draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng)
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
-            fitting = Fitting(problem.counted(), prior, self._structure, rng)
+            fitting = Fitting(Counted(problem), prior, self._structure, rng)
             if task.known:
                 return fitting.further(task.known)
             named = self._split(task.latent) if task.latent else None

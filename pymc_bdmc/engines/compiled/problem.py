@@ -7,10 +7,10 @@ from threading import Lock
 
 import numpy as np
 
-from pymc_bdmc.engines.compiled.counted import Counted, terms_of
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.tops import Climbing
 from pymc_bdmc.kernels.reference import draw_reference
-from pymc_bdmc.kernels.state import Target
+from pymc_bdmc.kernels.state import Target, copy_vector, evaluate_terms, make_state
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -51,10 +51,6 @@ class Problem:
         target = self.target._replace(data=self.jitted.ravel_data(data))
         return replace(self, data=data, target=target)
 
-    def counted(self) -> Counted:
-        """Return log p + ℓ with a new count of its evaluations."""
-        return Counted(self.target, self.stop, self.draw, self.climbing)
-
     @property
     def _has_reference(self) -> bool:
         return len(self.target.reference.locations) > 0
@@ -76,7 +72,7 @@ class Problem:
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, or log r and g; shape (rows, 2), nats."""
         terms = np.empty((len(thetas), 2))
-        terms_of(self.target, thetas, terms)
+        terms_of(self.target, np.ascontiguousarray(thetas), terms)
         return terms
 
     def log_likelihoods(self, thetas: np.ndarray) -> np.ndarray:
@@ -154,3 +150,14 @@ class Problem:
         raise FloatingPointError(
             f"The compiled log p is NaN at beta={beta:g}, theta={theta}, but PyTensor's is not."
         )
+
+
+@njit(nogil=True, cache=True)
+def terms_of(target, thetas, terms):
+    """Write log p and ℓ of every row of ``thetas`` to ``terms``, of shape (rows, 2)."""
+    size = thetas.shape[1]
+    state = make_state(size, size - target.categories.size)
+    for j in range(len(thetas)):
+        copy_vector(thetas[j], state.theta)
+        evaluate_terms(target, state)
+        copy_vector(state.terms, terms[j])

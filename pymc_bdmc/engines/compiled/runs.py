@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_bdmc.base.types import Direction, Population, Run
 from pymc_bdmc.engines.compiled import ahead
-from pymc_bdmc.engines.compiled.counted import Stopped
+from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import settled, weigh
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.loops import (
@@ -193,7 +193,7 @@ def _by_row(betas: np.ndarray, rows: int, record: RunRecord) -> np.ndarray | Non
 
 def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
     """Weigh draws from the reference, with θ* among them in a reverse run; None if stopped."""
-    reference, n, density = task.tuning.reference, task.particles, problem.counted()
+    reference, n, density = task.tuning.reference, task.particles, Counted(problem)
     try:
         thetas, log_r = reference.sample(n, rng, density)
         if task.start is not None:
