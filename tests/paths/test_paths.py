@@ -17,6 +17,7 @@ from pymc_bdmc.campaign import annealing, choice
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks, pilot
+from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import make_reference
@@ -277,7 +278,7 @@ def test_a_scout_that_moves_lead_back_speaks_against_nothing(monkeypatch):
         found = prepare.tunings({0: data}, FittedPath())[0]
         seen = found.last_log_likelihood.max()
         scouts = [SimpleNamespace(log_weight=0.0, weights=np.ones(1), ends={"x": np.zeros(1)})]
-        monkeypatch.setattr(engine, "log_likelihoods", lambda *_: np.array([seen + 9]))
+        monkeypatch.setattr(Problem, "log_likelihoods", lambda *_: np.array([seen + 9]))
         for end, surplus in ((seen - 1, -1), (seen + 9, 9)):
             monkeypatch.setattr(engine, "settled", lambda *_, end=end: np.array([end]))
             assert prepare._surplus({0: data}, found, scouts) == pytest.approx(surplus)

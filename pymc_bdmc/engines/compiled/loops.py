@@ -175,18 +175,15 @@ def anneal_run(target, kernel, plan, rng, stop, record):
     return ends, weights, ancestors, gradients, status, arrival
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, inline="always")
 def face(target, plan, t, states, first):
-    """On a path of the data, make ℓ of the states the slope of log f_β up to the next temperature.
+    """Make ℓ of the states the slope of log f_β up to the next temperature, on a path of the data.
 
     At the last temperature, use the previous step. Return the number of gradient evaluations.
     """
-    if not plan.in_turn:
-        return 0
-    t = min(t, plan.betas.size - 2)
+    t, n = min(t, plan.betas.size - 2), len(states.theta)
     target.data[-2] = plan.betas[t]
     target.data[-1] = plan.betas[t + 1]
-    n = len(states.theta)
     for i in range(first, n):
         evaluate(target, state_at(states, i))
     return n - first
@@ -207,7 +204,8 @@ def lead(target, kernel, plan, theta, memory, rng, stop, record):
     state = state_at(states, 0)
     copy_vector(theta, state.theta)
     evaluate(target, state)
-    face(target, plan, last, states, 0)
+    if plan.in_turn:
+        face(target, plan, last, states, 0)
     total, arrival, status = plan.burn_in + last, last, FINISHED
     for k in range(total + 1):
         if k > 0:
@@ -216,7 +214,8 @@ def lead(target, kernel, plan, theta, memory, rng, stop, record):
             parameters = parameters_at(t, tuning, memory.scale, memory.widths)
             draw = draw_at(t, plan, nothing) if k > plan.burn_in else nothing
             setting = Setting(plan.betas[t], parameters, draw, plan.reversal)
-            gradients += face(target, plan, t - 1, states, 0)
+            if plan.in_turn:
+                gradients += face(target, plan, t - 1, states, 0)
             move = kernel.transitions(target, setting, states, 0, memory.work, rng)
             record.acceptance[t, 0], record.acceptance[t, 1] = move.acceptance
             record.divergences[t] = move.diverging
@@ -259,7 +258,8 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
         member = state_at(members, i)
         copy_vector(thetas[i], member.theta)
         evaluate(target, member)
-    face(target, plan, 0, members, 0)
+    if plan.in_turn:
+        face(target, plan, 0, members, 0)
     illegal = note(members, 0, ells)
     if illegal >= 0:
         copy_vector(thetas[illegal], thetas[0])
@@ -293,7 +293,8 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
             record.acceptance[t, part] = (kept_one + move.acceptance[part]) / n
         if plan.reverse:
             ells[0] = record.path[t]
-        gradients += face(target, plan, t, members, first)
+        if plan.in_turn:
+            gradients += face(target, plan, t, members, first)
         illegal = note(members, first, ells)
         if illegal >= 0:
             copy_vector(members.theta[illegal], thetas[0])
