@@ -48,7 +48,7 @@ MOST_TRIALS = 4
 
 
 class Climbing(NamedTuple):
-    """How `fit_to_tops` climbs a density and measures its curvature."""
+    """A way for `fit_to_tops` to climb a density and to measure its curvature."""
 
     climb: Callable[..., np.ndarray | None]
     """``climb(log_density, start, root, near)`` returns its last state, where it ends or is near a
