@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pymc_bdmc.base.schedules import Schedule
     from pymc_bdmc.base.streams import RandomSeed
     from pymc_bdmc.kernels import NamedKernel, StepFactory
-    from pymc_bdmc.model.simulation import Simulation
+    from pymc_bdmc.model.simulations import Simulation
     from pymc_bdmc.paths import Path
 
 

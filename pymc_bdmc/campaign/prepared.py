@@ -29,7 +29,7 @@ from pymc_bdmc.engines import ModelEngine, TunedEngine, make_engine
 from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.paths import Path, PriorPath
 
 __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]

@@ -15,7 +15,7 @@ from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.model.checks import check_storable, checked_model, model_of
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.simulation import (
+from pymc_bdmc.model.simulations import (
     DATASETS,
     FromHyperparameters,
     Simulation,

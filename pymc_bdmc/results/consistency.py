@@ -14,7 +14,7 @@ from pymc_bdmc.estimators import (
     shortfall_difference,
     spread_and_tails,
 )
-from pymc_bdmc.model.matching import Matched
+from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.checks.chance import half_interval
 from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from pymc_bdmc.base.types import Annealing, Point, Populations, stack
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from pymc_bdmc.model.matching import Matched
+from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.consistency import (
     ALPHA,
     FEWEST_SETS,
