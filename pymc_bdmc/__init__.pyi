@@ -11,6 +11,7 @@ from .base.schedules import Schedule as Schedule
 from .base.system import System as System
 from .campaign.systems import anneal as anneal
 from .model.simulations import FromHyperparameters as FromHyperparameters
+from .model.simulations import FromPosterior as FromPosterior
 from .model.simulations import FromPrior as FromPrior
 from .model.simulations import Given as Given
 from .model.simulations import Matched as Matched

@@ -101,6 +101,13 @@ def _engine(request: Request, loan: Loan) -> TunedEngine:
     )
     if path:
         path.check(engine)
+    stacks = request.simulation is not None and request.simulation.stacks
+    if stacks and (engine.rows or not engine.kernel_names.is_compiled):
+        raise ValueError(
+            "simulate: runs on the real and on simulated data together need compiled kernels and a "
+            "path on which all observations come at once. Pass 'prior', or leave step, backend and "
+            "path out."
+        )
     particles = request.size.particles or engine.default_particles
     states = partial(request.states, loan.density.size)
     check_memory(states, chains=request.size.real, particles=particles)
@@ -200,9 +207,9 @@ def _prepare(
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
         simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
-        decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
+        decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].all_data}
         if refused:
-            decides[refused] = known[0][refused - 1].data
+            decides[refused] = known[0][refused - 1].all_data
         path, reason = preparation.choose(decides, request.path)
         chosen = time.perf_counter()
         if request.real_data:
@@ -264,7 +271,7 @@ class _Sets:
     def tunings(self, path: Path, simulated: Sequence[Simulated], first: int) -> Tunings:
         """Return the tunings on all data sets; the simulated sets are numbered from ``first``."""
         known = {0: self._campaign.density.data} if self._campaign.request.real_data else {}
-        data = {d: source.data for d, source in enumerate(simulated, start=first)}
+        data = {d: source.all_data for d, source in enumerate(simulated, start=first)}
         return self._preparation.tunings(known | data, path, fits=False)
 
     def sides(
@@ -278,12 +285,12 @@ class _Sets:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
             sides.append(Side("real_reverse", 0, observed, tunings[0], len(starts), starts))
         for d, source in enumerate(simulated, start=first):
-            sides.append(Side("forward", d, source.data, tunings[d], few))
+            sides.append(Side("forward", d, source.all_data, tunings[d], few))
             shortest = _shortest(source, tunings[d])
-            sides.append(Side("reverse", d, source.data, tunings[d], few, [shortest]))
+            sides.append(Side("reverse", d, source.all_data, tunings[d], few, [shortest]))
             for i, burn_in in enumerate(source.shorter, start=1):
                 less = [replace(source, burn_in=burn_in)]
-                sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
+                sides.append(Side("burn_in", d, source.all_data, tunings[d], few, less, i))
         return sides
 
     def renewed(self, path: Path, chains: int) -> list[Side]:

@@ -15,6 +15,7 @@ from pymc_bdmc.results.checks.log_ml import evidence
 from pymc_bdmc.results.checks.moves import divergences
 from pymc_bdmc.results.checks.order import order
 from pymc_bdmc.results.checks.paths import two_paths
+from pymc_bdmc.results.checks.simulated_from import simulated_from
 from pymc_bdmc.results.checks.start import start
 from pymc_bdmc.results.checks.total_variation import total_variation
 from pymc_bdmc.results.diagnose import doubts_of
@@ -211,6 +212,7 @@ def _findings(
     yield from start(read)
     yield from total_variation(read, doubts, confidence, look)
     yield from order(read)
+    yield from simulated_from(read)
     yield from _contradictions(read)
     if read.has("real"):
         yield from likeness(read)

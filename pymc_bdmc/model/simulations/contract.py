@@ -18,7 +18,7 @@ from pymc_bdmc.model.tempered import TemperedDensity
 DATASETS = 20
 """Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
 
-Status = Literal["exact", "burned-in", "heuristic"]
+Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
 
 Fit = Callable[[], xr.DataTree]
 """Function that returns a fit to the real data."""
@@ -34,8 +34,9 @@ class Simulated:
         θ*, unconstrained.
     data : mapping of str to ndarray
         y*, by the name of the observed variable.
-    status : {"exact", "burned-in", "heuristic"}
-        Kind of start that θ* is, on which the upper bound rests.
+    status : {"exact", "posterior draw", "burned-in", "heuristic"}
+        Kind of start that θ* is, on which the upper bound rests. A posterior draw is exact if the
+        draws of the posterior on the real data are.
     burn_in : int
         Transitions at β = 1 before a reverse chain starts.
     hyperparameters : tuple of str
@@ -44,6 +45,8 @@ class Simulated:
         Other burn-ins to try.
     attrs : mapping of str to float
         Further attributes for the result.
+    real : mapping of str to ndarray, optional
+        The real data, if the posterior is that given them and y* together.
     """
 
     point: Point
@@ -53,12 +56,20 @@ class Simulated:
     hyperparameters: tuple[str, ...] = ()
     shorter: tuple[int, ...] = ()
     attrs: Mapping[str, float] = field(default_factory=dict)
+    real: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def all_data(self) -> Mapping[str, np.ndarray]:
+        """Return the data of the runs: y*, or y and y* stacked along a new first axis."""
+        if self.real is None:
+            return self.data
+        return {name: np.stack([y, self.data[name]]) for name, y in self.real.items()}
 
 
 class Simulation(ABC):
     """Source of the simulated data of `sample_bdmc`.
 
-    It is one of `FromHyperparameters`, `FromPrior`, `Matched` and `Given`.
+    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given`.
 
     Attributes
     ----------
@@ -68,6 +79,8 @@ class Simulation(ABC):
         Number of data sets.
     renews : bool
         Whether it can simulate further data sets.
+    stacks : bool
+        Whether runs are on several data sets at once, which step methods do not support.
 
     Examples
     --------
@@ -79,6 +92,7 @@ class Simulation(ABC):
 
     name: ClassVar[str]
     renews: ClassVar[bool] = True
+    stacks: ClassVar[bool] = False
     datasets: int
 
     @abstractmethod

@@ -8,11 +8,12 @@ from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.simulations.contract import Simulation
 from pymc_bdmc.model.simulations.hyperparameters import FromHyperparameters
+from pymc_bdmc.model.simulations.posterior import FromPosterior
 from pymc_bdmc.model.simulations.prior import FromPrior
 
 _log = logging.getLogger("pymc.bdmc")
 
-_NAMED = {simulation.name: simulation for simulation in (FromHyperparameters, FromPrior)}
+_NAMED = {each.name: each for each in (FromHyperparameters, FromPosterior, FromPrior)}
 
 
 def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
@@ -25,8 +26,9 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     """
     if isinstance(simulate, Simulation | None):
         return simulate
-    objects = "FromHyperparameters(...)", "FromPrior(...)", "Matched(...)", "Given(point, data)"
-    check_choice("simulate", simulate, _NAMED, *objects, "None")
+    objects = [f"{each.__name__}(...)" for each in _NAMED.values()]
+    more = *objects, "Matched(...)", "Given(point, data)", "None"
+    check_choice("simulate", simulate, _NAMED, *more)
     return _NAMED[simulate]()
 
 

@@ -34,7 +34,7 @@ def likeness(read: Reading) -> Iterator[Finding]:
         return
     yield shortfall(table.loc["shortfall"].iloc[-1])
     if "model" in table.index:
-        yield model(table.loc["model"].iloc[0], read.simulate)
+        yield model(table.loc["model"].iloc[0], read)
         if simulated_from_prior(read):
             yield from wide_prior(table)
 
@@ -49,19 +49,26 @@ def shortfall(row: pd.Series) -> Finding:
     return Finding("shortfall", "good" if good else None, **numbers)
 
 
-def model(row: pd.Series, simulate: str) -> Finding:
-    """Check whether the real data stand out among simulated ones."""
+def model(row: pd.Series, read: Reading) -> Finding:
+    """Check whether the real data stand out among simulated ones.
+
+    If they do, the model does not fit. The draws may still be right, which runs on data that
+    contain the real ones show; only other data leave the verdict open.
+    """
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
-        remedy = message("simulate more", n=FEWEST_SETS) if simulate != Matched.name else None
+        remedy = message("simulate more", n=FEWEST_SETS) if read.simulate != Matched.name else None
         return Finding("model", None, (), remedy)
     numbers = {"p": row["p_value"], "kind": row["kind"], "value": abs(row["value"])}
     if not row["flagged"]:
         return Finding("model", "good", (message("like others", **numbers),), value=row["p_value"])
     if abs(row["value"]) < STANDS_OUT:
         return Finding("model", None, (message("most extreme", **numbers),), value=row["p_value"])
-    told = (message("wrong model", **numbers),)
-    return Finding("model", "open", told, message("change model"), row["p_value"])
+    told = message("wrong model", **numbers)
+    if read.contains_real:
+        return Finding("model", None, (told,), message("change model"), row["p_value"])
+    told_both, remedy = (told, message("does not apply")), message("contain the data")
+    return Finding("model", "open", told_both, remedy, row["p_value"])
 
 
 def wide_prior(table: pd.DataFrame) -> Iterator[Finding]:

@@ -21,6 +21,9 @@ MOST_MORE = 10
 MOST_DATASETS = 60
 """Number of data sets up to which more are proposed whatever the factor; chosen."""
 
+CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right"}
+"""What the bound presupposes, by the start of the reverse runs."""
+
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
 
@@ -37,7 +40,7 @@ def total_variation(
             "total variation", about=_about(read, found.datasets), bound=_outwards(found.upper),
             confidence=100 * found.confidence, value=found.value,
             look=message("at look", look=look) if look else NOTHING,
-            burned_in=message("if burned in" if read.upper_bound == "burned-in" else "nothing"),
+            given=message(CONDITIONS.get(read.upper_bound or "", "nothing")),
         )
     ]  # fmt: skip
     if n := read.n_draws:
@@ -76,7 +79,7 @@ def _about(read: Reading, n: int) -> Message:
     source = "prior" if simulated_from_prior(read) else read.simulate
     if source == "given":
         return message("on given data")
-    known = source if source in ("prior", "matched", "hyperparameters") else "unknown"
+    known = source if source in ("prior", "matched", "hyperparameters", "posterior") else "unknown"
     return message("on sets" if n > 1 else "on one set", n=n, data=message(f"{known} data"))
 
 
@@ -100,7 +103,7 @@ def _to_settle(
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
     cheaper = needed and (not pools or needed / datasets <= more / runs)
     if needed and cheaper and needed <= max(MOST_MORE * datasets, MOST_DATASETS):
-        ways = {"prior": "FromPrior", "matched": "Matched"}
+        ways = {"prior": "FromPrior", "matched": "Matched", "posterior": "FromPosterior"}
         return message(
             "more sets", n=needed, of=datasets, look=following,
             seconds=read.sampling_time * needed / datasets,
