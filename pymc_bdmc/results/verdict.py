@@ -1,12 +1,13 @@
 """Judge whether the posterior draws of a run can be trusted, as findings and what to do next."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.results.checks.draws import draws
 from pymc_bdmc.results.checks.ends import ends
 from pymc_bdmc.results.checks.interruption import interrupted
@@ -29,13 +30,16 @@ __all__ = ["Verdict", "verdict", "verdict_of"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
-    """Result of `verdict`; it prints as its text, and notebooks show its table too.
+    """Result of `verdict`; it prints as `brief`, and notebooks show its table too.
 
     Attributes
     ----------
     status : {"good", "open", "bad"}
+    brief : str
+        The answer in a few short lines: how far the draws can be trusted, log ML, how the model
+        fits, and what to do next.
     text : str
-        A few sentences.
+        All that was found, in sentences.
     table : DataFrame
         The checks: ``value``, ``error``, the interval from ``lower`` to ``upper``, and ``status``.
         The row ``total variation`` is a probability: its ``value`` is the mean over data sets and
@@ -59,12 +63,27 @@ class Verdict:
     headline: Message | None
     findings: tuple[Finding, ...]
     remedy: Message | Doubt | None
+    details: bool = False
+    """Whether it prints as `text`."""
+
+    @cached_property
+    def brief(self) -> str:
+        """Return the answer, a short line each."""
+        status = message(f"brief {self.headline.kind}") if self.headline else None
+        found = [
+            each.brief or (each.status in ("open", "bad") and next(iter(each.messages), None))
+            for each in self.findings
+        ]
+        return "\n".join(say(each) for each in [status, *found, *self._next] if each)
+
+    @property
+    def _next(self) -> list[Message]:
+        return [message("next", what=self.remedy)] if self.remedy else []
 
     @cached_property
     def text(self) -> str:
         """Return the verdict and what to do next, a sentence a line."""
-        steps = [say(message("next", what=self.remedy))] if self.remedy else []
-        return "\n".join([*self.sentences(), *steps])
+        return "\n".join([*self.sentences(), *map(say, self._next)])
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -81,13 +100,15 @@ class Verdict:
         return [" ".join(say(each, impersonal) for each in line) for line in headline + told]
 
     def __repr__(self) -> str:
-        return self.text
+        return self.text if self.details else self.brief
 
     def _repr_html_(self) -> str:
-        return status_html(self.status, self.text, self.table)
+        return status_html(self.status, repr(self), self.table)
 
 
-def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None) -> Verdict:
+def verdict(
+    dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None, details: bool = False
+) -> Verdict:
     r"""Say whether the posterior draws of a run can be trusted, why, and what to do next.
 
     Parameters
@@ -100,6 +121,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
         Number of this look, from 1, if more data sets were simulated because an earlier verdict was
         open. Look k spends δ/2^k, so all numbered looks together spend at most δ. A look without a
         number spends δ.
+    details : bool, default False
+        Whether to print all that was found, in place of the answer alone.
 
     Returns
     -------
@@ -167,10 +190,12 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     >>> found = bdmc.verdict(dt)
     >>> found.status
     'good'
-    >>> print(found.text.splitlines()[0])
-    The posterior draws of this run can be believed, within the limits below.
+    >>> print(found.brief.splitlines()[0])
+    Your posterior draws: good.
     """
-    return verdict_of(Reading.annealed(dt, "verdict"), confidence, look)
+    check_flags(details=details)
+    found = verdict_of(Reading.annealed(dt, "verdict"), confidence, look)
+    return replace(found, details=details)
 
 
 @once

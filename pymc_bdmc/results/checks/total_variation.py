@@ -7,7 +7,7 @@ import numpy as np
 from pymc_bdmc.estimators import TotalVariation, clustered_mean, datasets_needed, round_confidence
 from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, simulated_from_prior
-from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, message
+from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, Status, message
 from pymc_bdmc.results.reading import Reading
 
 __all__ = ["total_variation"]
@@ -34,13 +34,14 @@ def total_variation(
     """Check whether the posterior is certified to be close on simulated data."""
     if not (found := certified_total_variation(read, confidence, look)):
         return
+    given = CONDITIONS.get(read.upper_bound or "")
     is_good, unfinished, missed = found.upper <= CLOSE, _unfinished(read), _missed(read, found)
     told = [
         message(
             "total variation", about=_about(read, found.datasets), bound=_outwards(found.upper),
             confidence=100 * found.confidence, value=found.value,
             look=message("at look", look=look) if look else NOTHING,
-            given=message(CONDITIONS.get(read.upper_bound or "", "nothing")),
+            given=message(given or "nothing"),
         )
     ]  # fmt: skip
     if n := read.n_draws:
@@ -52,7 +53,13 @@ def total_variation(
     remedy = None if is_good else _to_settle(read, found, doubts, confidence, look)
     error = clustered_mean(found.terms[:, None])[1]
     ends = found.value, error, 0.0, found.upper
-    yield Finding("total variation", "good" if is_good else "open", tuple(told), remedy, *ends)
+    brief = message(
+        "within" if is_good else "not within", bound=_outwards(found.upper), value=found.value,
+        confidence=100 * found.confidence, data=_data(read),
+        given=message(f"brief {given}" if given else "nothing"),
+    )  # fmt: skip
+    status: Status = "good" if is_good else "open"
+    yield Finding("total variation", status, tuple(told), remedy, *ends, brief)
 
 
 def _unfinished(read: Reading) -> int:
@@ -75,12 +82,19 @@ def _about(read: Reading, n: int) -> Message:
     """Say which data the bound applies to."""
     if read.independent_starts:
         return message("by pairs", n=n)
+    if read.simulate == "given":
+        return message("on given data")
+    return message("on sets" if n > 1 else "on one set", n=n, data=_data(read))
+
+
+def _data(read: Reading) -> Message:
+    """Name the simulated data."""
+    if read.independent_starts:
+        return message("runs like these")
     # Also if the model has no hyperparameters to hold.
     source = "prior" if simulated_from_prior(read) else read.simulate
-    if source == "given":
-        return message("on given data")
-    known = source if source in ("prior", "matched", "hyperparameters", "posterior") else "unknown"
-    return message("on sets" if n > 1 else "on one set", n=n, data=message(f"{known} data"))
+    known = ("prior", "matched", "hyperparameters", "posterior", "given")
+    return message(f"{source if source in known else 'unknown'} data")
 
 
 def _to_settle(
