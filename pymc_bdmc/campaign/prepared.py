@@ -81,6 +81,7 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     with nothing_to_keep():
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)
+        request = request.supported_by(engine)
         starts = _starts(request, loan)
     compiled = time.perf_counter()
     with open_session(engine, resources, store, entropy, request.n_runs) as session:
@@ -101,13 +102,6 @@ def _engine(request: Request, loan: Loan) -> TunedEngine:
     )
     if path:
         path.check(engine)
-    stacks = request.simulation is not None and request.simulation.stacks
-    if stacks and (engine.rows or not engine.kernel_names.is_compiled):
-        raise ValueError(
-            "simulate: runs on the real and on simulated data together need compiled kernels and a "
-            "path on which all observations come at once. Pass 'prior', or leave step, backend and "
-            "path out."
-        )
     particles = request.size.particles or engine.default_particles
     states = partial(request.states, loan.density.size)
     check_memory(states, chains=request.size.real, particles=particles)

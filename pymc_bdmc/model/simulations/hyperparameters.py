@@ -25,7 +25,7 @@ from pymc_bdmc.model.simulations.contract import (
     check_drawable,
     joint_draws,
 )
-from pymc_bdmc.model.simulations.prior import FromPrior
+from pymc_bdmc.model.simulations.posterior import FromPosterior
 from pymc_bdmc.model.tempered import TemperedDensity
 
 _log = logging.getLogger("pymc.bdmc")
@@ -42,8 +42,8 @@ class FromHyperparameters(Simulation):
     ----------
     names : str or sequence of str, optional
         Variables held at fitted values. Default: the free variables without random parents that
-        are scalars or have an LKJ prior. If there are none, everything is drawn from the model, and
-        the start is exact.
+        are scalars or have an LKJ prior. If there are none, data are simulated as by
+        `FromPosterior`.
     at : {"draw", "mean"}
         Hold them at a posterior draw (a different one for every data set if there are enough), or
         at the posterior mean.
@@ -101,6 +101,12 @@ class FromHyperparameters(Simulation):
     def _burn_ins(self) -> list[int]:
         return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
 
+    def of(self, model: pm.Model) -> Simulation:
+        """Return the simulation for a model, which may have no hyperparameters."""
+        if self.names is None and not default_hyperparameters(model):
+            return FromPosterior(self.idata, self.datasets)
+        return self
+
     def _names(self, model: pm.Model) -> tuple[str, ...]:
         return tuple(default_hyperparameters(model) if self.names is None else self.names)
 
@@ -126,8 +132,6 @@ class FromHyperparameters(Simulation):
     ) -> list[Simulated]:
         """Draw from the model given the hyperparameters."""
         names = self._names(density.model)
-        if not names:
-            return FromPrior(self.datasets).simulate(density, entropy, first=first)
         fitted = fit() if self.idata is None else self.idata
         draws = posterior_draws("idata", fitted, names, density.model)
         _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
