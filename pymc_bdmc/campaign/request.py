@@ -181,6 +181,8 @@ class Request:
         size.check()
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
+        if isinstance(simulation, FromPosterior) and question.real_data:
+            judged = judged or simulation.idata
         if size.target_error and posterior is not None:
             raise ValueError(
                 "target_error: with posterior draws there are as many reverse as forward runs; "

@@ -457,7 +457,7 @@ def settled(
     return thetas[place]
 
 
-def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
+def weigh(g: np.ndarray, ends: Point, evaluations: int, is_reverse: bool) -> Run:
     """Return a run with T = 1 whose particles are weighed and do not move.
 
     Parameters
@@ -469,6 +469,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         The draws by variable.
     evaluations : int
         Number of evaluations of log p + ℓ.
+    is_reverse : bool
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
@@ -482,4 +483,19 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         weights,
         Population(sizes, np.zeros(2, dtype=bool), n),
         1,
+        log_e_value=log_e_value(weights) if is_reverse else np.nan,
     )
+
+
+def log_e_value(weights: np.ndarray) -> float:
+    """Return the log of an e-value against the first of several particles as a posterior sample.
+
+    If it is one, and the others are draws from r, then given all of them it is each one with a
+    probability equal to its normalised weight. A bet that names other probabilities has an
+    expectation of 1: equal ones gain if the particle lies too far out, and those in proportion to
+    the squared weight if it lies where r has too little mass. This is the mean of both.
+    """
+    first = weights[0]
+    with np.errstate(divide="ignore"):
+        bets = 1 / (weights.size * first), first / np.sum(weights**2)
+    return float(np.log(np.mean(bets)))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_bdmc.estimators import log_e_values, log_mean_exp
+from pymc_bdmc.estimators import log_mean_exp
 from pymc_bdmc.results.checks.chance import MAX_CHANCE
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading
@@ -18,12 +18,10 @@ def simulated_from(read: Reading) -> Iterator[Finding]:
     The draws are those of one posterior, so data sets are dependent and their e-values are
     averaged.
     """
-    pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
-    pairs = [pair for pair in pairs if all(np.isfinite(side).all() for side in pair)]
-    if not read.contains_real or not pairs:
+    if not read.contains_real or "log_e_value" not in read.side("reverse").run:
         return
-    each = np.diff(log_e_values(*zip(*pairs, strict=True)), prepend=0.0)
-    value = float(log_mean_exp(each))
+    found = read.side("reverse").rows("log_e_value")
+    value = float(log_mean_exp(found[~np.isnan(found)]))
     if value < -np.log(MAX_CHANCE):
         yield Finding("e-value", None, value=value)
         return
