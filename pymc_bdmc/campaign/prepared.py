@@ -26,6 +26,7 @@ from pymc_bdmc.campaign.session import Session, open_session, open_store
 from pymc_bdmc.campaign.tree import last_states
 from pymc_bdmc.campaign.weighing import NoFit, NotNear, Weighing
 from pymc_bdmc.engines import ModelEngine, TunedEngine, make_engine
+from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
@@ -327,12 +328,22 @@ def _size(
     return Ladder(n, ladder.schedule).schedules, particles
 
 
+def start_distance(sides: Sequence[Side]) -> float:
+    """Return the mean distance of burned-in starts from the posterior; NaN if it is not known."""
+    starts = [(side.tuning, side.sources[0]) for side in sides if side.group == "reverse"]
+    found = [
+        tuning.distance_after(source.burn_in)
+        for tuning, source in starts
+        if source.status == "burned-in" and isinstance(tuning, DrawTuning) and tuning.knows_tails
+    ]
+    return float(np.mean(found)) if found and len(found) == len(starts) else np.nan
+
+
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
     """Return a start with a shorter burn-in if its moves are independent; not one of several."""
-    if source.shorter:
+    if source.shorter or not isinstance(tuning, DrawTuning):
         return source
-    enough: int = getattr(tuning, "moves_to_forget", source.burn_in)
-    return replace(source, burn_in=min(source.burn_in, enough))
+    return replace(source, burn_in=min(source.burn_in, tuning.moves_to_forget))
 
 
 def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:

@@ -16,6 +16,7 @@ from pymc_bdmc.results.checks.log_ml import evidence
 from pymc_bdmc.results.checks.moves import divergences
 from pymc_bdmc.results.checks.order import order
 from pymc_bdmc.results.checks.paths import two_paths
+from pymc_bdmc.results.checks.real_weights import real_weights
 from pymc_bdmc.results.checks.simulated_from import simulated_from
 from pymc_bdmc.results.checks.start import start
 from pymc_bdmc.results.checks.total_variation import total_variation
@@ -146,9 +147,12 @@ def verdict(
     total variation        certified to be at most 0.25            (else open)
     order of the sides     (no say)                                reverse runs below
                                                                    forward ones, p ≤ 0.001
-    start of reverse runs  exact or burned-in                      (heuristic is open)
+    start of reverse runs  exact, posterior draw or burned-in      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    have a higher log ML
+    e-value                (no say)                                above 1000: data were
+                                                                   simulated from draws that are
+                                                                   not from the posterior
     draws                  `agreement` is good                     it is bad, or it shows a part
                                                                    that the run misses
                                                                    (else no say)
@@ -156,8 +160,9 @@ def verdict(
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
     shortfall              interval below 0.25 nats                (above it is open)
-    model                  p > 0.05, less than 3.5 deviations,     (else open)
-                           or not tested
+    model                  p > 0.05, less than 3.5 deviations,     (else open, unless simulated
+                           or not tested                           data contain the real ones)
+    real weights           (no say)
     log ML                 (no say)                                (open if no estimate
                                                                    can be trusted)
     interruption           none                                    (one is open)
@@ -166,10 +171,12 @@ def verdict(
     *Total variation*: the largest error of a probability under the distribution of a posterior draw
     of such a run, on average over data sets like the simulated ones
     (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs. For
-    burned-in starts, their unknown distance from the posterior must be added. *Shortfall* and
-    *model* say whether the real data are like the simulated ones; see `consistency`. The gap of
-    Grosse, Ancha and Roy (2016) is reported without a confidence, since one θ\* in ten may cause
-    all of it.
+    burned-in starts, their distance from the posterior must be added; it is included where runs
+    weigh draws from a reference with known tails, else it is unknown. For posterior draws it
+    presupposes that these are right. *Real weights* is the same of the runs on the real data alone,
+    without a certificate. *Shortfall* and *model* say whether the real data are like the simulated
+    ones; see `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a
+    confidence, since one θ\* in ten may cause all of it.
 
     *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so if
     two differ beyond chance the lower one misses part of the posterior
@@ -241,6 +248,7 @@ def _findings(
     yield from _contradictions(read)
     if read.has("real"):
         yield from likeness(read)
+        yield from real_weights(read)
     elif not read.is_system:
         remedy = message("real data")
         yield Finding("real data", "open", (message("no real data"),), remedy)

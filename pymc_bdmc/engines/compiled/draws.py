@@ -120,15 +120,24 @@ class DrawTuning:
         return _is_tame(self.reference)
 
     @property
-    def moves_to_forget(self) -> int:
-        """Metropolis moves to draws after which `REMEMBERED` is left of a state.
+    def _log_remembered(self) -> float:
+        """Log of the share of a state's law that a Metropolis move to a draw leaves, at most.
 
-        Each forgets it with a probability of at least the mean over the largest weight: Mengersen
-        and Tweedie (1996).
+        The move forgets the state with a probability of at least the mean over the largest weight:
+        Mengersen and Tweedie (1996).
         """
         g = self.prior_log_likelihood
         largest = MARGIN * np.exp(g.max() - logsumexp(g)) * len(g)
-        return int(np.ceil(np.log(REMEMBERED) / np.log1p(-1 / largest)))
+        return float(np.log1p(-1 / largest))
+
+    @property
+    def moves_to_forget(self) -> int:
+        """Metropolis moves to draws after which `REMEMBERED` is left of a state."""
+        return int(np.ceil(np.log(REMEMBERED) / self._log_remembered))
+
+    def distance_after(self, moves: int) -> float:
+        """Return the total variation from the posterior that so many moves leave, at most."""
+        return float(np.exp(moves * self._log_remembered))
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
