@@ -18,8 +18,6 @@ from pymc_bdmc.plots.common import along, segments
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
 
-__all__ = ["plot_agreement"]
-
 PANELS = {
     "difference of means": "posterior standard deviations, yours less the run's; grey: good",
     "ratio of standard deviations": "yours over the run's (log scale); grey: good",

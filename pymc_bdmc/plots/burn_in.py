@@ -12,8 +12,6 @@ from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["plot_burn_in"]
-
 
 @plot("band line zero title xlabel ylabel xticks")
 def plot_burn_in(

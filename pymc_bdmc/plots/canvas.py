@@ -27,20 +27,6 @@ ROOM = 30
 Backend = Literal["matplotlib", "bokeh", "plotly"]
 """Names of the plotting libraries."""
 
-__all__ = [
-    "ROOM",
-    "Backend",
-    "Canvas",
-    "Options",
-    "draw_distributions",
-    "few_xticks",
-    "limit_x",
-    "limit_y",
-    "plot",
-    "set_yticks",
-    "with_text",
-]
-
 
 class Options(NamedTuple):
     """Common options of all plots; see `pymc_bdmc.plots`."""

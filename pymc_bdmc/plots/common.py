@@ -10,18 +10,6 @@ import xarray as xr
 from pymc_bdmc.results.evidence import evidence_of
 from pymc_bdmc.results.reading import Reading
 
-__all__ = [
-    "along",
-    "around",
-    "estimates",
-    "exact_values",
-    "log_ml_runs",
-    "log_ticks",
-    "panels",
-    "segments",
-    "stacked",
-]
-
 
 def panels(dt: Any) -> dict[str, Any]:
     """Return results by panel title; a single result has one panel without a title."""

@@ -14,8 +14,6 @@ from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
 from pymc_bdmc.results.log_ml import Z95
 
-__all__ = ["plot_compare"]
-
 PANELS = {
     "temperatures": "number of temperatures",
     "gradient_evaluations": "gradient evaluations",

@@ -12,8 +12,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
 from pymc_bdmc.plots.common import along, panels
 from pymc_bdmc.results.consistency import forward_ladder
 
-__all__ = ["plot_consistency"]
-
 WIDTH = 0.12
 """Width of a box, in decades of T."""
 

@@ -12,8 +12,6 @@ from pymc_bdmc.plots.common import along, around, estimates, exact_values, panel
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["plot_convergence"]
-
 FEWEST_CHAINS = 4
 
 

@@ -16,8 +16,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
 
-__all__ = ["plot_distance"]
-
 HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
 """Heights of the two divergences, relative to the row of their approximation."""
 

@@ -12,8 +12,6 @@ from pymc_bdmc.estimators import error_analysis
 from pymc_bdmc.plots.canvas import Canvas, Options, plot, set_yticks
 from pymc_bdmc.plots.common import log_ml_runs, log_ticks
 
-__all__ = ["plot_error_analysis"]
-
 FEWEST_CHAINS = 64
 
 

@@ -11,8 +11,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
 from pymc_bdmc.plots.common import along, around, estimates, exact_values, segments
 from pymc_bdmc.results.log_ml import Z95
 
-__all__ = ["plot_estimators"]
-
 STATUSES = ["recommended", "valid", "invalid"]
 COLORS = ["#bd1f01", "#3f90da", "#a0a0a0"]
 LINESTYLES = ["C0", "C0", "C2"]

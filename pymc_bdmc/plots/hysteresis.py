@@ -12,8 +12,6 @@ from pymc_bdmc.plots.common import along, around, panels, stacked
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
-__all__ = ["plot_hysteresis"]
-
 
 @plot("path loop critical title xlabel ylabel ylim")
 def plot_hysteresis(

@@ -13,8 +13,6 @@ from pymc_bdmc.plots.common import along, panels, segments
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.pointwise import pointwise
 
-__all__ = ["plot_pointwise"]
-
 PANELS = {"value": "each observation", "cumulative": "sum so far"}
 
 

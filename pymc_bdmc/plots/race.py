@@ -12,8 +12,6 @@ from pymc_bdmc.plots.common import along, log_ticks
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.testbeds.factors.race import standings
 
-__all__ = ["plot_race"]
-
 LOWEST = 0.05
 """Smallest error shown, nats."""
 

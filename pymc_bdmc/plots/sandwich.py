@@ -14,8 +14,6 @@ from pymc_bdmc.plots.common import along, panels, stacked
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
-__all__ = ["plot_sandwich"]
-
 type Results = xr.DataTree | Sequence[xr.DataTree]
 
 

@@ -14,8 +14,6 @@ from pymc_bdmc.plots.common import along, around, log_ticks, segments
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.log_ml import Z95
 
-__all__ = ["plot_sensitivity"]
-
 LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 

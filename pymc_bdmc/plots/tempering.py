@@ -12,8 +12,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, plot
 from pymc_bdmc.plots.common import along, panels
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["plot_tempering"]
-
 KNOT_CONDUCTANCE = 0.1
 """Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
 

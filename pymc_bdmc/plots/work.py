@@ -12,8 +12,6 @@ from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot
 from pymc_bdmc.plots.common import log_ml_runs, panels, stacked
 
-__all__ = ["plot_work"]
-
 
 @plot("dist face estimate title xlabel")
 def plot_work(

@@ -29,8 +29,6 @@ from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.warn import warn
 
-__all__ = ["temper"]
-
 FLAT = 0.5
 """Largest |r_k − ĉ_k| K at which a stage of the Wang-Landau start ends."""
 

@@ -22,8 +22,6 @@ from pymc_bdmc.testbeds.factors.kernels import MOVES
 from pymc_bdmc.testbeds.factors.loops import PATHS, Record, observation_weights
 from pymc_bdmc.testbeds.factors.models import Problem
 
-__all__ = ["anneal", "run", "sequential_harmonic_mean"]
-
 _RUNNING = np.zeros(1, np.uint8)
 
 

@@ -20,8 +20,6 @@ from pymc_bdmc.testbeds.factors.kernels import (
 from pymc_bdmc.testbeds.factors.models import Problem
 from pymc_bdmc.testbeds.factors.variational import variational_bound
 
-__all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
-
 LIVE, MORE_LIVE = 10, 30
 """Numbers of particles of nested sampling: as in the paper, and more."""
 

@@ -14,27 +14,6 @@ from numba import types
 
 from pymc_bdmc.base.compiling import CalledByAddress, njit
 
-__all__ = [
-    "BINARY",
-    "MOVES",
-    "NORMAL",
-    "ONE_HOT",
-    "Factors",
-    "Features",
-    "Loadings",
-    "Moves",
-    "ObservationWeights",
-    "constrained_sweep",
-    "draw_features",
-    "features_of",
-    "loadings_of",
-    "log_prior",
-    "log_row_marginals",
-    "normal_row",
-    "sweep",
-    "weigh",
-]
-
 FAST: dict[str, Any] = {
     "nogil": True,
     "cache": True,

@@ -8,8 +8,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
 from pymc_bdmc.testbeds.factors.kernels import ObservationWeights
 
-__all__ = ["PATHS", "Record", "anneal", "observation_weights"]
-
 PATHS = ("prior", "data")
 
 

@@ -20,8 +20,6 @@ from pymc_bdmc.testbeds.factors.kernels import (
     log_prior,
 )
 
-__all__ = ["BinaryAttributes", "Clustering", "FactorModel", "LowRank", "Problem"]
-
 
 @dataclass(frozen=True)
 class FactorModel(ABC):

@@ -16,8 +16,6 @@ from pymc_bdmc.testbeds.factors.annealing import anneal
 from pymc_bdmc.testbeds.factors.estimators import ESTIMATORS, Estimator
 from pymc_bdmc.testbeds.factors.models import Problem
 
-__all__ = ["race", "standings"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 

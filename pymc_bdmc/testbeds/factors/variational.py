@@ -8,8 +8,6 @@ from scipy.special import entr, expit, log_expit, softmax
 from pymc_bdmc.testbeds.factors.kernels import NORMAL, ONE_HOT, Factors
 from pymc_bdmc.testbeds.factors.models import Problem
 
-__all__ = ["variational_bound"]
-
 
 class _Rows(NamedTuple):
     """Moments of the distribution of the rows."""

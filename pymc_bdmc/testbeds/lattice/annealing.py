@@ -23,8 +23,6 @@ from pymc_bdmc.testbeds.lattice.random_cluster import perfect_state, random_clus
 from pymc_bdmc.testbeds.lattice.randomness import random_sites
 from pymc_bdmc.testbeds.lattice.systems import Ising, Lattice
 
-__all__ = ["anneal"]
-
 _STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
 
 

@@ -5,8 +5,6 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["density_of_states", "kaufman_log_z", "transfer_matrix_log_z"]
-
 _MAX_ROW_STATES = 2_000_000
 _MAX_STATES = 2_000_000
 _ROUNDING_K = 100.0

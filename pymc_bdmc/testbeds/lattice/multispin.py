@@ -13,8 +13,6 @@ from pymc_bdmc.testbeds.lattice.randomness import (
 )
 from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
 
-__all__ = ["IsingChains", "flip_planes", "flip_spins", "pack", "unsatisfied_bonds"]
-
 # Sixteen words, not fewer: LLVM unrolls shorter loops before it tries to vectorise them.
 WORDS = 16
 LANES = 64 * WORDS

@@ -12,8 +12,6 @@ from pymc_bdmc.testbeds.lattice.randomness import (
 )
 from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
 
-__all__ = ["PottsChains", "heat_bath_moves", "metropolis_moves", "satisfied_bonds"]
-
 # Enough that LLVM vectorises the loops over chains, few enough that spins stay in the cache.
 LANES = 128
 

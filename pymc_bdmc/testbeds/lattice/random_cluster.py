@@ -16,8 +16,6 @@ from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.testbeds.lattice.randomness import uniform
 from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
 
-__all__ = ["RandomCluster", "perfect_samples", "perfect_state", "random_cluster", "swendsen_wang"]
-
 MAX_SWEEPS = 2**14
 
 

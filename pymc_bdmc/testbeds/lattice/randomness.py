@@ -6,16 +6,6 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = [
-    "GENERATOR_WORDS",
-    "Spins",
-    "next_word",
-    "random_sites",
-    "random_words",
-    "seed_generators",
-    "uniform",
-]
-
 GENERATOR_WORDS = 4
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.testbeds.lattice.exact import kaufman_log_z, transfer_matrix_log_z
 from pymc_bdmc.testbeds.lattice.heat_bath import sweep
 
-__all__ = ["Ising", "Lattice", "Potts", "neighbours"]
-
 _MAX_COLOURS = 256  # a colour is kept in a byte
 _MAX_COUPLING = 100.0  # beyond, floating point knows ground states only
 

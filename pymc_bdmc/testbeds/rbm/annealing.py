@@ -18,8 +18,6 @@ from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.rbm.machine import RBM
 
-__all__ = ["anneal"]
-
 
 def anneal(
     rbm: RBM,

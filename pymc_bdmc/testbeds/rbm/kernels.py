@@ -17,17 +17,6 @@ from numba.extending import intrinsic
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = [
-    "LANES",
-    "Layer",
-    "Layers",
-    "Units",
-    "anneal",
-    "enumerate_states",
-    "free_energies",
-    "sweep",
-]
-
 LANES = 16
 """Number of random streams of a chain, which fit into one AVX-512 register."""
 

@@ -13,8 +13,6 @@ from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.testbeds.rbm import kernels as rbm_kernels
 from pymc_bdmc.testbeds.rbm.kernels import Layer, Layers, Units
 
-__all__ = ["RBM", "RBMState"]
-
 MAX_ENUMERATED = 25
 """Most units of the smaller layer for which log Z is summed exactly."""
 

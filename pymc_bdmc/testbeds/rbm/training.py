@@ -22,8 +22,6 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
 from pymc_bdmc.testbeds.rbm.machine import RBM
 
-__all__ = ["HeldOut", "Training", "binary_digits", "held_out_log_likelihood", "train"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 _CORRECTION = 0.02
