@@ -106,7 +106,7 @@ class DrawsComparison:
 
         *Good*: the upper and the lower 95 % limit of each column lie within the margins. These
         limits need no correction for the number of rows: all rows are good only if a row that is
-        off by more than its margin is good too, which happens in at most 5 % of cases (Berger 1982).
+        off by more than its margin is good too, which happens in 5 % of cases (Berger 1982).
 
         *Bad*: simultaneous limits of a column exclude *no difference*, and the estimate exceeds
         half of its margin, so that a difference that does not matter is not called bad. A row in
@@ -307,7 +307,7 @@ def _distances(draws, particles, weights) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exceeded(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the smallest value that no more than this share of the weight reaches, or the largest."""
+    """Return the smallest value that at most this share of the weight reaches, or the largest."""
     order = np.argsort(-np.where(weights > 0, values.reshape(weights.shape), -np.inf), axis=None)
     place = int(np.searchsorted(np.cumsum(weights.ravel()[order]), share, side="right")) - 1
     return float(values.ravel()[order[max(place, 0)]])

@@ -11,13 +11,10 @@ from pymc_bdmc.base.schedules import linear, sigmoid
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, log_mean_exp
 from pymc_bdmc.testbeds.factors.annealing import run, sequential_harmonic_mean
-from pymc_bdmc.testbeds.factors.kernels import (
-    constrained_sweep,
-    features_of,
-    log_row_marginals,
-    sweep,
-)
+from pymc_bdmc.testbeds.factors.features import features_of
+from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep
 from pymc_bdmc.testbeds.factors.models import Problem
+from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from pymc_bdmc.testbeds.factors.variational import variational_bound
 
 LIVE, MORE_LIVE = 10, 30

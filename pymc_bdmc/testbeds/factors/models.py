@@ -11,7 +11,7 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.compiling import load_numba
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.testbeds.factors.kernels import (
+from pymc_bdmc.testbeds.factors.features import (
     BINARY,
     NORMAL,
     ONE_HOT,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, expit, log_expit, softmax
 
-from pymc_bdmc.testbeds.factors.kernels import NORMAL, ONE_HOT, Factors
+from pymc_bdmc.testbeds.factors.features import NORMAL, ONE_HOT, Factors
 from pymc_bdmc.testbeds.factors.models import Problem
 
 

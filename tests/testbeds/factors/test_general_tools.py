@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from pymc_bdmc.testbed import LowRank
-from pymc_bdmc.testbeds.factors.kernels import log_row_marginals
+from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from tests.models import interpreted
 
 Z = 4.5  # two-sided α = 7e-6

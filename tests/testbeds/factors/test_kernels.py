@@ -9,18 +9,10 @@ from scipy.stats import chisquare, multivariate_normal, norm
 
 from pymc_bdmc import testing
 from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank
-from pymc_bdmc.testbeds.factors.kernels import (
-    Features,
-    constrained_sweep,
-    draw_features,
-    features_of,
-    loadings_of,
-    log_row_marginals,
-    normal_row,
-    sweep,
-    weigh,
-)
+from pymc_bdmc.testbeds.factors.features import Features, draw_features, features_of
+from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep, weigh
 from pymc_bdmc.testbeds.factors.loops import observation_weights
+from pymc_bdmc.testbeds.factors.rows import loadings_of, log_row_marginals, normal_row
 from tests.models import interpreted
 
 OPTIONS = {"feature_scale": 1.3, "noise": 0.8}
