@@ -68,12 +68,12 @@ def likelihood_weighting(problem, budget, rng):
 
 
 def chain(problem, rows, n, rng, backwards=False):
-    """Yield the states of a Gibbs chain of n sweeps, starting with the first."""
-    model, y, ones = problem.model.factors, problem.y, np.ones(problem.model.n)
+    """Return the states of a Gibbs chain of n sweeps, starting with the first."""
+    model, ones = problem.model.factors, np.ones(problem.model.n)
     states = [rows]
     for _ in range(n):
         states.append(states[-1].copy())
-        sweep(model, states[-1], y, ones, backwards, rows[:0], rng)
+        sweep(model, states[-1], problem.y, ones, backwards, rows[:0], rng)
     return states
 
 
@@ -167,11 +167,11 @@ def variational_symmetric(problem, budget, rng):
     return variational(problem, budget, rng)[0] + gammaln(problem.model.n_features + 1), budget
 
 
-def annealed(direction):
-    """Return annealed importance sampling, or its reverse, with one chain and δ = 4."""
+def single(direction, path="prior", schedule=sigmoid):
+    """Return annealing of one particle: on the prior's path AIS with δ = 4, or its reverse."""
 
     def estimate(problem, budget, rng):
-        return run(problem, direction, "prior", sigmoid(budget).betas, 1, rng)[0], budget
+        return run(problem, direction, path, schedule(budget).betas, 1, rng)[0], budget
 
     return estimate
 
@@ -180,15 +180,8 @@ def particle_learning(problem, budget, rng):
     """Estimate log ML by sequential Monte Carlo over observations."""
     n = problem.model.n
     particles = max(1, budget // n)
-    return (
-        run(problem, Direction.FORWARD, "data", linear(n).betas, particles, rng)[0],
-        particles * n,
-    )
-
-
-def particle_learning_single(problem, budget, rng):
-    """Estimate log ML by sequential Monte Carlo with one particle and more moves."""
-    return run(problem, Direction.FORWARD, "data", linear(budget).betas, 1, rng)[0], budget
+    found = run(problem, Direction.FORWARD, "data", linear(n).betas, particles, rng)[0]
+    return found, particles * n
 
 
 def sequential_harmonic(problem, budget, rng):
@@ -220,10 +213,10 @@ ESTIMATORS: dict[str, Estimator] = {
     "likelihood weighting": Estimator(likelihood_weighting, log_mean_exp),
     "harmonic mean": Estimator(harmonic_mean, harmonic),
     "BIC": Estimator(bic, np.max),
-    "AIS": Estimator(annealed(Direction.FORWARD), log_mean_exp),
-    "reverse AIS": Estimator(annealed(Direction.REVERSE), harmonic, exact=True),
+    "AIS": Estimator(single(Direction.FORWARD), log_mean_exp),
+    "reverse AIS": Estimator(single(Direction.REVERSE), harmonic, exact=True),
     "SMC": Estimator(particle_learning, log_mean_exp),
-    "SMC, one particle": Estimator(particle_learning_single, log_mean_exp),
+    "SMC, one particle": Estimator(single(Direction.FORWARD, "data", linear), log_mean_exp),
     "sequential harmonic mean": Estimator(sequential_harmonic, harmonic, exact=True),
     "Chib-Murray-Salakhutdinov": Estimator(chib_murray_salakhutdinov, log_mean_exp),
     "nested sampling": Estimator(nested_sampling(LIVE), np.mean),

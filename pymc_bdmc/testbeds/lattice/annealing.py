@@ -178,7 +178,7 @@ class LatticeChains:
         return self._chains.lanes
 
     @property
-    def _chains(self) -> type[IsingChains | PottsChains]:
+    def _chains(self) -> type[IsingChains] | type[PottsChains]:
         return IsingChains if isinstance(self.system, Ising) else PottsChains
 
     @property

@@ -1,17 +1,13 @@
 """Run thousands of Ising chains as bits of words (multispin coding)."""
 
+from typing import override
+
 import numpy as np
 from scipy.special import expit
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.testbeds.lattice.randomness import (
-    GENERATOR_WORDS,
-    Spins,
-    next_word,
-    random_words,
-    seed_generators,
-)
-from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
+from pymc_bdmc.testbeds.lattice.chains import ChainBlock
+from pymc_bdmc.testbeds.lattice.randomness import GENERATOR_WORDS, next_word
 
 # Sixteen words, not fewer: LLVM unrolls shorter loops before it tries to vectorise them.
 WORDS = 16
@@ -23,44 +19,25 @@ _SHIFTS = np.arange(_BITS - 1, -1, -1, dtype=np.uint64)[:, None]
 _BELOW_ONE = 1 - 2.0**-53
 
 
-class IsingChains:
-    """Block of `LANES` chains, one per bit.
+class IsingChains(ChainBlock):
+    """Block of `LANES` chains of a lattice with two colours, one per bit."""
 
-    Parameters
-    ----------
-    system : Lattice
-        Lattice with two colours.
-    stream : SeedSequence
-        Random stream of this block.
-    heat_bath : bool
-        Whether to use the heat bath; otherwise Metropolis.
-    start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform random colours.
-    """
+    lanes, n_generators = LANES, WORDS
 
-    lanes = LANES
-
-    def __init__(
-        self,
-        system: Lattice,
-        stream: np.random.SeedSequence,
-        heat_bath: bool,
-        start: np.ndarray | None = None,
-    ):
-        self._system, self._heat_bath = system, heat_bath
-        self._neighbours = neighbours(system.L)
-        generators = seed_generators(stream, WORDS)
-        values = random_words(generators, system.n_sites) if start is None else pack(start.T)
-        self._spins = Spins(values, generators)
-
-    def move(self, beta: float, sites: np.ndarray) -> int:
-        """Update the sites in this order; return the number of accepted changes."""
+    @override
+    def move(self, beta, sites):
         planes = flip_planes(beta * self._system.bond_strength / 2, self._heat_bath)
         return flip_spins(self._spins, sites, self._neighbours, planes, self._heat_bath)
 
-    def satisfied_bonds(self) -> np.ndarray:
-        """Bonds between equal neighbours by chain, shape (LANES,)."""
+    @override
+    def satisfied_bonds(self):
         return self._system.n_bonds - unsatisfied_bonds(self._spins.values, self._neighbours)
+
+    def _uniform(self, words):
+        return words
+
+    def _packed(self, colours):
+        return pack(colours)
 
 
 def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:

@@ -31,6 +31,14 @@ class Lattice(ABC):
     coupling: float
     description: ClassVar[str] = "heat bath, row by row"
 
+    def __post_init__(self):
+        if isinstance(self.L, bool) or int(self.L) != self.L or self.L < 2:
+            raise ValueError(f"L: the side must be a whole number of at least 2, got {self.L!r}.")
+        if not 0 < self.coupling <= _MAX_COUPLING:
+            raise ValueError(
+                f"coupling: must be positive, at most {_MAX_COUPLING}, got {self.coupling!r}."
+            )
+
     @property
     @abstractmethod
     def n_colours(self) -> int:
@@ -137,9 +145,6 @@ class Ising(Lattice):
     L: int
     coupling: float = 1.0
 
-    def __post_init__(self):
-        _check(self.L, self.coupling)
-
     @property
     def n_colours(self) -> int:
         """Return 2; colour 1 is spin up."""
@@ -189,7 +194,7 @@ class Potts(Lattice):
     coupling: float = 1.0
 
     def __post_init__(self):
-        _check(self.L, self.coupling)
+        super().__post_init__()
         if isinstance(self.q, bool) or self.q != int(self.q) or not 2 <= self.q <= _MAX_COLOURS:
             raise ValueError(f"q: must be a whole number, 2 … {_MAX_COLOURS}, got {self.q!r}.")
 
@@ -211,13 +216,6 @@ class Potts(Lattice):
         """Return the exact log(Z/Z_0) of a small lattice, nats, by `transfer_matrix_log_z`."""
         log_z = transfer_matrix_log_z(self.L, self.q, beta * self.coupling)
         return log_z - self.n_sites * math.log(self.q)
-
-
-def _check(side: int, coupling: float) -> None:
-    if isinstance(side, bool) or side != int(side) or side < 2:
-        raise ValueError(f"L: the side must be a whole number of at least 2, got {side!r}.")
-    if not 0 < coupling <= _MAX_COUPLING:
-        raise ValueError(f"coupling: must be positive, at most {_MAX_COUPLING}, got {coupling!r}.")
 
 
 @lru_cache(maxsize=16)

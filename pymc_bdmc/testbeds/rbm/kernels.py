@@ -11,9 +11,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from pymc_bdmc.base.compiling import njit
 
@@ -25,6 +22,15 @@ _FACTORS = 1000
 
 _single = np.float32
 _word = np.uint32
+_POWER_OF_TWO = (
+    _single(1.8775767e-3), _single(8.9893397e-3), _single(5.5826318e-2), _single(2.4015361e-1),
+    _single(6.9315308e-1), _single(9.9999994e-1),
+)  # fmt: skip
+"""Minimax polynomial of 2^f on [0, 1)."""
+
+_EXPONENTIAL = tuple(1 / math.factorial(n) for n in range(12, -1, -1))
+"""Taylor series of e^r, for |r| ≤ log(2)/2."""
+
 _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; NaN stays NaN
 
 
@@ -59,24 +65,13 @@ class Units(NamedTuple):
     """Random streams, shape (n, 4, LANES), uint32."""
 
 
-@intrinsic
-def _as_float32(context, bits):
-    """Read the bits of an int32 as a float32."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), codegen
-
-
-@intrinsic
-def _as_float64(context, bits):
-    """Read the bits of an int64 as a float64."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+@njit(inline="always", cache=True)
+def _polynomial(x, coefficients):
+    """Evaluate a polynomial by Horner's rule, the highest power first."""
+    value = coefficients[0]
+    for i in range(1, len(coefficients)):
+        value = value * x + coefficients[i]
+    return value
 
 
 @njit(inline="always", cache=True)
@@ -84,14 +79,8 @@ def _exp_single(x):
     """Return e^x with relative error 2e-7, without a branch; x is clipped to ±87."""
     t = min(max(x * _single(1.44269504), _single(-126)), _single(126))
     whole = np.floor(t)
-    f = t - whole
-    p = _single(1.8775767e-3)  # minimax polynomial of 2^f on [0, 1)
-    p = p * f + _single(8.9893397e-3)
-    p = p * f + _single(5.5826318e-2)
-    p = p * f + _single(2.4015361e-1)
-    p = p * f + _single(6.9315308e-1)
-    p = p * f + _single(9.9999994e-1)
-    return p * _as_float32((np.int32(whole) + np.int32(127)) << np.int32(23))
+    p = _polynomial(t - whole, _POWER_OF_TWO)
+    return p * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
 @njit(inline="always", cache=True)
@@ -99,21 +88,8 @@ def _exp_double(x):
     """Return e^x for x ≤ 0 up to rounding, without a branch; x is clipped at −700."""
     t = max(x, -700.0) * 1.4426950408889634
     whole = np.floor(t + 0.5)
-    r = (t - whole) * 0.6931471805599453
-    p = 1 / 479001600  # Taylor series on |r| ≤ log(2)/2
-    p = p * r + 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * _as_float64((np.int64(whole) + np.int64(1023)) << np.int64(52))
+    p = _polynomial((t - whole) * 0.6931471805599453, _EXPONENTIAL)
+    return p * np.int64((np.int64(whole) + 1023) << 52).view(np.float64)
 
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)

@@ -1,6 +1,6 @@
 """Train restricted Boltzmann machines, follow their log Z, and score them on held-out data.
 
-``python -m pymc_bdmc.rbm.training digits.npz --hidden 20`` trains one on scikit-learn's
+``python -m pymc_bdmc.testbeds.rbm.training digits.npz --hidden 20`` trains one on scikit-learn's
 digits and saves it.
 """
 
