@@ -139,10 +139,7 @@ def _ratios(da, target, **kwargs):
 
 def _by_panel(rows: list, dim: str) -> xr.DataArray:
     """Join the values of the panels of means and of standard deviations along a dimension."""
-    width = max(map(len, rows))
-    values = [[*row, *[np.nan] * (width - len(row))] for row in rows]
-    array = xr.DataArray(values, {"model": list(PANELS)}, ["model", dim])
-    return array
+    return xr.DataArray(rows, {"model": list(PANELS)}, ["model", dim])
 
 
 def _reaches(shown: pd.DataFrame) -> list[float]:

@@ -16,6 +16,11 @@ def panels(dt: Any) -> dict[str, Any]:
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
 
 
+def readings(dt: Any) -> dict[str, Reading]:
+    """Return the readings of results by panel title."""
+    return {title: Reading.of(each) for title, each in panels(dt).items()}
+
+
 def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
     """Return log weights of every data set by direction, whose averages estimate log ML; nats."""
     found = []
@@ -38,7 +43,7 @@ def estimates(
     requested numbers of finished chains) and ``estimator``. NaN if a method does not apply.
     """
     found = {}
-    reads = {title: Reading.of(each) for title, each in panels(dt).items()}
+    reads = readings(dt)
     for size in sizes:
         for title, read in reads.items():
             finished = {
@@ -113,6 +118,14 @@ def around(values: xr.DataArray, margin: float = 0.1, least: float = 0.0) -> xr.
     low, high = values.min(others), values.max(others)
     space = (margin * (high - low)).clip(min=least)
     return along("limit", low=low - space, high=high + space)
+
+
+def around_intervals(
+    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray | None, *margins: float
+) -> xr.DataArray:
+    """Return the limits of an axis around the intervals value ± reach and the true value."""
+    exact = [] if truth is None else [truth.broadcast_like(value)]
+    return around(xr.concat([value - reach, value + reach, *exact], "end"), *margins)
 
 
 def log_ticks(values: np.ndarray) -> dict[str, list]:

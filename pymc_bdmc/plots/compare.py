@@ -9,7 +9,7 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
 from pymc_bdmc.results.log_ml import Z95
@@ -111,12 +111,12 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
         "log_ml", middle, options, ["point", "interval"], by="name", legend=False, col_wrap=2
     )
     ends = xr.concat([low, high], "end")
-    canvas.draw("interval", line_xy, along("plot_axis", x=ends, y=height.broadcast_like(ends)))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=middle, y=height))
+    canvas.trace("interval", line_xy, ends, height.broadcast_like(ends))
+    canvas.trace("point", scatter_xy, middle, height)
     rows = along("limit", low=height.min("name") - 0.5, high=height.max("name") + 0.5)
     canvas.draw("ylim", limit_y, rows)
     canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
-    canvas.draw("yticks", set_yticks, canvas.panel, values=height[0].values.tolist(), labels=names)
+    canvas.ticks("yticks", height[0].values, names)
     return canvas.finish(xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)}), "")
 
 
@@ -136,19 +136,19 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
     )
     canvas = Canvas("gap", place, options, ["line", "point", "interval"], by="name", col_wrap=3)
     canvas.draw("interval", line_xy, segments("round", low, high, place))
-    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=value))
+    canvas.trace("line", line_xy, place, value)
+    canvas.trace("point", scatter_xy, place, value)
     top = high.max(["name", "round"]) + 0.1
     shown = along("limit", low=xr.full_like(top, np.log10(floor)), high=top)
     canvas.draw("ylim", limit_y, shown)
     canvas.draw("xticks", _log_xticks, place.stack(tick=("name", "round")))
-    canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(shown.values))
+    canvas.ticks("yticks", **log_ticks(shown.values))
     return canvas.finish("(log scale)", "Jeffreys bound (nats)")
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
     """Return the smallest gap shown: a tenth of the smallest that may be above zero."""
-    ends = np.concatenate([gap.values.ravel(), (gap + error).values.ravel()])
+    ends = np.stack([gap.values, (gap + error).values])
     return float(ends[ends > 0].min(initial=1.0)) / 10
 
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, hline, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, scatter_xy
 
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
-from pymc_bdmc.plots.common import along, around, estimates, exact_values, panels
+from pymc_bdmc.plots.common import around_intervals, estimates, exact_values, readings
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.reading import Reading
 
 FEWEST_CHAINS = 4
 
@@ -72,7 +71,7 @@ def plot_convergence(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    sides = [side for each in panels(dt).values() for side in Reading.of(each).sides.values()]
+    sides = [side for read in readings(dt).values() for side in read.sides.values()]
     chains = max(
         int((~np.isnan(side.log_weight)).sum(axis=1).max())
         for side in sides
@@ -92,28 +91,13 @@ def plot_convergence(
     value, reach = table["value"], Z95 * table["error"]
     canvas = Canvas("log_ml", value, options, ["band", "line", "point"], by="estimator")
     place = xr.ufuncs.log10(table["chains"])
-    band = along("kwarg", x=place, y_bottom=value - reach, y_top=value + reach)
-    canvas.draw("band", fill_between_y, band, alpha=0.15)
+    canvas.fill("band", place, value - reach, value + reach, alpha=0.15)
     if truth is not None:
         canvas.draw("exact", hline, truth, color="gray", linestyle="C1")
-    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
-    valid = value.where(table["valid"] == 1)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=valid))
-    canvas.draw("ylim", limit_y, _shown_range(value, reach, truth))
+    canvas.trace("line", line_xy, place, value)
+    canvas.trace("point", scatter_xy, place, value.where(table["valid"] == 1))
+    late = value["chains"] >= value["chains"].max() / 8  # the first intervals are very wide
+    canvas.draw("ylim", limit_y, around_intervals(value.where(late), reach, truth))
     ticks = [chains // 2**i for i in range(int(np.log2(chains / FEWEST_CHAINS)) + 1)]
-    canvas.draw(
-        "xticks",
-        set_xticks,
-        canvas.panel,
-        values=np.log10(ticks).tolist(),
-        labels=[str(tick) for tick in ticks],
-    )
+    canvas.ticks("xticks", np.log10(ticks), ticks)
     return canvas.finish("chains per direction (log scale)", "log ML (nats)")
-
-
-def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Return limits of the vertical axis: all intervals except those of the fewest chains."""
-    late = value["chains"] >= value["chains"].max() / 8
-    ends = [(value - reach).where(late), (value + reach).where(late)]
-    ends += [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat(ends, "end"))

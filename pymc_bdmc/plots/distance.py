@@ -9,10 +9,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_xticks, set_ylim
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim
 
 from pymc_bdmc.estimators import total_variation_of_divergence
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
 
@@ -102,28 +102,20 @@ def plot_distance(
     shown = _shown(value, upper, lower)
     left, right = (float(end) for end in shown)
 
-    whole = heights.expand_dims(model=[""])
-    canvas = Canvas(
-        "divergence_nats",
-        whole,
-        options,
-        ["interval", "point", "certified", "note"],
-        by="divergence",
-    )
+    whole, colored = heights.expand_dims(model=[""]), ["interval", "point", "certified", "note"]
+    canvas = Canvas("divergence_nats", whole, options, colored, by="divergence")
     low = _log(floor).fillna(left).where(valid)
     ends = xr.ufuncs.maximum(low, left), _log(upper)
     canvas.draw("interval", line_xy, segments("approximation", *ends, heights, level=True))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=_log(value), y=heights))
-    crosses = along("plot_axis", x=_log(lower), y=heights)
-    canvas.draw("certified", scatter_xy, crosses, marker="C3")
+    canvas.trace("point", scatter_xy, _log(value), heights)
+    canvas.trace("certified", scatter_xy, _log(lower), heights, marker="C3")
     told = xr.where(valid, 0, xr.where(np.isinf(estimate), 1, xr.where(estimate.isnull(), 2, 3)))
     canvas.draw("note", _notes, along("part", told=told, y=heights), x=right)
     canvas.draw("xlim", limit_x, shown.expand_dims(model=[""]))
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(order), 0.5))
-    names = {"values": places.values.tolist(), "labels": [str(name) for name in order]}
-    canvas.draw("yticks", set_yticks, canvas.panel, **names)
+    canvas.ticks("yticks", places.values, order)
     below = "<br>" if canvas.collection.backend == "plotly" else "\n"
-    canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(shown, below))
+    canvas.ticks("xticks", **_ticks(shown, below))
     return canvas.finish(f"nats (log scale){below}a probability is off by at most")
 
 

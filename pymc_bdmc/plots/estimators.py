@@ -7,8 +7,8 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim, vline
 
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
-from pymc_bdmc.plots.common import along, around, estimates, exact_values, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
+from pymc_bdmc.plots.common import along, around_intervals, estimates, exact_values, segments
 from pymc_bdmc.results.log_ml import Z95
 
 STATUSES = ["recommended", "valid", "invalid"]
@@ -85,14 +85,13 @@ def plot_estimators(
     seen = value.where((value >= low) & (value <= high))
     intervals = segments("estimator", value - reach, value + reach, place, level=True)
     canvas.draw("interval", line_xy, intervals)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=seen, y=place))
+    canvas.trace("point", scatter_xy, seen, place)
     canvas.draw("far", _far, along("part", value=value, low=low, high=high))
     if truth is not None:
         canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
     canvas.draw("xlim", limit_x, limits)
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
-    ticks = {"values": place.values.tolist(), "labels": methods}
-    canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
+    canvas.ticks("yticks", place.values, methods)
     return canvas.finish("log ML (nats)")
 
 
@@ -107,9 +106,7 @@ def _shown_range(value, reach, truth) -> xr.DataArray:
     """Return limits of each panel: around the valid intervals, if any, and the true value."""
     trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
     count = value["status"].isin(STATUSES[:2]) | ~trusted
-    ends = [(value - reach).where(count), (value + reach).where(count)]
-    ends += [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat(ends, "end"), 0.8, 0.01)
+    return around_intervals(value.where(count), reach, truth, 0.8, 0.01)
 
 
 def _far(da, target, **kwargs):

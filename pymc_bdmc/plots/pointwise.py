@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, scatter_xy
 
 from pymc_bdmc.plots.canvas import ROOM, Canvas, Options, plot
-from pymc_bdmc.plots.common import along, panels, segments
+from pymc_bdmc.plots.common import panels, segments
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.pointwise import pointwise
 
@@ -80,10 +80,9 @@ def plot_pointwise(
         canvas.draw("zero", hline, canvas.panel, color="gray")
     intervals = segments("observation", y - Z95 * error, y + Z95 * error, x)
     canvas.draw("interval", line_xy, intervals)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=y))
-    summed = y.where(y["model"] == PANELS["cumulative"])
-    canvas.draw("line", line_xy, along("plot_axis", x=x, y=summed))
-    canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(first.index))
+    canvas.trace("point", scatter_xy, x, y)
+    canvas.trace("line", line_xy, x, y.where(y["model"] == PANELS["cumulative"]))
+    canvas.ticks("xticks", **_ticks(first.index))
     told = ["log Bayes factor (nats)"] * 2 if compared else ["log p(y_i | y_<i) (nats)", "nats"]
     return canvas.finish(str(first.index.name), xr.DataArray(told, {"model": coords["model"]}))
 

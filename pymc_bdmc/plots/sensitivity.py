@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, fill_between_y, line_xy, scatter_xy, set_xticks, vline
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, vline
 
 from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
 from pymc_bdmc.plots.common import along, around, log_ticks, segments
@@ -85,11 +85,10 @@ def plot_sensitivity(
     colored = ["band", "line", "interval", "point"]
     several = len(named) > 1
     canvas = Canvas("log_ml", middle, options, colored, by="curve", legend=several)
-    band = along("kwarg", x=x, y_bottom=low, y_top=high)
-    canvas.draw("band", fill_between_y, band, alpha=0.3)
-    canvas.draw("line", line_xy, along("plot_axis", x=x, y=middle))
+    canvas.fill("band", x, low, high, alpha=0.3)
+    canvas.trace("line", line_xy, x, middle)
     canvas.draw("interval", line_xy, segments("value", lowest, highest, x))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=fresh))
+    canvas.trace("point", scatter_xy, x, fresh)
     limits = around(xr.concat([low, high, fresh, lowest, highest], "end"), 0.1, 0.05)
     turns = _turns(place, middle.values[0]) if several else np.empty(0)
     if turns.size:
@@ -100,12 +99,11 @@ def plot_sensitivity(
         canvas.draw("note", _notes, marks, is_log=is_log)
     canvas.draw("ylim", limit_y, limits)
     if is_log:
-        canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(place))
+        canvas.ticks("xticks", **log_ticks(place))
     else:
         canvas.draw("xticks", few_xticks, x.expand_dims(model=[""]))
     title = next(each.index.name for each in named.values() if isinstance(each, pd.DataFrame))
-    text = f"{title} (log scale)" if is_log else f"{title}"
-    return canvas.finish(text, "log ML (nats)")
+    return canvas.finish(f"{title} (log scale)" if is_log else f"{title}", "log ML (nats)")
 
 
 def _values(named: Mapping[str, Any]) -> np.ndarray:

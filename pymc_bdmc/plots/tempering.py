@@ -9,8 +9,7 @@ from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
-from pymc_bdmc.plots.common import along, panels
-from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.plots.common import along, readings
 
 KNOT_CONDUCTANCE = 0.1
 """Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
@@ -53,7 +52,7 @@ def plot_tempering(
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """
-    runs = {title: Reading.of(each).tempering for title, each in panels(dt).items()}
+    runs = {title: read.tempering for title, read in readings(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)
