@@ -1,11 +1,8 @@
 """Contract of a system for annealing or simulated tempering without a PyMC model."""
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-
-StartStatus = Literal["exact", "burned-in", "heuristic"]
-"""Kind of start that `System.draw_posterior` gives."""
 
 
 @runtime_checkable

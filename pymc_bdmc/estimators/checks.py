@@ -81,9 +81,8 @@ def widening(deviations: np.ndarray) -> float:
 
     It is √(n/(n − 1)) times `student_factor`.
     """
-    n, variance = deviations.size, np.sum(deviations**2)
-    skewness = float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
-    return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
+    n = deviations.size
+    return float(np.sqrt(n / (n - 1)) * student_factor(skewness_of_sum(deviations), n))
 
 
 def log_sum_exp(values: np.ndarray, axis: int | None = None) -> np.ndarray:
@@ -210,9 +209,13 @@ def skewness_of_mean(log_weights: np.ndarray) -> float:
     if not np.isfinite(top):
         return 0.0
     deviation = np.exp(log_weights - top)
-    deviation -= deviation.mean()
-    variance = np.sum(deviation**2)
-    return float(abs(np.sum(deviation**3)) / variance**1.5) if variance > 0 else 0.0
+    return abs(skewness_of_sum(deviation - deviation.mean()))
+
+
+def skewness_of_sum(deviations: np.ndarray) -> float:
+    """Return the skewness of a sum of independent terms, from their deviations from the mean."""
+    variance = np.sum(deviations**2)
+    return float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
 
 
 def checked_delta(confidence: float) -> float:

@@ -7,6 +7,7 @@ from pymc_bdmc.estimators.checks import (
     ROUNDING,
     checked_pair,
     checked_weights,
+    skewness_of_sum,
     student_factor,
 )
 from pymc_bdmc.estimators.estimate import Estimate
@@ -130,10 +131,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """
     forward, reverse = checked_pair(forward, reverse)
     method = "cumulant combined"
-    if not (np.isfinite(forward).all() and np.isfinite(reverse).all()):
-        return _undefined(method, "zero weights have no cumulants")
-    if min(forward.size, reverse.size) < 2:
-        return _undefined(method, "one chain has no variance")
+    if undefined := _undefined(method, forward, reverse):
+        return undefined
     mean_f, var_f, _, fourth_f = _cumulants(forward)
     mean_r, var_r, _, fourth_r = _cumulants(reverse)
     value = (mean_f + mean_r) / 2 + (var_f - var_r) / 12
@@ -149,10 +148,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
 
 def _one_sided(log_weights: np.ndarray, sign: float, method: str) -> Estimate:
-    if not np.isfinite(log_weights).all():
-        return _undefined(method, "zero weights have no cumulants")
-    if log_weights.size < 2:
-        return _undefined(method, "one chain has no variance")
+    if undefined := _undefined(method, log_weights):
+        return undefined
     mean, variance, third, fourth = _cumulants(log_weights)
     chains = log_weights.size
     noise, asymmetry = _influence(log_weights, 1.0, sign)
@@ -194,10 +191,14 @@ def _influence(log_weights: np.ndarray, linear: float, quadratic: float) -> tupl
     n, deviation = log_weights.size, log_weights - log_weights.mean()
     influence = linear * deviation + quadratic * deviation**2
     influence -= influence.mean()
-    squares = np.sum(influence**2)
-    skewness = np.sum(influence**3) / squares**1.5 if squares > 0 else 0.0
-    return float(np.sqrt(squares / n / (n - 1))), float(skewness)
+    error = np.sqrt(np.sum(influence**2) / n / (n - 1))
+    return float(error), skewness_of_sum(influence)
 
 
-def _undefined(method: str, reason: str) -> Estimate:
-    return Estimate(np.nan, np.nan, method, False, reason)
+def _undefined(method: str, *sides: np.ndarray) -> Estimate | None:
+    """Return an estimate that is NaN if the cumulants of a direction do not exist."""
+    if not all(np.isfinite(side).all() for side in sides):
+        return Estimate(np.nan, np.nan, method, False, "zero weights have no cumulants")
+    if min(side.size for side in sides) < 2:
+        return Estimate(np.nan, np.nan, method, False, "one chain has no variance")
+    return None

@@ -86,14 +86,14 @@ def exchangeability(
         return {}
     learning, before = np.split(thetas, [LEARNING])
     m = max(columns.stop for columns in groups.values())
-    centre, spread = np.median(learning[:, :m], axis=0), _interquartile_range(learning[:, :m])
+    centre, spread = np.median(learning[:, :m], axis=0), interquartile_range(learning[:, :m])
     blocks: list[Mapping[str, slice]]
     if gradients is None:
         blocks = [{name: columns} for name, columns in groups.items()]
         scale = spread
     else:  # use the geometric mean of a marginal and a conditional width
         blocks = [groups]
-        scale = np.sqrt(spread / _interquartile_range(gradients[usable][:LEARNING]))
+        scale = np.sqrt(spread / interquartile_range(gradients[usable][:LEARNING]))
     names: list[str] = []
     compared: list[np.ndarray] = []
     for block in blocks:
@@ -206,7 +206,7 @@ def moved(
     return np.where(accepted[:, None], end, thetas), np.where(accepted, log_ratio, 0.0)
 
 
-def _interquartile_range(values: np.ndarray) -> np.ndarray:
+def interquartile_range(values: np.ndarray) -> np.ndarray:
     """Return the interquartile range by column, with 1 in place of 0."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     return np.where(high > low, high - low, 1.0)

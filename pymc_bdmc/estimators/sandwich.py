@@ -30,9 +30,7 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
     >>> mean, error
     (2.0, 1.0)
     """
-    values = np.atleast_2d(np.asarray(values, dtype=float))
-    rows = [row[~np.isnan(row)] for row in values]
-    rows = [row for row in rows if row.size]
+    rows = _finished(values)
     if not rows:
         return np.nan, np.nan
     sample = rows[0] if len(rows) == 1 else np.array([row.mean() for row in rows])
@@ -61,19 +59,23 @@ def clustered_median(values: ArrayLike) -> tuple[float, float]:
     >>> clustered_median([[-1000.0, 1.0, 2.0, 3.0]])
     (1.5, 501.5)
     """
-    values = np.atleast_2d(np.asarray(values, dtype=float))
-    rows = [np.sort(row[~np.isnan(row)]) for row in values]
-    rows = [row for row in rows if row.size]
+    rows = _finished(values)
     if not rows:
         return np.nan, np.nan
     medians = np.array([np.median(row) for row in rows])
     if len(rows) > 1:
         return float(medians.mean()), _standard_error(medians)
-    (row,) = rows
+    row = np.sort(rows[0])
     reach = int(np.ceil(np.sqrt(row.size) / 2))
     low, high = max((row.size - 1) // 2 - reach, 0), min(row.size // 2 + reach, row.size - 1)
     error = (row[high] - row[low]) / 2 if row.size > 1 else np.nan
     return float(medians[0]), float(error)
+
+
+def _finished(values: ArrayLike) -> list[np.ndarray]:
+    """Return the values of finished chains by data set, without data sets that have none."""
+    rows = [row[~np.isnan(row)] for row in np.atleast_2d(np.asarray(values, dtype=float))]
+    return [row for row in rows if row.size]
 
 
 def _standard_error(sample: np.ndarray) -> float:

@@ -96,5 +96,4 @@ def check_exact_rank(
         return [fair_bets(waves(np.array([ranks(subject) for _ in range(n)])).reshape(n, -1))]
 
     names = [f"{shape} of the rank of {name}" for name in features.names for shape in SHAPES]
-    noise = np.sqrt(0.5)
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, np.sqrt(0.5))

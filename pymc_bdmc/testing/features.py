@@ -8,6 +8,7 @@ from pymc.logprob.transforms import CircularTransform
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.estimators.exchangeability import interquartile_range
 from pymc_bdmc.model.tempered import TemperedDensity
 
 LEARNING = 500
@@ -47,6 +48,8 @@ class Features:
     ----------
     names : list of str
         Names of the values.
+    titles : list of str
+        Names of the features: a property of a value, such as ``"spread of mu"``.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Features:
         learned = [self._values(*row) for row in zip(elements, slopes, others, strict=True)]
         self._learned = list(zip(*map(_midranks, np.transpose(learned)), strict=True))
         self.names = self._named()
+        self.titles = [f"{shape} of {name}" for name in self.names for shape in SHAPES]
 
     def too_small(self, ratio: float) -> str:
         """Describe the effects that are too small to be found."""
@@ -170,9 +174,8 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """Return the interquartile range of every column, with 1 in place of 0."""
-    low, high = np.quantile(np.nan_to_num(values, posinf=0, neginf=0), [0.25, 0.75], axis=0)
-    return np.where(high > low, high - low, 1.0)
+    """Return the interquartile range of every column, with 0 in place of infinite values."""
+    return interquartile_range(np.nan_to_num(values, posinf=0, neginf=0))
 
 
 def waves(ranks: np.ndarray) -> np.ndarray:

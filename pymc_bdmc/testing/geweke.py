@@ -6,7 +6,6 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -90,6 +89,6 @@ def check_geweke(
         changes = states[:, 1:].mean(axis=1) - states[:, 0]
         return [fair_bets(changes.reshape(n, -1) / 2)]
 
-    names = [f"over {rounds} rounds: {s} of {name}" for name in features.names for s in SHAPES]
+    names = [f"over {rounds} rounds: {title}" for title in features.titles]
     noise = np.sqrt((1 + 1 / rounds) / 2)
     return trial.hold(step, np.array([0.0, 1.0]), [names], observe, rounds, noise)

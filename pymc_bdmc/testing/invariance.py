@@ -8,7 +8,6 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -84,12 +83,8 @@ def check_invariance(
     trial = Trial("check_invariance", model, alpha, budget, random_seed)
     check_counts(steps=steps)
     features = trial.features()
-    names = [
-        f"{when}: {shape} of {name}"
-        for when in ("after 1 step", f"over {steps} steps")
-        for name in features.names
-        for shape in SHAPES
-    ]
+    times = ("after 1 step", f"over {steps} steps")
+    names = [f"{time}: {title}" for time in times for title in features.titles]
 
     def values(subject: Subject) -> np.ndarray:
         start = trial.draw()

@@ -12,7 +12,6 @@ from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.bets import fair_bets, order_bets, tilted_bets, unit_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -138,15 +137,15 @@ def check_sampler(
             *orders,
         ]
 
-    values = [f"{shape} of {name}" for name in features.names for shape in SHAPES]
+    titles = features.titles
     chains, draws = "forward and reverse chains", "prior draws moved at all β"
     blocks = [
         [f"mean weight of {chains} above 1"],
         [f"mean weight of {draws} above 1"],
-        [f"{draws}: {value}" for value in values],
-        [f"over {steps} steps: {value}" for value in values],
+        [f"{draws}: {title}" for title in titles],
+        [f"over {steps} steps: {title}" for title in titles],
         [f"order of {chains}: weight"],
-        [f"order of {draws}: {value}" for value in ["weight", *values]],
+        [f"order of {draws}: {title}" for title in ["weight", *titles]],
     ]
     noise = np.sqrt((1 + 1 / steps) / 2)
     return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, noise)

@@ -115,16 +115,9 @@ def exact_sandwich(
             r = p * (matrix @ (r / p))
             upper += increments[t - 1] * (r @ log_likelihood)
 
+    log_z, sides = logsumexp(log_prior + log_likelihood), (lower, upper, upper - lower)
     forward, reverse = rel_entr(q, posterior).sum(), rel_entr(posterior, q).sum()
-    return ExactSandwich(
-        log_z=float(logsumexp(log_prior + log_likelihood)),
-        lower=float(lower),
-        upper=float(upper),
-        bound=float(upper - lower),
-        jeffreys=float(forward + reverse),
-        forward_divergence=float(forward),
-        reverse_divergence=float(reverse),
-    )
+    return ExactSandwich(*map(float, (log_z, *sides, forward + reverse, forward, reverse)))
 
 
 @dataclass(frozen=True)
@@ -177,14 +170,10 @@ class FiniteSystem:
         proposal = np.zeros((2**n, 2**n))
         for spin in range(n):
             proposal[states, states ^ (1 << spin)] = 1 / n
-        log_prior = np.full(2**n, -n * np.log(2))
-        flip = metropolis_transitions(log_prior, coupling * bonds, proposal)
-        return cls(
-            log_prior,
-            coupling * bonds,
-            np.linspace(0, 1, temperatures + 1),
-            lambda betas: np.linalg.matrix_power(flip(betas), n),
-        )
+        log_prior, ell = np.full(2**n, -n * np.log(2)), coupling * bonds
+        flip = metropolis_transitions(log_prior, ell, proposal)
+        schedule = np.linspace(0, 1, temperatures + 1)
+        return cls(log_prior, ell, schedule, lambda b: np.linalg.matrix_power(flip(b), n))
 
     @property
     def log_z(self) -> float:

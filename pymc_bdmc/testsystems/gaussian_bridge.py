@@ -116,9 +116,9 @@ class GaussianBridge:
         ValueError
             If the bridge is unknown or a parameter out of range.
         """
-        if bridge not in ("linear", "geometric"):
+        curve = {"linear": _linear, "geometric": _geometric}.get(bridge)
+        if curve is None:
             raise ValueError(f"bridge must be 'linear' or 'geometric', not {bridge!r}.")
-        curve = {"linear": _linear, "geometric": _geometric}[bridge]
 
         def apart(here, there):
             means, stds = curve(np.array([here, there]), start, end)
@@ -245,10 +245,8 @@ class GaussianBridge:
 
     def _log_ratio(self, k, x):
         """Return log f_k(x) − log f_{k−1}(x)."""
-        return (
-            ((x - self.means[k - 1]) / self.stds[k - 1]) ** 2
-            - ((x - self.means[k]) / self.stds[k]) ** 2
-        ) / 2
+        before, after = ((x - self.means[i]) / self.stds[i] for i in (k - 1, k))
+        return (before**2 - after**2) / 2
 
 
 _Parameters = tuple[tuple[float, ...], tuple[float, ...]]

@@ -55,16 +55,13 @@ class Grid:
 
     def transitions(self, betas: np.ndarray) -> np.ndarray:
         """Return transition matrices at m values of β, shape (m, side², side²)."""
-        flat = self.log_likelihood.ravel()
-        return metropolis_transitions(self.log_prior, flat, _proposal(*self.log_likelihood.shape))(
-            betas
-        )
+        proposal = _proposal(*self.log_likelihood.shape)
+        return metropolis_transitions(self.log_prior, self.log_likelihood.ravel(), proposal)(betas)
 
     def sandwich(self, schedule: ArrayLike) -> ExactSandwich:
         """Compute J and B exactly for a schedule of shape (T + 1,); see `exact_sandwich`."""
-        return exact_sandwich(
-            self.log_prior, self.log_likelihood.ravel(), schedule, self.transitions
-        )
+        flat = self.log_likelihood.ravel()
+        return exact_sandwich(self.log_prior, flat, schedule, self.transitions)
 
 
 def _proposal(rows, columns):
