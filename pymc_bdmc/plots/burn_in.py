@@ -16,17 +16,17 @@ from pymc_bdmc.results.log_ml import Z95
 def plot_burn_in(
     dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
-    """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
+    """Plot the mean reverse log weight against the burn-in S, relative to the longest burn-in.
 
-    There is a line for each data set, and a band for the 95 % interval of their mean
+    There is a line for each data set, and a band for the 95 % interval of the mean over data sets
     (`burn_in_effect`), as in Fig. 6 of Grosse, Ancha and Roy (2016). If the band contains zero,
     these runs show no effect of S.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with several burn-ins; a dict gives a panel for each of its
-        entries. These must have the same burn-ins.
+        Results of `sample_bdmc` with several burn-ins. A dict gives a panel for each of its
+        entries, which must have the same burn-ins.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

@@ -1,4 +1,4 @@
-"""Draw one visual in every panel; give a plot the options that all plots take."""
+"""Draw visuals in every panel, and give a plot the options that all plots take."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
@@ -43,12 +43,12 @@ class Options(NamedTuple):
 
 
 def plot(names: str) -> Callable[[Callable[..., PlotCollection]], Callable[..., PlotCollection]]:
-    """Give a plot the options that all plots take; it gets them as one argument ``options``.
+    """Give a plot the options that all plots take, and pass them on as one argument ``options``.
 
     Parameters
     ----------
     names : str
-        The visuals of the plot, with a space between them. Other names in ``visuals`` or
+        The visuals of the plot, separated by spaces. Other names in ``visuals`` or
         ``aes_by_visuals`` raise an error.
     """
 
@@ -96,7 +96,7 @@ def few_xticks(da, target, **kwargs):
 
 
 def _round_values(low: float, high: float) -> dict[str, list]:
-    """Return multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
+    """Return round ticks, at the multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
     if low == high:
         return {"values": [low], "labels": [f"{low:g}"]}
     power = int(np.floor(np.log10((high - low) / ROOM)))
@@ -115,12 +115,12 @@ def set_yticks(da, target, values, labels, **kwargs):
 
 
 def with_text(visual: Callable) -> Callable:
-    """Return a visual whose text is the data."""
+    """Return a visual that writes its data as text."""
     return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
 class Canvas:
-    """Figure with a panel per model, colours by one more dimension, and options for each visual.
+    """Figure with a panel per model, colours along a second dimension, and options per visual.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class Canvas:
     def finish(
         self, x: str | xr.DataArray | None = None, y: str | xr.DataArray | None = None
     ) -> PlotCollection:
-        """Add the labels of the axes (one for all panels, or by panel), titles and the legend."""
+        """Add titles, the legend, and the labels of the axes, for all panels or by panel."""
         for name, visual, text in (("xlabel", labelled_x, x), ("ylabel", labelled_y, y)):
             if isinstance(text, str):
                 self.draw(name, visual, self.panel, text=text)

@@ -1,4 +1,4 @@
-"""Results as labelled panels, and the arrays that arviz-plots draws."""
+"""Turn results into labelled panels and into the arrays that arviz-plots draws."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from pymc_bdmc.results.reading import Reading
 
 
 def panels(dt: Any) -> dict[str, Any]:
-    """Return results by panel title; a single result has one panel without a title."""
+    """Return results by panel title, which is empty for a single result."""
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
 
 
@@ -22,7 +22,7 @@ def readings(dt: Any) -> dict[str, Reading]:
 
 
 def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
-    """Return log weights of every data set by direction, whose averages estimate log ML; nats."""
+    """Return the log weights of every data set by direction, whose averages estimate ML, nats."""
     found = []
     for each in Reading.of(dt).data_sets:
         runs = {"real": each.forward}
@@ -40,7 +40,8 @@ def estimates(
     """Return the columns of `evidence` by all methods, for growing numbers of chains.
 
     The dimensions are ``model`` (a panel for every data set of each result), ``chains`` (the
-    requested numbers of finished chains) and ``estimator``. NaN if a method does not apply.
+    requested numbers of finished chains) and ``estimator``. If a method does not apply, its value
+    is NaN.
     """
     found = {}
     reads = readings(dt)
@@ -67,7 +68,7 @@ def estimates(
 def exact_values(
     exact: float | Mapping[str, float] | None, titles: list[str]
 ) -> xr.DataArray | None:
-    """Return known values by panel, NaN if there is none."""
+    """Return known values by panel, with NaN for panels without one."""
     if exact is None:
         return None
     by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
@@ -129,7 +130,7 @@ def around_intervals(
 
 
 def log_ticks(values: np.ndarray) -> dict[str, list]:
-    """Return labelled ticks on a logarithmic axis: 1, 2, 5, 10, … or powers of ten."""
+    """Return labelled ticks on a logarithmic axis, at 1, 2, 5, 10, … or at powers of ten."""
     finite = np.asarray(values)[np.isfinite(values)]
     low, high = finite.min(), finite.max()
     steps = (1, 2, 5) if high - low < 2 else (1,)

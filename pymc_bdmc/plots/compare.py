@@ -21,7 +21,7 @@ PANELS = {
 }
 
 ANSWERS = {"log ML": "nats, with 95 % interval", "posterior probability": "of the valid models"}
-"""Panels of a comparison of models, and what stands below them."""
+"""Panels of a comparison of models, and the labels below them."""
 
 
 @plot("line point interval title xlabel ylabel xticks yticks ylim")
@@ -34,23 +34,25 @@ def plot_compare(
 ) -> PlotCollection:
     """Plot the log ML and probabilities of models, or the gap of samplers against its cost.
 
-    Models are shown by log ML with 95 % intervals and by posterior probabilities, the best at the
-    top. A log ML that cannot be trusted has no point, and its name says so.
+    For models, the plot shows log ML with 95 % intervals and posterior probabilities, with the best
+    model at the top. A log ML that cannot be trusted has no point, and the name of its model is
+    marked.
 
-    Samplers are shown by the Jeffreys bound against temperatures, gradient evaluations and seconds.
-    Every round of a result is a point, with one standard error on either side. Both axes are
-    logarithmic, so a gap that is negative by noise has no point, only the upper end of its error.
+    For samplers, the plot shows the Jeffreys bound against temperatures, gradient evaluations and
+    seconds. Every round of a result is a point, with one standard error on either side. Both axes
+    are logarithmic, so a gap that is negative by chance has no point, only the upper end of its
+    error bar.
 
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results on the same data, as for `compare`. Several ``temperatures``, or a ``target_gap``,
-        give a line in the plot of the gap.
+        Results on the same data, as for `compare`. Results with several ``temperatures`` or a
+        ``target_gap`` give a line in the plot of the gap.
     kind : {"log_ml", "gap"}, optional
-        Default: the gap if all results are of one model or system and one of them has a gap;
-        else log ML. Two parametrisations are two models.
+        Quantity to plot. By default it is the gap if all results are of one model or system and one
+        of them has a gap, and log ML otherwise. Two parametrisations count as two models.
     prior : mapping of {str : float}, optional
-        Prior probabilities of the models, as for `compare`; only for log ML.
+        Prior probabilities of the models, as for `compare`, for the plot of log ML.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -96,7 +98,7 @@ def plot_compare(
 
 
 def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
-    """Draw log ML with 95 % intervals, and the probabilities, a row for each model."""
+    """Draw log ML with 95 % intervals and the probabilities, in a row for each model."""
     names = [name if valid else f"{name} (not valid)" for name, valid in table["valid"].items()]
     shown = table.reindex(columns=[*READ, "valid"])
     value = shown["log_ml"].where(shown["valid"])
@@ -147,7 +149,7 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
-    """Return the smallest gap shown: a tenth of the smallest that may be above zero."""
+    """Return the lower end of the axis, a tenth of the smallest positive gap or upper end."""
     ends = np.stack([gap.values, (gap + error).values])
     return float(ends[ends > 0].min(initial=1.0)) / 10
 

@@ -25,7 +25,7 @@ def plot_convergence(
     """Plot estimates from the first n finished chains, with 95 % intervals, for growing n.
 
     A point marks each number of chains at which the method's check holds. One-sided averages that
-    approach BAR from below or above show their bias; a step shows a rare large weight.
+    approach BAR from below or above show their bias, and a step shows a rare large weight.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ def plot_convergence(
     methods : sequence of str
         Methods of `evidence`. On the real data only the forward ones are drawn.
     exact : float or dict of {str : float}, optional
-        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+        The true log ML, marked by a line. A number applies to all panels, and a dict gives the
+        value by the title of the panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -43,8 +44,8 @@ def plot_convergence(
         * point -> :func:`arviz_plots.visuals.scatter_xy`, the valid ones
         * exact -> :func:`arviz_plots.visuals.hline`
         * title, xlabel, ylabel -> the labels
-        * xticks, ylim -> numbers of chains, and the range of log ML: by default that of the
-          intervals from an eighth of the chains on
+        * xticks, ylim -> numbers of chains, and the range of log ML, which by default is the range
+          of the intervals from an eighth of the chains on
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 

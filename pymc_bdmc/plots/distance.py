@@ -35,9 +35,9 @@ def plot_distance(
 ) -> PlotCollection:
     """Plot KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
 
-    A point is an estimate, and its line shows the limits of `distance`; a divergence below its
+    A point is an estimate, and its line shows the limits of `distance`. A divergence below its
     noise has a line only. The cross is the certified lower bound on KL(q‖p). Divergences that are
-    infinite or not reliable are named at the right. Below the nats, the axis shows the largest
+    infinite or not reliable have a note at the right. Below the nats, the axis shows the largest
     error of the probability of any event (Pinsker; Bretagnolle and Huber).
 
     Parameters
@@ -45,9 +45,9 @@ def plot_distance(
     dt : DataTree or DataFrame
         Result of `sample_bdmc` on the real data, or the table that `distance` made of it.
     approximation : object, or mapping of str to object
-        As in `distance`; not with a table.
+        As in `distance`. Leave it out with a table.
     model, draws, confidence, random_seed
-        As in `distance`; not with a table.
+        As in `distance`. Leave them out with a table.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -55,7 +55,7 @@ def plot_distance(
         * point, certified -> :func:`arviz_plots.visuals.scatter_xy`
         * note -> :func:`arviz_plots.visuals.annotate_xy`
         * title, xlabel -> the labels
-        * xticks, yticks, xlim, ylim -> numbers, names, and the ranges
+        * xticks, yticks, xlim, ylim -> numbers, names and ranges
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -120,7 +120,7 @@ def plot_distance(
 
 
 def _table(dt: Any, approximation: Any, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the table of `distance`, which may be given in place of a result."""
+    """Return the given table of `distance`, or compute it from a result."""
     if not isinstance(dt, pd.DataFrame):
         return distance(dt, approximation, **settings)
     known = signature(distance).parameters
@@ -139,7 +139,7 @@ def _log(array: xr.DataArray) -> xr.DataArray:
 
 
 def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:
-    """Return the limits of the axis: all points and limits, and a third more on the left."""
+    """Return the limits of the axis around all points and limits, with a margin."""
     known = np.concatenate([_log(each).values.ravel() for each in (value, upper, lower)])
     known = known[np.isfinite(known)]
     known = known if known.size else np.array([-1.0, 1.0])

@@ -25,16 +25,17 @@ def plot_estimators(
 ) -> PlotCollection:
     """Plot estimates of log ML by every method, with 95 % intervals.
 
-    The recommended method and the other valid ones have different colours; methods whose check
-    fails have grey dotted intervals. The axis covers the valid intervals; an estimate beyond it is
-    written at the edge.
+    The recommended method and the other valid methods have different colours. Methods whose check
+    fails have grey dotted intervals. The axis covers the valid intervals, and an estimate beyond
+    the axis is written at its edge.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
         Results of `sample_bdmc`. There is a panel for every data set of each.
     exact : float or dict of {str : float}, optional
-        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+        The true log ML, marked by a line. A number applies to all panels, and a dict gives the
+        value by the title of the panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -96,14 +97,14 @@ def plot_estimators(
 
 
 def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
-    """Spread a column along a new dimension, NaN where the status is another."""
+    """Spread a column along a new dimension ``status``, with NaN for other statuses."""
     recommended, valid = table["recommended"] == 1, table["valid"] == 1
     held = [recommended, valid & ~recommended, ~valid]
     return xr.concat([column.where(each) for each in held], xr.Variable("status", STATUSES))
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Return limits of each panel: around the valid intervals, if any, and the true value."""
+    """Return limits of each panel around the valid intervals, if any, and the true value."""
     trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
     count = value["status"].isin(STATUSES[:2]) | ~trusted
     return around_intervals(value.where(count), reach, truth, 0.8, 0.01)

@@ -18,7 +18,7 @@ def plot_hysteresis(
 ) -> PlotCollection:
     """Plot the mean ℓ of the chains along β, forward and reverse.
 
-    On a path from a reference r it plots log p(θ) + ℓ(θ) − log r(θ), which replaces ℓ there.
+    On a path from a reference r, log p(θ) + ℓ(θ) − log r(θ) replaces ℓ.
 
     If the directions disagree, the kernels do not equilibrate along the path. The area between the
     curves is the gap of the sandwich, up to discretisation.
@@ -26,7 +26,7 @@ def plot_hysteresis(
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc`; a dict gives a panel for each of its entries. Several data sets
+        Results of `sample_bdmc`. A dict gives a panel for each of its entries. Several data sets
         are averaged.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
@@ -35,8 +35,8 @@ def plot_hysteresis(
         * loop -> :func:`arviz_plots.visuals.fill_between_y`, the area between the directions
         * critical -> :func:`arviz_plots.visuals.vline`, at the critical β of a lattice model
         * title, xlabel, ylabel -> the labels
-        * ylim -> :func:`arviz_plots.visuals.set_ylim`; by default the extreme 5 % of each path,
-          next to the prior, are cut off
+        * ylim -> :func:`arviz_plots.visuals.set_ylim`, by default without the lowest 5 % of each
+          path, which is next to the prior
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -86,7 +86,7 @@ def _meaning(taken: set[str]) -> str:
 
 
 def _mean_path(side: Side) -> xr.DataArray:
-    """Return β and mean ℓ by the index along the path; panels may have different schedules."""
+    """Return β and mean ℓ by the index along the path, since schedules may differ."""
     path = side.variable("log_likelihood_path")
     path = path.mean("dataset") if "dataset" in path.dims else path
     pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")

@@ -22,9 +22,9 @@ def plot_pointwise(
 ) -> PlotCollection:
     """Plot log predictive densities of observations, or the log Bayes factors that they add.
 
-    The first panel shows every observation, the second the sum so far, both with 95 % intervals. Of
-    a sum whose error is not known only the value is shown. With several results the first is
-    compared with each of the others: above 0, the observation speaks for the first.
+    The first panel shows every observation and the second the sum so far, both with 95 % intervals.
+    If the error of a sum is not known, only its value is shown. With several results, the first is
+    compared with each of the others, and a value above 0 speaks for the first.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def plot_pointwise(
         * zero -> :func:`arviz_plots.visuals.hline`, for differences only
         * interval, line -> :func:`arviz_plots.visuals.line_xy`
         * point -> :func:`arviz_plots.visuals.scatter_xy`
-        * title, xlabel, ylabel, xticks -> the labels; observations by their coordinates
+        * title, xlabel, ylabel, xticks -> the labels, and the coordinates of the observations
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -47,7 +47,7 @@ def plot_pointwise(
     Raises
     ------
     ValueError
-        As `pointwise` does, or for a mapping of no results.
+        As `pointwise` does, or if a mapping has no results.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _tables(dt: xr.DataTree | Mapping[str, xr.DataTree]) -> tuple[dict[str, pd.D
 
 
 def _ticks(index: pd.Index) -> dict[str, list]:
-    """Return the labels of as many observations, evenly spaced, as fit."""
+    """Return ticks at evenly spaced observations, few enough that their labels fit."""
     step = 1
     while True:
         labels = [str(label) for label in index[::step]]
@@ -108,5 +108,5 @@ def _ticks(index: pd.Index) -> dict[str, list]:
 
 
 def _offsets(n: int) -> np.ndarray:
-    """Return how far the points of n pairs stand beside the place of their observation."""
+    """Return the horizontal distances of the points of n pairs from their observation."""
     return 0.15 * (np.arange(n) - (n - 1) / 2)

@@ -22,13 +22,14 @@ def plot_race(
 ) -> PlotCollection:
     """Plot the root mean square error of each estimator against the CPU time of one estimate.
 
-    Both axes are logarithmic. The shaded area is the uncertainty of the true value: the width of
-    its sandwich, or 1.96 standard errors if that is more. Errors within it cannot be judged.
+    Both axes are logarithmic. The shaded area is the uncertainty of the true value, which is the
+    width of its sandwich or 1.96 standard errors, whichever is larger. Errors within the area
+    cannot be judged.
 
     Parameters
     ----------
     results : Dataset or mapping of {str : Dataset}
-        Result of `testbed.race`; with several problems each has a panel.
+        Result of `testbed.race`, or results on several problems, each of which has a panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

@@ -26,13 +26,14 @@ def plot_sandwich(
 ) -> PlotCollection:
     """Plot log weights of both directions with their means, the bounds on log ML.
 
-    For one result it shows the distributions over chains. For a sequence of results of one model it
-    shows the bounds against the number of temperatures, with a band of ± one standard error.
+    For one result, the plot shows the distributions over chains. For a sequence of results on one
+    model, it shows the bounds against the number of temperatures, with a band of ± one standard
+    error.
 
     Parameters
     ----------
     dt : DataTree, sequence of DataTree, or dict of either
-        Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
+        Results of `sample_bdmc`. A dict gives a panel for each of its entries. With several data
         sets, whose log ML differ, values are relative to the middle of the bounds of each set.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.

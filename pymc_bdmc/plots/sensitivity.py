@@ -1,4 +1,4 @@
-"""Plot log ML over a prior scale, or any other value, and where the preference turns."""
+"""Plot log ML against a prior scale, or any other value, and mark where the preference turns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,16 +24,17 @@ def plot_sensitivity(
 ) -> PlotCollection:
     """Plot log ML against a value of the prior, for one or two models.
 
-    A band shows 95 % intervals, and a point is a fresh run. Where two curves cross, the preference
-    turns: a vertical line marks the value, interpolated between those of the tables. Rows that are
-    not valid leave a gap. The axis is logarithmic where the values span a factor of 10 or more.
+    A band shows 95 % intervals, and a point is a fresh run. The preference turns where two curves
+    cross. A vertical line marks this value, which is interpolated between the values of the tables.
+    Rows that are not valid leave a gap. The axis is logarithmic if the values span a factor of 10
+    or more.
 
     Parameters
     ----------
     curves : DataFrame or mapping of str to DataFrame or DataTree
-        Table of `sensitivity`, or two by name; the name of its index is the label of the axis. A
-        DataTree, the result of `sample_bdmc` on a model
-        that does not depend on the value, such as a point null, is a level line.
+        Table of `sensitivity`, or two by name. The name of its index is the label of the axis. A
+        DataTree is the result of `sample_bdmc` on a model that does not depend on the value, such
+        as a point null, and gives a level line.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -42,7 +43,7 @@ def plot_sensitivity(
         * interval -> :func:`arviz_plots.visuals.line_xy`, 95 % of fresh runs
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * turn -> :func:`arviz_plots.visuals.vline`
-        * note -> :func:`arviz_plots.visuals.annotate_xy`, the value where the preference turns
+        * note -> :func:`arviz_plots.visuals.annotate_xy`, the value at which the preference turns
         * title, xlabel, ylabel -> the labels
         * xticks, ylim -> numbers on the axis, and the range of log ML
         * legend -> :meth:`arviz_plots.PlotCollection.add_legend`

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class _Bimodal(ContinuousSystem):
     """System with likelihood w·φ(x − d) + (1 − w)·φ(x + d), φ a product over the dimensions.
 
-    By symmetry both modes have the same evidence, so their posterior weights are those of the
-    likelihood.
+    By symmetry both modes have the same evidence, so the posterior weights of the modes equal the
+    weights in the likelihood.
     """
 
     dimension: int = 5
@@ -118,10 +118,10 @@ class BimodalGaussian(_Bimodal):
 
 @dataclass(frozen=True)
 class BimodalCauchy(_Bimodal):
-    """Mixture of two products of Cauchy densities at ±(d, …, d): heavy-tailed work.
+    """Mixture of two products of Cauchy densities at ±(d, …, d), which has heavy-tailed work.
 
-    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy
-    density. The default parameters are those of `BimodalGaussian`, not published ones.
+    The evidence is a product of Voigt profiles, which are the convolutions of the prior with a
+    Cauchy density. The default parameters are those of `BimodalGaussian`; they are not published.
 
     Parameters
     ----------

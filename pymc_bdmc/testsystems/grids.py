@@ -15,7 +15,7 @@ MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 class Grid:
     """Square grid of states with a uniform prior, and Metropolis steps to neighbours.
 
-    A step proposes one of the four neighbours with equal probability; proposals outside the grid
+    A step proposes one of the four neighbours with equal probability. Proposals outside the grid
     are rejected.
 
     Parameters
@@ -41,7 +41,7 @@ class Grid:
 
     @classmethod
     def barrier(cls) -> "Grid":
-        """Make four rooms with walls: ℓ is −10 on the walls, 3 in one room, else 0."""
+        """Make four rooms with walls. ℓ is −10 on the walls, 3 in one room and 0 in the others."""
         log_likelihood = np.zeros((SIDE, SIDE))
         middle = SIDE // 2
         log_likelihood[:middle, :middle] = 3.0

@@ -53,9 +53,9 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
     Returns
     -------
     ndarray of uint64, shape (64, 3)
-        Digit by digit, all ones or all zeros. Metropolis: probabilities of accepting ΔE = 8J and ΔE
-        = 4J. Heat bath: probabilities of ending opposite to four equal neighbours, opposite to a
-        majority of three, and 1/2 for a tie.
+        All ones or all zeros for each digit. For Metropolis, they are the probabilities of
+        accepting ΔE = 8J and ΔE = 4J. For the heat bath, they are the probabilities of ending
+        opposite to four equal neighbours and opposite to a majority of three, and 1/2 for a tie.
     """
     gain = interaction * np.array([8.0, 4.0])
     p = [*expit(-gain), 0.5] if heat_bath else [*np.exp(-gain), 0.0]
@@ -66,12 +66,12 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def flip_spins(chains, sites, neighbours, planes, heat_bath):
-    """Update the sites one after another in all lanes; return the number of flips.
+    """Update the sites one after another in all lanes, and return the number of flips.
 
-    A lane flips if a 64-bit uniform number U is below its probability p. Random words give one
-    digit of U to every lane, the highest first; a lane is decided at the first digit in which U and
-    p differ, and the loop ends when all lanes are. Lanes share the order of the sites and nothing
-    else.
+    A lane flips if a 64-bit uniform number U is below its probability p. Every random word gives
+    one digit of U to each lane, starting with the highest. A lane is decided at the first digit in
+    which U and p differ, and the loop ends when all lanes are decided. Lanes share the order of the
+    sites and nothing else.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ def _count_ones(x):
 def unsatisfied_bonds(spins, neighbours):
     """Count the bonds between unlike spins in every lane, without unpacking the spins.
 
-    For each digit, a full adder adds the two bonds of a site to the sum so far, and its carries are
-    kept until there are two of them for the next digit.
+    For each digit, a full adder adds the two bonds of a site to the sum so far. A carry is kept
+    until there are two carries for the next digit.
 
     Returns
     -------

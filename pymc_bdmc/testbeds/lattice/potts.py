@@ -1,4 +1,4 @@
-"""Run blocks of Potts chains: site by site, all chains at once in vector registers."""
+"""Run blocks of Potts chains site by site, with all chains at once in vector registers."""
 
 from typing import override
 
@@ -37,9 +37,9 @@ class PottsChains(ChainBlock):
 
 @njit(nogil=True, cache=True)
 def metropolis_moves(chains, sites, neighbours, interaction, q):
-    """Propose another colour at one site after another; return the number of changes.
+    """Propose another colour at one site after another, and return the number of changes.
 
-    The lower 32 bits of a random word choose the colour, the upper 32 bits decide acceptance.
+    The lower 32 bits of a random word choose the colour, and the upper 32 bits decide acceptance.
 
     Parameters
     ----------
@@ -80,11 +80,12 @@ def metropolis_moves(chains, sites, neighbours, interaction, q):
 
 @njit(nogil=True, cache=True)
 def heat_bath_moves(chains, sites, neighbours, interaction, q):
-    """Draw one site after another from its conditional distribution; return zero.
+    """Draw one site after another from its conditional distribution, and return zero.
 
-    A colour of n neighbours has weight exp(K n) = 1 + (e^K − 1) + … , one increment for each of
-    these neighbours. So either a uniform colour is drawn (weight q), or a neighbour (with its
-    increment as weight), whose colour is copied. Parameters as in `metropolis_moves`.
+    If n neighbours have a colour, its weight is exp(K n) = 1 + (e^K − 1) + …, with one increment
+    for each of these neighbours. So the site takes a uniform colour with weight q, or copies the
+    colour of a neighbour with the increment of this neighbour as weight. The parameters are those
+    of `metropolis_moves`.
     """
     spins = chains.values
     states = np.empty((GENERATOR_WORDS, LANES), np.uint64)

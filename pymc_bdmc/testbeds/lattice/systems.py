@@ -17,14 +17,14 @@ _MAX_COUPLING = 100.0  # beyond, floating point knows ground states only
 
 
 class Lattice(ABC):
-    """Lattice model: colours on an L × L periodic square, where equal neighbours attract.
+    """Lattice model of colours on an L × L periodic square, with attraction of equal neighbours.
 
-    The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E: the prior is uniform over all q^(L²)
+    The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E. The prior is uniform over all q^(L²)
     states, so log Z stands for log(Z/Z_0). States are arrays of colours 0 … q − 1, of shape
     (…, L, L). On a 2 × 2 lattice, neighbours are joined by two bonds.
 
-    `anneal` moves thousands of chains, all at one β; for `temper` a model draws and moves states
-    with individual β.
+    `anneal` moves thousands of chains at one common β. For `temper` a model draws and moves states
+    with an individual β each.
     """
 
     L: int
