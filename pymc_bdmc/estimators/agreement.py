@@ -45,14 +45,14 @@ BLOCK = 2**22
 class DrawsComparison:
     """Differences between draws and weighted particles by element, with their errors.
 
-    Columns are the shift of the mean in standard deviations of the particles, the log ratio of the
-    standard deviations (that of the draws above that of the particles), and the largest distance
-    of the distribution functions.
+    The columns are the shift of the mean in standard deviations of the particles, the log of the
+    standard deviation of the draws over that of the particles, and the largest distance of the
+    distribution functions.
 
     Attributes
     ----------
     estimate, error : ndarrays of shape (elements, 3)
-        Values and standard errors; NaN where an element has no spread to compare.
+        Values and standard errors. They are NaN if an element has no spread to compare.
     degrees : ndarray of shape (elements, 3)
         Degrees of freedom of the errors.
     share : ndarray of shape (elements, 3)
@@ -62,9 +62,9 @@ class DrawsComparison:
     rhat : ndarray of shape (elements,)
         Split R̂ of the draws; 1 if it is not significant.
     away : ndarray of shape (elements,)
-        Distance from the median of the particles that nine tenths of the draws of one chain exceed:
-        the largest over the chains. The unit is a standard deviation, (q95 − q05)/3.29 of the
-        particles, whatever their tails.
+        Distance from the median of the particles that nine tenths of the draws of a chain exceed,
+        for the chain with the largest distance. The unit is (q95 − q05)/3.29 of the particles, a
+        standard deviation that does not depend on their tails.
     reach : ndarray of shape (elements,)
         Limit for ``away``, the same for all elements that are compared together.
     """
@@ -87,11 +87,11 @@ class DrawsComparison:
     def limits(self, confidence: float, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
         """Return limits of all columns, simultaneous over this many hypotheses (Bonferroni).
 
-        Limits are by Student's t. The distance D is the largest difference of two functions. Its
-        upper limit needs the noise at the point of the true maximum only, since D̂ is at least the
-        difference there. Its lower limit needs the largest noise at any point. For distribution
-        functions this noise is a Brownian bridge B, P(sup|B| > c) = 2 exp(−2c²); its quantile is
-        converted to t by equal tail probabilities.
+        The limits are by Student's t. The distance D is the largest difference of two functions.
+        The upper limit needs only the noise at the point of the true maximum, since D̂ is at least
+        the difference there. The lower limit needs the largest noise at any point. For distribution
+        functions this noise is a Brownian bridge B with P(sup|B| > c) = 2 exp(−2c²), whose quantile
+        is converted to t by equal tail probabilities.
         """
         tail = (1 - confidence) / (2 * hypotheses)
         reach = stdtrit(self.degrees, 1 - tail) * self.error
@@ -112,12 +112,13 @@ class DrawsComparison:
         half of its margin, so that a difference that does not matter is not called bad. A row in
         which a chain lies far off (`away`) is bad too, for any effective sample size.
 
-        *Open*: neither, or an effective sample size below 100, or an R̂ above 1.01.
+        *Open*: all other elements, including those with an effective sample size below 100 or an R̂
+        above 1.01.
 
-        The probability that any element is called bad by chance is at most 0.005. For this, means
-        are compared only if both sides have an effective sample size of 100, and standard
-        deviations only from 200: if no draw is in a tail, the standard deviation and its error are
-        too small. The distance needs no such limit.
+        The probability that any element is called bad by chance is at most 0.005. To ensure this,
+        means are compared only from an effective sample size of 100 on both sides, and standard
+        deviations only from 200, since both a standard deviation and its error are too small if no
+        draw is in a tail. The distance needs no such limit.
         """
         lower, upper = self.limits(0.90, 1)  # 95 % each
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)

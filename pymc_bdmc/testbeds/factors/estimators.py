@@ -18,13 +18,13 @@ from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from pymc_bdmc.testbeds.factors.variational import variational_bound
 
 LIVE, MORE_LIVE = 10, 30
-"""Numbers of particles of nested sampling: as in the paper, and more."""
+"""Numbers of particles of nested sampling, as in the paper and larger."""
 
 INFORMATION = 200
 """Information in nats for which the budget of nested sampling is planned."""
 
 PARTICLES, STEPS = 32, 600
-"""Most particles of an annealed population, and fewest steps before more particles are used."""
+"""Largest number of particles of an annealed population, and smallest number of its steps."""
 
 
 def harmonic(log_z: ArrayLike) -> float:
@@ -47,13 +47,13 @@ class Estimator:
     Attributes
     ----------
     estimate : callable
-        ``estimate(problem, budget, rng) -> (log_ml, transitions)``: log Ẑ in nats, and the number
-        of sweeps used, about ``budget``.
+        ``estimate(problem, budget, rng) -> (log_ml, transitions)``, which returns log Ẑ in nats and
+        the number of sweeps used, about ``budget``.
     combine : callable
-        Function that combines independent estimates: `estimators.log_mean_exp` if the mean of Ẑ is
-        Z, `harmonic` if that of 1/Ẑ is 1/Z.
+        Function that combines independent estimates. It is `estimators.log_mean_exp` if the mean of
+        Ẑ is Z, and `harmonic` if the mean of 1/Ẑ is 1/Z.
     exact : bool
-        Whether it uses the rows from which the observations were simulated.
+        Whether the estimator uses the rows from which the observations were simulated.
     """
 
     estimate: Callable[[Problem, int, np.random.Generator], tuple[float, int]]
@@ -113,10 +113,11 @@ def bic(problem, budget, rng):
 def chib_murray_salakhutdinov(problem, budget, rng):
     """Estimate log ML by the Chib-style estimator of Murray and Salakhutdinov (2008).
 
-    The estimate is f(L*) divided by the mean density of transitions to L*, the end of a Gibbs
-    chain. The transitions start from the states of a chain whose state at a random position comes
-    from L* by the reversal, which makes the mean of Ẑ equal to Z. For normal rows the density of a
-    transition is known only given newly drawn features, so the mean of Ẑ is Z only approximately.
+    L* is the end of a Gibbs chain, and the estimate is f(L*) divided by the mean density of
+    transitions to L*. The transitions start from the states of a second chain. Its state at a
+    random position is drawn from L* by the reversal, which makes the mean of Ẑ equal to Z. For
+    normal rows the density of a transition is known only given newly drawn features, so the mean
+    of Ẑ is only approximately Z.
     """
     model, y, ones = problem.model, problem.y, np.ones(problem.model.n)
     half = max(budget // 2, 1)
@@ -168,7 +169,7 @@ def variational_symmetric(problem, budget, rng):
 
 
 def single(direction, path="prior", schedule=sigmoid):
-    """Return annealing of one particle: on the prior's path AIS with δ = 4, or its reverse."""
+    """Return annealing of a single particle, by default AIS with δ = 4 or its reverse."""
 
     def estimate(problem, budget, rng):
         return run(problem, direction, path, schedule(budget).betas, 1, rng)[0], budget
@@ -192,7 +193,7 @@ def sequential_harmonic(problem, budget, rng):
 
 
 def population(direction):
-    """Return an annealed population; in reverse the conditional one."""
+    """Return annealing of a population, which in reverse is a conditional one."""
 
     def estimate(problem, budget, rng):
         particles = min(max(1, budget // STEPS), PARTICLES)
@@ -227,4 +228,4 @@ ESTIMATORS: dict[str, Estimator] = {
     "reverse population": Estimator(population(Direction.REVERSE), harmonic, exact=True),
     "populations, BAR": Estimator(populations_bar, np.mean, exact=True),
 }
-"""The estimators of the paper, followed by populations; histogram estimates equal BAR's."""
+"""The estimators of the paper, followed by populations. Histogram estimates equal those of BAR."""

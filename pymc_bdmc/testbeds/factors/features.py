@@ -3,7 +3,7 @@
 Observation n is its row l_n times the features R, plus noise. Its likelihood has a weight w_n from
 0 (absent) to 1: f_w(L) = p(L) ∫ p(R) Π_n N(y_n | l_n R, σ²)^w_n dR. Given L the columns of R are
 independent and normal with one covariance, so an observation is added or removed by an update of
-rank one (Doshi-Velez and Ghahramani 2009), and all the densities needed are `predictive`.
+rank one (Doshi-Velez and Ghahramani 2009), and `predictive` gives all necessary densities.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Factors(NamedTuple):
 
     kind: int
     values: np.ndarray
-    """All possible rows, shape (V, K); V = 0 for normal rows."""
+    """All possible rows, shape (V, K), with V = 0 for normal rows."""
     log_probabilities: np.ndarray
     """Log probabilities of the values, shape (V,)."""
     log_odds: float
@@ -52,7 +52,7 @@ class Features(NamedTuple):
 def predictive(model, distance, spread, weight, size):
     """Return log ∫ N(y | l R, σ²)^w over R, from |y − l E[R]|² and l Cov l', nats.
 
-    A negative weight is for an observation that is removed.
+    A negative weight removes an observation.
     """
     precision = weight / model.noise**2
     shrinkage = 1.0 + precision * spread
@@ -62,7 +62,7 @@ def predictive(model, distance, spread, weight, size):
 
 @njit(**FAST)
 def fit(features, row, y, residual, reach):
-    """Write y − l E[R] and Cov l' to the last two; return |y − l E[R]|² and l Cov l'."""
+    """Return |y − l E[R]|² and l Cov l', and write y − l E[R] and Cov l' to the last arguments."""
     mean, covariance = features
     residual[:], reach[:] = y, 0.0
     for k in range(row.size):
@@ -81,7 +81,7 @@ def fit(features, row, y, residual, reach):
 
 @njit(**FAST)
 def absorb(model, features, row, y, weight):
-    """Add an observation to the distribution of the features; a negative weight removes it.
+    """Add an observation to the distribution of the features, or remove it by a negative weight.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def features_of(model, rows, y, weights):
 
 @njit(**FAST)
 def draw_features(features, rng):
-    """Draw R; return it as a distribution without variance."""
+    """Draw R, and return it as a distribution without variance."""
     mean, covariance = features
     noise = np.empty_like(mean)
     for k in range(mean.shape[0]):

@@ -39,20 +39,21 @@ class ObservationWeights(NamedTuple):
 
 @njit(**FAST, title="sweeps of the testbed")
 def sweep(model, rows, y, weights, backwards, aim, rng):
-    """Draw every row with positive weight, in place; the reversal goes ``backwards``.
+    """Draw every row with positive weight, in place, or ``backwards`` for the reversal.
 
-    Discrete rows are drawn one after the other, with the features integrated out. Normal rows are
-    drawn given features, which are drawn given all rows; this is its own reversal.
+    Discrete rows are drawn one after another, with the features integrated out. For normal rows,
+    features are drawn given all rows, and then the rows given the features. This sweep is its own
+    reversal.
 
     Parameters
     ----------
     aim : ndarray of shape (N, K) or (0, K)
-        The result, if it is not to be drawn at random.
+        The resulting rows, or no rows if they are drawn at random.
 
     Returns
     -------
     float
-        Log probability of the result, given the features if these were drawn.
+        Log probability of the result, given the features if they were drawn.
     """
     features, _ = features_of(model, rows, y, weights)
     log_p, latest = 0.0, 0.0
@@ -83,8 +84,9 @@ def sweep(model, rows, y, weights, backwards, aim, rng):
 def weigh(model, rows, y, path, t, rng):
     """Return the log weight of a state from the weights t − 1 of a path to the weights t, nats.
 
-    A row that enters is drawn given its observation, in place, and weighted by the marginal: Eqs
-    16-20 of Grosse et al. (2015). Backwards, the weight is that of the forward step to this state.
+    A row that enters is drawn in place given its observation, and weighted by the marginal density
+    (Grosse et al. 2015, Eqs 16-20). Backwards, the weight is that of the forward step to this
+    state.
     """
     enters, backwards = path.enters, path.backwards
     old, new = path.weights[t - 1], path.weights[t]
@@ -145,7 +147,7 @@ def constrained_sweep(model, rows, y, candidates, floor, rng):
     Parameters
     ----------
     candidates : ndarray of shape (N, K)
-        Prior draws. A normal row is rotated by a random angle towards its candidate; the elements
+        Prior draws. A normal row is rotated by a random angle towards its candidate. The elements
         of a binary row are replaced one by one.
 
     Returns

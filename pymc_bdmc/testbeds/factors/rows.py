@@ -10,7 +10,7 @@ from pymc_bdmc.testbeds.factors.features import FAST, NORMAL, Features, fit, pre
 
 @njit(**FAST)
 def value_row(model, features, y, weight, row, aim, rng):
-    """Draw a row from all its possible values; see `visit`."""
+    """Draw a row from all its possible values (see `visit`)."""
     residual, reach = np.empty(y.size), np.empty(row.size)
     log_p = model.log_probabilities.copy()
     for v in range(log_p.size):
@@ -33,7 +33,7 @@ def value_row(model, features, y, weight, row, aim, rng):
 
 
 class Loadings(NamedTuple):
-    """Distribution of normal rows given features; C⁻¹ is the covariance, C = lower lower'."""
+    """Normal distribution of rows given features, with the precision matrix C = lower lower'."""
 
     lower: np.ndarray
     root: np.ndarray
@@ -60,7 +60,7 @@ def loadings_of(model, known, weight):
 
 @njit(**FAST)
 def normal_row(model, loadings, y, row, aim, rng):
-    """Draw a normal row; see `visit`."""
+    """Draw a normal row (see `visit`)."""
     lower, root, pull, log_det, precision = loadings
     white, squares, marginal = np.zeros(row.size), 0.0, precision * np.sum(y**2) + log_det
     for k in range(row.size):
@@ -87,17 +87,17 @@ def normal_row(model, loadings, y, row, aim, rng):
 
 
 class Aim(NamedTuple):
-    """Result of a binary row that is not drawn at random, element by element."""
+    """Values that the elements of a binary row take, unless they are drawn at random."""
 
     row: np.ndarray
-    """The elements, shape (1, K); (0, K) if they are drawn at random."""
+    """The values, shape (1, K), or (0, K) if elements are drawn at random."""
     floor: float
-    """Nats that the log density of y must exceed for an element to be taken."""
+    """Limit in nats that the log density of y must exceed for an element to be replaced."""
 
 
 @njit(**FAST)
 def binary_row(model, features, y, weight, row, backwards, aim, rng):
-    """Draw the elements of a binary row one after the other, or by an `Aim`, in place.
+    """Draw the elements of a binary row in place, one after another, or set them by an `Aim`.
 
     Returns
     -------
@@ -137,9 +137,9 @@ def visit(model, features, y, weight, row, aim, rng):
     Parameters
     ----------
     features : Features
-        Features given the other rows; for normal rows, known features.
+        Distribution of the features given the other rows, or known features for normal rows.
     aim : ndarray of shape (1, K) or (0, K)
-        The result, if it is not to be drawn at random.
+        The resulting row, or no row if it is drawn at random.
 
     Returns
     -------

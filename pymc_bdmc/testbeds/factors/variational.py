@@ -27,7 +27,7 @@ def variational_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -
     ----------
     problem : Problem
     sweeps : int
-        Most updates of all factors; it ends if they no longer improve the bound.
+        Largest number of updates of all factors. It ends earlier if the bound no longer improves.
     rng : numpy.random.Generator
     """
     model, y = problem.model.factors, problem.y
