@@ -27,11 +27,11 @@ class RunDistance(NamedTuple):
     error : float
         Standard error, by the bootstrap over runs, and over data sets if there are several.
     reference : float
-        Value if nothing differs: the mean over permutations of the runs, or, with several simulated
-        sets, the median of their own distances.
+        Value to expect if nothing differs. With one simulated set it is the mean over permutations
+        of the runs, and with several the median of their own distances.
     p_value : float
-        P-value of the permutation test of runs if there is one simulated set, else of the rank of
-        the real set among all sets.
+        P-value of the permutation test of runs if there is one simulated set, and otherwise of the
+        rank of the real set among all sets.
     """
 
     value: float
@@ -46,9 +46,9 @@ class Shortfall(NamedTuple):
     Attributes
     ----------
     value : float
-        Shortfall on the real data less the mean one on simulated data, nats.
+        Shortfall on the real data minus the mean shortfall on simulated data, nats.
     error : float
-        Standard error by the bootstrap over runs; over data sets if there are several.
+        Standard error by the bootstrap over runs, and over data sets if there are several.
     real, simulated : float
         Shortfall on each kind of data. The expected shortfall from log Z bounds KL(q‖p).
     """
@@ -60,15 +60,15 @@ class Shortfall(NamedTuple):
 
 
 def shifted_runs(log_weights: ArrayLike) -> np.ndarray:
-    """Subtract from log weights the best estimate of their data set, that of the longest runs.
+    """Subtract from log weights the best estimate of their data set, by its longest runs.
 
-    As in Fig. 1 of Grosse, Ancha and Roy (2016): log Z of real and simulated data differ, so each
-    data set is shown relative to its own estimate.
+    The log Z of real and simulated data differ, so each data set is relative to its own estimate,
+    as in Fig. 1 of Grosse, Ancha and Roy (2016).
 
     Parameters
     ----------
     log_weights : array_like of shape (..., n_rounds, K)
-        Nats, the longest runs last; NaN marks a run that was not finished.
+        Nats, with the longest runs last. NaN marks an unfinished run.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
     Parameters
     ----------
     a, b : array_like
-        Samples in one unit, of any size; NaN is left out. Infinite values give an infinite
+        Samples of any size in the same unit. NaN is left out, and infinite values give an infinite
         distance.
 
     Returns
@@ -121,12 +121,12 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def distances_to_others(log_weights: ArrayLike) -> np.ndarray:
-    """Return the distance of each data set's shifted runs from those of all others, nats.
+    """Return the distance of each data set's shifted runs from those of all other sets, nats.
 
     Parameters
     ----------
     log_weights : array_like of shape (n_datasets, n_rounds, K)
-        Nats, the longest runs last; the first round is compared.
+        Log weights, nats, with the longest runs last. The first round is compared.
 
     Returns
     -------
@@ -149,12 +149,12 @@ def run_distance(
     """Compare the log weights of a round on real and on simulated data, each shifted.
 
     See Grosse, Ancha and Roy (2016), Section 4.2. Permuted runs are shifted again by their own
-    estimate, since shifting brings samples nearer to each other.
+    estimate, because shifting brings samples closer together.
 
     Parameters
     ----------
     real : array_like of shape (n_rounds, K)
-        Forward log weights, nats, the longest runs last; NaN marks a run that was not finished.
+        Forward log weights, nats, with the longest runs last. NaN marks an unfinished run.
     simulated : array_like of shape (n_datasets, n_rounds, K)
     rng : numpy.random.Generator
         For permutations and the bootstrap.
@@ -198,9 +198,8 @@ def _distance(sets: np.ndarray) -> float:
 def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Iterator[np.ndarray]:
     """Yield two sets with runs exchanged at random within each round.
 
-    Log Z differs between the sets, so runs are taken relative to the mean of their set, which
-    leaves (K − 1)/K of their variance. Relative to the best estimate they would be nearer to one
-    another.
+    The log Z of the sets differ, so runs are taken relative to the mean of their set, which leaves
+    (K − 1)/K of their variance. Relative to the best estimate, runs would be closer together.
     """
     n = (~np.isnan(sets)).sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -225,13 +224,13 @@ def shortfall_difference(
     """Estimate the shortfall of runs on real data in excess of that on simulated data.
 
     E[log Z − log w] over forward runs bounds KL(q‖p) on their data (Grosse, Ancha and Roy 2016, Eqs
-    7-12). So the bound from simulated data may have to be raised by this excess for the real data.
-    The best estimate is used in place of log Z; it misses the regions that no run found.
+    7-12). So for the real data, the bound from simulated data may have to be raised by this excess.
+    The best estimate replaces log Z, and it misses the regions that no run found.
 
     Parameters
     ----------
     real : array_like of shape (n_rounds, L)
-        Forward log weights, nats, the longest runs last; NaN marks a run that was not finished.
+        Forward log weights, nats, with the longest runs last. NaN marks an unfinished run.
     simulated : array_like of shape (n_datasets, n_rounds, K)
     rng : numpy.random.Generator
         For the bootstrap.

@@ -20,10 +20,10 @@ class RankTest(NamedTuple):
     p_values : ndarray of shape (F,)
         Share of the data sets (including the real one) that deviate at least as much.
     p_value : float
-        Same share for the largest deviation over all features, each counted on the given sides
-        only: one exact test of all of them.
+        Same share for the largest deviation over all features, counted on the given sides only.
+        This is one exact test of all features.
     worst : int
-        The feature with this deviation.
+        Index of the feature with the largest deviation.
     """
 
     deviations: np.ndarray
@@ -33,16 +33,16 @@ class RankTest(NamedTuple):
 
 
 def spread_and_tails(data: ArrayLike) -> np.ndarray:
-    """Measure the spread and the tails of each data set, value by value.
+    """Measure the spread and the tails of each data set.
 
     Each value is standardised by the mean and the standard deviation of the same element over the
-    data sets. With these z, a data set has log⟨z²⟩, which unmodelled noise raises, and
-    log(⟨z⁴⟩/⟨z²⟩²), which outliers raise.
+    data sets. From the standardised values z of a data set, the spread is log⟨z²⟩, which unmodelled
+    noise raises, and the tails are log(⟨z⁴⟩/⟨z²⟩²), which outliers raise.
 
     Parameters
     ----------
     data : array_like of shape (n_datasets, ...)
-        Values of one observed variable; NaN is left out.
+        Values of one observed variable. NaN is left out.
 
     Returns
     -------
@@ -76,16 +76,17 @@ def spread_and_tails(data: ArrayLike) -> np.ndarray:
 def rank_among(features: ArrayLike, sides: ArrayLike = 0) -> RankTest:
     """Test whether the first data set is exchangeable with the others.
 
-    If data sets are exchangeable, so are their deviations, and each rank is uniform: p_value ≤ α
-    with a probability of at most α for any features. With n data sets it cannot be below 1/n.
+    If data sets are exchangeable, so are their deviations, and each rank is uniform. So for any
+    features, p_value ≤ α with a probability of at most α. With n data sets the p-value cannot be
+    below 1/n.
 
     Parameters
     ----------
     features : array_like of shape (n_datasets, F)
-        Numbers that describe each data set; the real one first.
+        Numbers that describe each data set, with the real one first.
     sides : array_like of shape (F,), default 0
-        Deviations that count in the test of all features: 0 on both sides, 1 above the mean, −1
-        below it.
+        Deviations that count in the test of all features: those on both sides (0), above the mean
+        (1) or below the mean (−1).
 
     Returns
     -------

@@ -21,25 +21,25 @@ def differing_directions(
 ) -> tuple[np.ndarray, DrawsComparison] | None:
     """Find the directions in which draws and particles differ most, on half of both.
 
-    The first two are those of the largest and the smallest ratio of variances, generalised
-    eigenvectors of the covariance matrices; along the third the means differ most, in standard
-    deviations. They show a wrong correlation, or a shift along a narrow ridge, that no single
-    element shows. Each is compared on the other half of chains and runs, so that its choice causes
-    no bias. With many elements, the covariance matrices are regularised, and only the elements that
-    differ most are used.
+    The first two directions have the largest and the smallest ratio of variances. They are
+    generalised eigenvectors of the covariance matrices. Along the third direction the means differ
+    most, in standard deviations. These directions show a wrong correlation, or a shift along a
+    narrow ridge, that no single element shows. They are compared on the other half of chains and
+    runs, so that their choice causes no bias. With many elements, the covariance matrices are
+    regularised, and only the elements that differ most are used.
 
     Parameters
     ----------
     draws, particles, weights
-        As for `compare_draws`, which also checks them.
+        As for `compare_draws`.
 
     Returns
     -------
     directions : ndarray of shape (elements, 3)
         Coefficients of the elements.
     comparison : DrawsComparison
-        Three rows, from the halves that were not used to find the directions. None instead of both
-        if these halves are too small.
+        Three rows, from the halves that were not used to find the directions. If these halves are
+        too small, the function returns None instead of the directions and the comparison.
 
     Examples
     --------

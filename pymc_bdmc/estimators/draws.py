@@ -1,11 +1,11 @@
-"""Describe a sampler's draws alone: the error of their mean, R̂, and repeated draws."""
+"""Measure the error of the mean of a sampler's draws, their R̂, and how many draws are copies."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import fdtrc
 
 BATCHES = 40
-"""Number of batches over all chains; each should be much longer than the autocorrelation time."""
+"""Number of batches over all chains, each of which should exceed the autocorrelation time."""
 
 LATTICE = 0.01
 """Largest deviation of gaps between rounded values from multiples of the smallest gap, in units of
@@ -65,15 +65,15 @@ def split_rhat(values: np.ndarray) -> np.ndarray:
 
 
 def copies(draws: ArrayLike) -> float:
-    """Return the mean number of copies of a draw: 1 unless draws were repeated.
+    """Return the mean number of copies of a draw, which is 1 unless draws were repeated.
 
-    Consecutive equal draws, as after a rejection, count once. Rounded values are no copies: they
-    are multiples of a unit.
+    Consecutive equal draws, as after a rejection, count once. Equal values that come from rounding
+    are not copies. They are recognised as multiples of a unit.
 
     Parameters
     ----------
     draws : array_like of shape (chains, draws, elements)
-        Draws of continuous variables; two draws are the same if all elements are.
+        Draws of continuous variables. Two draws are equal if all elements are.
 
     Examples
     --------
