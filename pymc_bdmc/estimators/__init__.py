@@ -1,7 +1,7 @@
 """Estimate the evidence from arrays of log weights, with errors; all in nats.
 
 ``log_weight`` is log w in both directions, so E_f[w] = Z and E_r[1/w] = 1/Z. The package imports
-NumPy and SciPy only.
+only NumPy and SciPy.
 """
 
 from pymc_bdmc.estimators.agreement import DrawsComparison, compare_draws

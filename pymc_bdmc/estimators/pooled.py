@@ -57,10 +57,10 @@ class PooledChains(NamedTuple):
 def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledChains:
     """Weight the chains of both directions to be a sample of each direction.
 
-    By Crooks' relation p_r/p_f = w/Z a log weight of the pool has the probability 1/(n_f + n_r w/Z)
-    in the forward direction and 1/(n_r + n_f Z/w) in the reverse one: the mixture estimator of
-    Shirts and Chodera (2008) for two states, with log Z by BAR. So each direction shows weights
-    that the other one rarely finds.
+    By Crooks' relation p_r/p_f = w/Z, a log weight of the pool has the probability 1/(n_f + n_r
+    w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse direction. This is the
+    mixture estimator of Shirts and Chodera (2008) for two states, with log Z by BAR. So each
+    direction shows weights that the other one rarely finds.
 
     Parameters
     ----------
