@@ -34,7 +34,7 @@ def problem(request):
 
 
 def enumerated(model):
-    """All L of a discrete model."""
+    """Return all L of a discrete model."""
     return [np.array(rows) for rows in product(model.factors.values, repeat=model.n)]
 
 
