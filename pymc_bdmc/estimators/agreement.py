@@ -162,13 +162,13 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     Notes
     -----
     *Margins.* For a normal distribution, a shift by 0.25 standard deviations is a total variation
-    of 2Φ(1/8) − 1 = 0.10, a standard deviation 1.25 times as large one of 0.11, and both together
-    one of 0.13. The margin of the distance is 0.15 for any distribution: no probability P(x ≤ c) is
-    off by more.
+    of 2Φ(1/8) − 1 = 0.10. A standard deviation 1.25 times as large is 0.11, and both together are
+    0.13. The margin of the distance is 0.15 for any distribution, so no probability P(x ≤ c) is off
+    by more.
 
-    *Errors.* Each functional has its own error, from the influence of every draw on it: x for the
-    mean, (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the
-    distance, where the largest error counts. The influences of the draws are averaged over 40
+    *Errors.* Each functional has its own error, from the influence of every draw: x for the mean,
+    (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the distance, of
+    which the one with the largest error counts. The influences of the draws are averaged over 40
     batches. If longer batches vary more, the variance is extrapolated once (Vats and Flegal 2022).
     The influences of the particles are summed by run, since particles of one run have common
     ancestors. Their variance comes from the jackknife over runs. With W_k the weight of run k it
@@ -180,15 +180,15 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     distribution a mean and a standard deviation. If 95 % of the draws of an element have the same
     value, it has no such spread, and only its distance is compared.
 
-    *Chains.* A chain that never moves has no effective sample size. But if each of its draws is
-    from the posterior, the share F of them that lie where the posterior has the probability p has
-    the mean p, whatever their dependence, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest
-    distance of a state from the median of the particles over all elements, in standard deviations,
-    and s that of n independent particles. A further state has S > s with probability 1/(n + 1),
-    and S > k s with at most 1/(k (n + 1)) for tails no heavier than those of a Cauchy distribution.
-    So with C chains, nine tenths of the draws of any are beyond the ``reach`` k s with a
-    probability of at most C/(0.9 k (n + 1)); k is chosen so that it is 0.0025. For n, the smallest
-    effective number of particles of any element is taken.
+    *Chains.* A chain that never moves has no effective sample size. But if each draw of a chain is
+    from the posterior, the share F of its draws in a region of probability p has the mean p for any
+    dependence between draws, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest distance of a
+    state from the median of the particles over all elements, in standard deviations, and let s be
+    the largest S of n independent particles. A further state has S > s with probability 1/(n + 1).
+    If tails are no heavier than those of a Cauchy distribution, it has S > k s with a probability
+    of at most 1/(k (n + 1)). So with C chains, the probability that nine tenths of the draws of a
+    chain are beyond the ``reach`` k s is at most C/(0.9 k (n + 1)). With k this is made 0.0025. The
+    number n is the smallest effective number of particles of any element.
 
     References
     ----------

@@ -229,14 +229,14 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     By independence and the inequality of the arithmetic and geometric means, the expectation of
     each product is at most :math:`(1 - c + c (1 - v)/(1 - m))^D`, which is at most 1 if v ≥ m. So
     the capital reaches 1/δ with probability at most δ (Markov), and m is rejected if it does. One
-    bettor has c = 1, which is best for equal terms. The other has c = 1 − a/m, where a < m solves D
-    · kl(a, m) = log(1/δ): this is best for terms that are 0 or 1 with mean a. (In terms of
-    Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
+    bettor has c = 1, which is best for equal terms. The other has c = 1 − a/m with a < m the
+    solution of D · kl(a, m) = log(1/δ), which is best for terms that are 0 or 1 with mean a. (In
+    terms of Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
 
     The bound is the top of the highest cell of a grid that is not rejected at its lower end. Only
     the cell that contains v has to be kept with probability 1 − δ, and v is above its lower end.
     Stakes that adapt to earlier terms invalidate the argument if the terms are not identically
-    distributed. After several low terms such a bettor stakes more on the next one, and wins if that
+    distributed. After several low terms such a bettor stakes more on the next term, and wins if it
     is low as well, although the mean of all terms is high.
 
     Examples
