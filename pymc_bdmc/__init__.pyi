@@ -10,10 +10,11 @@ from .base import schedules as schedules
 from .base.schedules import Schedule as Schedule
 from .base.system import System as System
 from .campaign.systems import anneal as anneal
-from .model.matching import Matched as Matched
-from .model.simulation import FromHyperparameters as FromHyperparameters
-from .model.simulation import FromPrior as FromPrior
-from .model.simulation import Given as Given
+from .model.simulations import FromHyperparameters as FromHyperparameters
+from .model.simulations import FromPosterior as FromPosterior
+from .model.simulations import FromPrior as FromPrior
+from .model.simulations import Given as Given
+from .model.simulations import Matched as Matched
 from .paths import DataPath as DataPath
 from .paths import FittedPath as FittedPath
 from .paths import Path as Path
@@ -28,6 +29,7 @@ from .plots.distance import plot_distance as plot_distance
 from .plots.error_analysis import plot_error_analysis as plot_error_analysis
 from .plots.estimators import plot_estimators as plot_estimators
 from .plots.hysteresis import plot_hysteresis as plot_hysteresis
+from .plots.plan import plot_plan as plot_plan
 from .plots.pointwise import plot_pointwise as plot_pointwise
 from .plots.race import plot_race as plot_race
 from .plots.sandwich import plot_sandwich as plot_sandwich
@@ -52,6 +54,9 @@ from .results.summary import summary as summary
 from .results.verdict import verdict as verdict
 from .sampling import sample_bdmc as sample_bdmc
 from .studies.compare_models import compare_models as compare_models
+from .studies.information import compare_designs as compare_designs
+from .studies.information import information_gain as information_gain
+from .studies.plan import plan as plan
 from .studies.point_null import point_null as point_null
 from .studies.pointwise_orders import pointwise_orders as pointwise_orders
 from .studies.sensitivity import sensitivity as sensitivity

@@ -1,7 +1,6 @@
 """Show a progress table in PyMC's style."""
 
 from collections.abc import Mapping
-from types import TracebackType
 
 from pymc.progress_bar import CustomProgress, default_progress_theme
 from rich.console import Console
@@ -15,7 +14,7 @@ class ChainProgress:
     Parameters
     ----------
     runs : dict of str to int
-        Number of chains by the name of the run.
+        Number of chains of each kind of run.
     visible : bool
         Whether to show anything.
     counted, found : str
@@ -54,16 +53,11 @@ class ChainProgress:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info) -> None:
         self._progress.stop()
 
     def finished(self, run: str, *log_weights: float) -> None:
-        """Count more chains of a run and update its mean log weight."""
+        """Add finished chains to a row and update its mean log weight."""
         totals = self._log_weights[run]
         totals[0] += len(log_weights)
         totals[1] += sum(log_weights)
@@ -74,6 +68,6 @@ class ChainProgress:
         self._progress.update(self._rows[run], advance=count, found=f"{found:.2f}")
 
     def complete(self, run: str) -> None:
-        """Complete a row that needed less than expected."""
+        """Mark a row as complete, although it needed less than expected."""
         task = self._rows[run]
         self._progress.update(task, total=self._progress.tasks[task].completed)

@@ -206,4 +206,5 @@ def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run
         return None
     for theta in thetas[~(g < np.inf)]:
         problem.raise_at(1.0, theta)
-    return weigh(g, problem.jitted.unravel(thetas), density.evaluations)
+    is_reverse = task.start is not None
+    return weigh(g, problem.jitted.unravel(thetas), density.evaluations, is_reverse)

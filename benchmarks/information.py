@@ -1,0 +1,90 @@
+"""Expected information gain by runs in both directions, and by nested and contrastive sampling.
+
+Run as ``python benchmarks/information.py [--docs]``; a minute. Experiments are linear, so the gain
+is half the logarithm of a determinant. All ways have the same data sets and as many evaluations of
+the likelihood. With ``--docs`` the table replaces that of docs/design.md, with the picture there.
+"""
+
+import logging
+import re
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+from common import shown, table
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+
+DOCS = Path(__file__).parents[1] / "docs"
+ROWS, DATASETS = 20, 100
+HEAD = (
+    "elements", "exact", "both directions: lower", "upper", "contrastive: lower", "nested: upper",
+    "evaluations a data set",
+)  # fmt: skip
+
+
+def design(n: int, scale: float) -> np.ndarray:
+    return scale * np.random.default_rng(1).normal(size=(ROWS, n))
+
+
+def linear(x: np.ndarray) -> pm.Model:
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=x.shape[1])
+        pm.Normal("y", x @ b, 1, observed=np.zeros(len(x)))
+    return model
+
+
+def row(n: int, scale: float) -> tuple:
+    """One experiment: the exact gain, and all bounds."""
+    x = design(n, scale)
+    exact = np.linalg.slogdet(np.eye(ROWS) + x @ x.T)[1] / 2
+    found = bdmc.information_gain(linear(x), datasets=DATASETS, random_seed=1, progressbar=False)
+    dt = found.result
+    runs = sum(dt[name].attrs["gradient_evaluations"] for name in ("forward", "reverse"))
+    spent = runs + sum(n for name, n in dt.attrs.items() if name.startswith("gradients_"))
+    inner = int(spent / DATASETS)
+    simulated, rng = dt["simulated"].dataset, np.random.default_rng(2)
+    contrastive, nested = [], []
+    for d in range(DATASETS):
+        b, y = simulated["b"].values[d], simulated["y"].values[d]
+        others = rng.normal(size=(inner, n))
+        logs = -0.5 * np.sum((y - others @ x.T) ** 2, axis=1)
+        own = -0.5 * np.sum((y - x @ b) ** 2)
+        contrastive.append(own - logsumexp([own, *logs]) + np.log(inner + 1))
+        nested.append(own - logsumexp(logs) + np.log(inner))
+    bounds = found.table.mean()
+    numbers = exact, bounds["lower"], bounds["upper"], np.mean(contrastive), np.mean(nested)
+    return (n, *(f"{each:.2f}" for each in numbers), f"{inner:,}")
+
+
+def effect(n: int, width: float = 1.0) -> pm.Model:
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, width), 1, observed=np.zeros(n))
+    return model
+
+
+def picture() -> None:
+    models = {"effect": effect, "no effect": lambda n: effect(n, width=0.01)}
+    found = bdmc.plan(models, [10, 30, 100, 300], random_seed=1, progressbar=False)
+    bdmc.plot_plan(found.table, backend="matplotlib")
+    plt.savefig(DOCS / "images" / "plan.png", dpi=100)
+
+
+def main() -> None:
+    logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
+    rows = [shown(row(*each)) for each in ((2, 1.0), (5, 1.0), (10, 3.0), (15, 10.0))]
+    if "--docs" in sys.argv:
+        page = DOCS / "design.md"
+        found = re.sub(
+            r"\| elements \| exact.*?\n(?!\|)", table(HEAD, rows) + "\n", page.read_text(),
+            flags=re.S,
+        )  # fmt: skip
+        page.write_text(found)
+        picture()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Plot the chances of strong and of misleading evidence by the size of an experiment."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from arviz_plots.visuals import line_xy, scatter_xy
+
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
+from pymc_bdmc.plots.common import along, segments
+
+CURVES = {"strong": "strong for the truth", "misleading": "strong for the other"}
+
+
+@plot("line interval point title xlabel ylabel xticks ylim")
+def plot_plan(table: pd.DataFrame, *, options: Options) -> PlotCollection:
+    """Plot how often an experiment gives strong evidence, for each model that may be true.
+
+    Lines join the chances at each size, with 95 % intervals: of strong evidence for the model that
+    is true, and of strong evidence for the other one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``table`` of the result of `plan`.
+    visuals : mapping of {str : mapping or False}, optional
+        Options of the visuals, or False to leave one out:
+
+        * line, interval -> :func:`arviz_plots.visuals.line_xy`
+        * point -> :func:`arviz_plots.visuals.scatter_xy`
+        * title, xlabel, ylabel -> the labels
+        * xticks, ylim -> the sizes, and the range from 0 to 1
+        * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
+    plot_collection, backend, aes_by_visuals, **pc_kwargs
+        As in every plot, see `pymc_bdmc.plots`.
+
+    Returns
+    -------
+    PlotCollection
+
+    Raises
+    ------
+    ValueError
+        If it is not the table of a plan.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pymc_bdmc as bdmc
+    >>> index = pd.MultiIndex.from_product([[10, 40], ["H0", "H1"]], names=["size", "truth"])
+    >>> rows = dict(strong=[0.1, 0.3, 0.6, 0.8], strong_low=0.05, strong_high=0.9)
+    >>> more = dict(misleading=0.02, misleading_low=0.0, misleading_high=0.1)
+    >>> pc = bdmc.plot_plan(pd.DataFrame(rows | more, index))
+    """
+    if not isinstance(table, pd.DataFrame) or not {"strong", "misleading"} <= set(table):
+        raise ValueError("table: the table of a plan is needed, as in plan(...).table.")
+    found = table.astype(float).to_xarray()
+    sizes = found["size"].values
+
+    def columns(end: str = "") -> xr.DataArray:
+        rows = [found[f"{name}{end}"].transpose("truth", "size") for name in CURVES]
+        rows = xr.concat(rows, xr.Variable("curve", list(CURVES.values()))).drop_vars("size")
+        return rows.rename(truth="model").transpose("model", "curve", "size")
+
+    y = columns()
+    place = np.log(sizes) + np.array([[-0.5], [0.5]]) * 0.02 * np.ptp(np.log(sizes))
+    x = xr.zeros_like(y) + xr.DataArray(place, dims=("curve", "size"))
+    y = y.assign_coords(model=[f"{name} is true" for name in y["model"].values])
+    low, high, x = (
+        each.assign_coords(model=y["model"]) for each in (columns("_low"), columns("_high"), x)
+    )
+    colored = ["line", "interval", "point"]
+    canvas = Canvas("chance", y, options, colored, by="curve", legend=True, col_wrap=2)
+    canvas.draw("interval", line_xy, segments("size", low, high, x))
+    canvas.trace("line", line_xy, x, y)
+    canvas.trace("point", scatter_xy, x, y)
+    ends = y.isel(curve=0, size=0, drop=True)
+    canvas.draw("ylim", limit_y, along("limit", low=0 * ends, high=0 * ends + 1))
+    canvas.ticks("xticks", values=np.log(sizes).tolist(), labels=[f"{size:g}" for size in sizes])
+    return canvas.finish("size (log scale)", "chance")

@@ -1,0 +1,85 @@
+"""How strong a Bayes factor will be, for models whose log Bayes factor is a formula."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.model.simulations import FromPrior
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.studies.plan import Plan
+
+SIZES, DATASETS, SEED, NARROW = [4, 30], 6, 3, 1e-3
+
+
+def effect(n, width=1.0):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, width), 1, observed=np.zeros(n))
+    return model
+
+
+MODELS = {"effect": effect, "no effect": lambda n: effect(n, NARROW)}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return bdmc.plan(MODELS, SIZES, datasets=DATASETS, random_seed=SEED, cores=1, progressbar=False)
+
+
+def log_bayes_factor(y):
+    """Of an effect of unit width against none, nats."""
+    n = len(y)
+    return -np.log1p(n) / 2 + np.sum(y) ** 2 / (2 * (n + 1))
+
+
+def test_log_bayes_factors_are_those_of_the_simulated_data(found):
+    """24 values within 4.5 errors, α = 2e-4; those of the other model are the broken twin."""
+    z, twin = [], []
+    for i, size in enumerate(SIZES):
+        for j, (sign, (name, build)) in enumerate(zip((1, -1), MODELS.items(), strict=True)):
+            sets = FromPrior(DATASETS).simulate(TemperedDensity(build(size)), [SEED, i, j])
+            exact = sign * np.array([log_bayes_factor(each.data["y"]) for each in sets])
+            rows = dict(size=size, truth=name)
+            value, error = (each.sel(rows).values for each in (found.log_bayes_factor, found.error))
+            z += list((value - exact) / error)
+            twin += list((value + exact) / error)
+    assert np.max(np.abs(z)) < 4.5 < np.max(np.abs(twin))
+
+
+def test_its_table_counts_strong_evidence():
+    values = np.array([[[3.0, 1.0, -4.0, np.nan], [2.5, 2.6, 2.7, 2.8]]])
+    coords = {"size": [7], "truth": ["a", "b"], "dataset": range(4)}
+    found = Plan(xr.DataArray(values, coords), xr.DataArray(values, coords), 10.0)
+    first, second = found.table.loc[(7, "a")], found.table.loc[(7, "b")]
+    assert (first["strong"], first["misleading"], first["unknown"]) == (1 / 3, 1 / 3, 1)
+    assert (second["strong"], second["misleading"]) == (1.0, 0.0)
+    assert second["strong_low"] == pytest.approx(0.025 ** (1 / 4))  # Clopper and Pearson
+    assert second["median"] == pytest.approx(2.65)
+    assert repr(found) == repr(found.table.round(3))
+    assert "<table" in found._repr_html_()
+
+
+def test_it_is_plotted(found):
+    pc = bdmc.plot_plan(found.table, backend="matplotlib")
+    titles = [each.get_title() for each in pc.get_viz("figure").axes if each.get_title()]
+    assert titles == ["effect is true", "no effect is true"]
+    plt.close("all")
+    with pytest.raises(ValueError, match=r"table: .*plan\(\.\.\.\)\.table"):
+        bdmc.plot_plan(found)
+
+
+def test_bad_input_is_named():
+    other = {"effect": effect, "more": lambda n: effect(n + 1)}
+    for models, sizes, options, words in [
+        ({"effect": effect}, [5], {}, "models: two functions"),
+        ({"effect": effect(3), "none": effect(3)}, [5], {}, "models: two functions"),
+        (MODELS, [5, 5], {}, "sizes: they must increase"),
+        (MODELS, [0, 5], {}, r"sizes\[0\]: must be"),
+        (MODELS, [5], dict(simulate="prior"), "simulate: the experiment has no data"),
+        (MODELS, [5], dict(strong=-1), "strong: "),
+        (other, [5], {}, "models: at size 5, 'effect' observes"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            bdmc.plan(models, sizes, **options)
