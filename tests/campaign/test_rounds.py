@@ -287,7 +287,7 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
-    options = OPTIONS | {"step": pm.Metropolis, "cores": 1}
+    options = OPTIONS | {"cores": 1}
     dt = pm.sample_bdmc(model, **options | more)
     assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
