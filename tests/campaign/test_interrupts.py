@@ -211,7 +211,7 @@ def test_in_the_conversion_of_the_result(model, monkeypatch):
 
 
 PHASES = {
-    "make_engine": (prepared, 1.0), "fit": (prepared, 0.1), "Annealing": (prepared, 0.1),
+    "make_engine": (prepared, 0.1), "fit": (prepared, 0.1), "Annealing": (prepared, 0.1),
     "anneal_in_rounds": (session, 0.7), "to_datatree": (call, 0.03),
 }  # fmt: skip
 """Where each phase is looked up, and after how many seconds at most Ctrl-C is pressed in it."""
