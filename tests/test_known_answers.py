@@ -86,8 +86,14 @@ def test_discrete_mixture(step):
 @pytest.mark.parametrize("masked", [True, False])
 def test_missing_values_are_as_good_as_absent(masked):
     model, log_ml = models.missing_values(masked)
-    for step in (pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice) if masked else (None,):
+    for step in (pm.NUTS, pm.Metropolis) if masked else (None,):
         check(model, log_ml, step=step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [pm.HamiltonianMC, pm.Slice])
+def test_missing_values_by_further_steps(step):
+    check(*models.missing_values(masked=True), step=step)
 
 
 def test_a_prior_that_depends_on_data():
@@ -100,7 +106,7 @@ def test_a_prior_that_depends_on_data():
         return stats.norm.logpdf(y1, 0, np.sqrt(2)) + stats.norm.logpdf(y2, y1, np.sqrt(1.25))
 
     for step in (None, pm.Metropolis):
-        check(model, exact(3.0, 1.0), step=step, temperatures=300)
+        check(model, exact(3.0, 1.0), step=step)
     options = {"chains": 32, "temperatures": 100, "real_data": False, "progressbar": False}
     dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(12), random_seed=1, cores=1, **options)
     table = bdmc.evidence(dt, "bar")
@@ -138,7 +144,7 @@ def test_the_sandwich_holds_and_centring_diverges(simulate):
     parametrisations apart: four to thirty times as many on ten data sets, so two must hold.
     """
     options = {
-        "chains": 32, "particles": 1, "path": "prior", "schedule": bdmc.schedules.power(150),
+        "chains": 16, "particles": 1, "path": "prior", "schedule": bdmc.schedules.power(100),
         "simulate": simulate, "real_data": False, "random_seed": 5, "cores": 1,
         "progressbar": False,
     }  # fmt: skip
@@ -150,7 +156,7 @@ def test_the_sandwich_holds_and_centring_diverges(simulate):
         assert not table["valid"]["jeffreys bound"]
         gap = dt["reverse"]["log_weight"].mean() - dt["forward"]["log_weight"].mean()
         spread = np.hypot(*(dt[g]["log_weight"].std(ddof=1) for g in ("forward", "reverse")))
-        assert gap > -SIGMAS * spread / np.sqrt(32)
+        assert gap > -SIGMAS * spread / np.sqrt(16)
         divergences.append(sum(dt[group].attrs["divergences"] for group in ("forward", "reverse")))
     assert divergences[0] > 2 * divergences[1]
 
@@ -165,7 +171,7 @@ def burned_in(held, burn_in):
     idata = xr.DataTree.from_dict({"posterior": draws})
     dt = pm.sample_bdmc(
         model, simulate=bdmc.FromHyperparameters(idata=idata, burn_in=burn_in, datasets=12),
-        chains=100, temperatures=40, path="prior", schedule="linear", step="metropolis",
+        chains=40, particles=8, temperatures=40, path="prior", schedule="linear", step="metropolis",
         real_data=False, random_seed=1, cores=2, progressbar=False,
     )  # fmt: skip
     covariance = scale**2 + 2 * np.eye(n)
@@ -213,9 +219,9 @@ def test_linear_regression_on_the_health_survey(reference_data):
         slope = pm.Normal("slope", 0, pm.math.sqrt(prior_variance), shape=x.shape[1])
         pm.Normal("y", intercept + x @ slope, pm.math.sqrt(noise_variance), observed=y)
     dt = pm.sample_bdmc(
-        model, chains=24, schedule=bdmc.schedules.power(1000, exponent=6), simulate=None,
+        model, chains=24, schedule=bdmc.schedules.power(100, exponent=6), simulate=None,
         random_seed=1, cores=2, progressbar=False,
     )  # fmt: skip
     value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-    assert error < 0.3
+    assert error < 0.05
     assert abs(value - -2334.8363) < SIGMAS * error

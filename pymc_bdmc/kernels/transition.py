@@ -8,7 +8,7 @@ backwards.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numba
 import numpy as np
@@ -185,6 +185,29 @@ class NamedKernel:
     needs_gradient: bool
     target_acceptance: float
     largest_step_size: float = np.inf
+
+    @classmethod
+    def of_move(cls, title: str, move: Callable, *, needs_gradient: bool, **options) -> Self:
+        """Return the kernel of a move, which every process compiles anew.
+
+        Parameters
+        ----------
+        title : str
+            The kernel's name in results.
+        move : function of `njit`
+            ``(target, beta, parameters, state, work, rng) -> Move``: moves the continuous elements
+            of a state in place.
+        needs_gradient : bool
+            Whether the move reads the gradients of a state.
+        **options
+            The other attributes.
+        """
+
+        @njit(nogil=True, allocates=False)
+        def of_all(target, setting, states, first, work, rng):
+            return transitions(move, needs_gradient, target, setting, states, first, work, rng)
+
+        return cls(title, of_all, needs_gradient=needs_gradient, **options)
 
     @cached_property
     def compiled(self) -> CompiledKernel:

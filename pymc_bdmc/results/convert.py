@@ -66,14 +66,22 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
     fields = {name: name for name in by_chain} | by_beta
     data = {name: _stacked([getattr(run, field) for run in runs]) for name, field in fields.items()}
     dims = {name: ["chain" if name in by_chain else "beta"] for name in fields}
-    if runs[0].populations:
-        for name, parts in zip(
-            Populations._fields, zip(*(run.populations for run in runs), strict=True), strict=True
-        ):
-            data[name] = np.array(parts)
+    if known := next((run.populations for run in runs if run.populations), None):
+        # After Ctrl-C a data set may have no finished run.
+        no_run = Populations(
+            np.full_like(known.effective_size, np.nan),
+            np.zeros_like(known.resamplings),
+            np.full_like(known.least_effective_size, np.nan),
+            np.full_like(known.ancestors, np.nan),
+        )
+        parts = zip(*(run.populations or no_run for run in runs), strict=True)
+        for name, part in zip(Populations._fields, parts, strict=True):
+            data[name] = np.array(part)
             dims[name] = ["chain" if name in ("least_effective_size", "ancestors") else "beta"]
-    if runs[0].row_log_weight is not None:
-        data["row_log_weight"] = np.array([run.row_log_weight for run in runs])
+    if found := [run.row_log_weight for run in runs if run.row_log_weight is not None]:
+        no_row = np.full_like(found[0], np.nan)
+        rows = [no_row if run.row_log_weight is None else run.row_log_weight for run in runs]
+        data["row_log_weight"] = np.array(rows)
         dims["row_log_weight"] = ["chain", "row"]
     if runs[0].log_e_value is not None:
         data["log_e_value"] = np.array([run.log_e_value for run in runs])

@@ -23,23 +23,28 @@ QUICK = {
 MODELS = [
     ("y ~ 1", "gaussian"),
     ("y ~ 0 + h", "gaussian"),
-    ("y ~ x * z + x:h", "gaussian"),
-    ("y ~ x + (1 | g)", "gaussian"),
     ("y ~ x + (x | g)", "gaussian"),
     ("y ~ (1 | h / g)", "gaussian"),
     ("y ~ hsgp(x, m=3, c=1.5)", "gaussian"),
-    ("y ~ x", "t"),
     ("k ~ x + offset(z)", "poisson"),
-    ("k ~ 1", "negativebinomial"),
-    ("k ~ x", "zero_inflated_poisson"),
     ("k ~ 1", "hurdle_poisson"),
-    ("c ~ x", "categorical"),
     ("p(s, n) ~ x", "binomial"),
     ("b ~ 1", "bernoulli"),
-    ("o ~ x", "cumulative"),
     ("o ~ x", "sratio"),
     ("positive ~ 1", "gamma"),
     ("share ~ x", "beta"),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)  # of kinds that are above
+        for each in [
+            ("y ~ x * z + x:h", "gaussian"),
+            ("y ~ x + (1 | g)", "gaussian"),
+            ("y ~ x", "t"),
+            ("k ~ 1", "negativebinomial"),
+            ("k ~ x", "zero_inflated_poisson"),
+            ("c ~ x", "categorical"),
+            ("o ~ x", "cumulative"),
+        ]
+    ),
 ]
 
 

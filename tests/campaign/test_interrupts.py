@@ -1,20 +1,23 @@
 """Ctrl-C in every phase: what is finished is kept, and before that nothing swallows it."""
 
+import multiprocessing
+import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from _thread import interrupt_main
 from contextlib import nullcontext, suppress
 
+import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
-from pymc_bdmc.campaign import prepared, tree
-from pymc_bdmc.engines import AnnealTask, PilotTask
+from pymc_bdmc.base.progress import ChainProgress
+from pymc_bdmc.campaign import call, prepared, session, tree
+from pymc_bdmc.engines import AnnealTask, PilotTask, pools
 from pymc_bdmc.testbeds import tempering
 
 SMALL = dict(
@@ -207,73 +210,69 @@ def test_in_the_conversion_of_the_result(model, monkeypatch):
         pm.sample_bdmc(model, **SMALL)
 
 
-MOMENTS = """
-import os, signal, sys, threading
-import numpy as np
-import pymc as pm
-import pymc_bdmc as bdmc
-from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.campaign import call, prepared, session
+PHASES = {
+    "make_engine": (prepared, 0.1), "fit": (prepared, 0.1), "Annealing": (prepared, 0.1),
+    "anneal_in_rounds": (session, 0.7), "to_datatree": (call, 0.03),
+}  # fmt: skip
+"""Where each phase is looked up, and after how many seconds at most Ctrl-C is pressed in it."""
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
-with pm.Model() as model:
-    x = pm.Normal("x", shape=3)
-    pm.Normal("y", x, observed=np.ones(3))
-rng = np.random.default_rng(int(sys.argv[1]))
-longest = dict(make_engine=1.0, fit=0.1, Annealing=0.1, anneal_in_rounds=0.7, to_datatree=0.03)
-places = (prepared, session, call)
-homes = {name: next(each for each in places if hasattr(each, name)) for name in longest}
-functions = {name: getattr(homes[name], name) for name in longest}
-finished = ChainProgress.finished
 
-def count(self, group, *args):
-    global n_finished
-    n_finished += group != "scouts"
-    finished(self, group, *args)
-
-ChainProgress.finished = count
-in_processes = [("Annealing", pm.Metropolis), ("anneal_in_rounds", pm.Metropolis)]
-for phase, step in [*((name, None) for name in longest), *in_processes]:
-    pressed, n_finished = [], 0
-
-    def press():
-        pressed.append(True)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    timer = threading.Timer(longest[phase] * rng.random(), press)
+def outcome_of_ctrl_c(phase, step, seconds):
+    """Press Ctrl-C so long after the phase begins; return whether the call kept runs or raised."""
+    home, _ = PHASES[phase]
+    function, finished = getattr(home, phase), ChainProgress.finished
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
+    n_finished = 0
 
     def begun(*args, **kwargs):
         timer.start()
-        return functions[phase](*args, **kwargs)
+        return function(*args, **kwargs)
 
-    for name, function in functions.items():
-        setattr(homes[name], name, begun if name == phase else function)
+    def count(self, group, *args):
+        nonlocal n_finished
+        n_finished += group != "scouts"
+        finished(self, group, *args)
+
     endless = phase == "anneal_in_rounds"
-    try:
-        dt = pm.sample_bdmc(
-            model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
-            simulate="hyperparameters" if phase == "fit" else "prior", step=step, random_seed=1,
-            progressbar=False,
-        )
-        timer.cancel()
-        assert len(bdmc.summary(dt)) > 0
-        is_whole = all(dt[group]["log_weight"].notnull().all() for group in ("forward", "reverse"))
-        assert dt.attrs["interrupted"] or (is_whole and not endless)
-        outcome = "kept"
-    except KeyboardInterrupt:
-        assert n_finished == 0
-        outcome = "raised"
-    print(phase, outcome, "" if pressed else "not pressed", flush=True)
-"""
+    with pytest.MonkeyPatch.context() as patch, pm.Model() as model:
+        patch.setattr(home, phase, begun)
+        patch.setattr(ChainProgress, "finished", count)
+        pm.Normal("y", pm.Normal("x", shape=3), observed=np.ones(3))
+        try:
+            dt = pm.sample_bdmc(
+                model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
+                simulate="hyperparameters" if phase == "fit" else "prior", step=step,
+                random_seed=1, progressbar=False,
+            )  # fmt: skip
+            timer.cancel()
+        except KeyboardInterrupt:
+            assert n_finished == 0
+            return f"{phase} raised"
+    assert len(bdmc.summary(dt)) > 0
+    is_whole = all(dt[group]["log_weight"].notnull().all() for group in ("forward", "reverse"))
+    assert dt.attrs["interrupted"] or (is_whole and not endless)
+    return f"{phase} kept"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="os.kill sends no Ctrl-C there")
+def try_every_phase(seed, outcomes):
+    """In a process of its own, with workers that are forks, too."""
+    pools._context = lambda: multiprocessing.get_context("fork")
+    rng = np.random.default_rng(seed)
+    for phase in PHASES:
+        outcomes.put(outcome_of_ctrl_c(phase, None, PHASES[phase][1] * rng.random()))
+    for phase in ("Annealing", "anneal_in_rounds"):
+        outcomes.put(outcome_of_ctrl_c(phase, pm.Metropolis, PHASES[phase][1] * rng.random()))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 def test_at_random_moments_of_every_phase():
     """Pressed in each phase, a run ends: before a chain is finished, by raising. One is endless."""
-    command = [sys.executable, "-c", MOMENTS, "1"]
-    found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout + found.stderr
-    outcomes = [tuple(line.split()[:2]) for line in found.stdout.splitlines()]
-    assert len(outcomes) == 7
-    assert ("make_engine", "raised") in outcomes
-    assert ("to_datatree", "kept") in outcomes
+    context = multiprocessing.get_context("fork")
+    outcomes = context.SimpleQueue()
+    child = context.Process(target=try_every_phase, args=[1, outcomes])
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    found = [outcomes.get() for _ in range(len(PHASES) + 2)]
+    assert "make_engine raised" in found
+    assert "to_datatree kept" in found

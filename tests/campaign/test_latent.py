@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.paths import fitted
 from tests.campaign.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
 
@@ -141,21 +142,6 @@ def test_names_that_fail_are_told_if_runs_are_annealed(caplog):
     assert np.array_equal(dt["real"]["log_weight"], default["real"]["log_weight"])
 
 
-def many_scales(n=13):
-    with pm.Model() as model:
-        scale = pm.HalfNormal("scale", shape=n)
-        effect = pm.Normal("effect", 0, scale, shape=n)
-        pm.Normal("y", effect, 1, observed=np.zeros(n))
-    return model
-
-
-def many_effects():
-    with pm.Model() as model:
-        effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=10_001)
-        pm.Normal("y", effect.sum(), 1, observed=0.0)
-    return model
-
-
 @pytest.mark.parametrize(
     ("model", "latent", "message"),
     [
@@ -164,13 +150,15 @@ def many_effects():
         (eight_schools(centred=False), ["theta"], "'theta' is no free variable"),
         (SCHOOLS, [], r"name at least one of \['mu', 'tau', 'theta'\]"),
         (SCHOOLS, ["mu", "tau", "theta"], "all free variables; leave out those that"),
-        (many_scales(), "effect", r"13 elements are left among the others, {'scale': 13}, and"),
-        (many_effects(), ["effect"], r"\['effect'\] have 10001 elements, and at most 10000 can"),
+        (SCHOOLS, "mu", r"9 elements are left among the others, {'tau': 1, 'theta': 8}, and"),
+        (SCHOOLS, ["theta"], r"\['theta'\] have 8 elements, and at most 7 can"),
         (random_trials()[0], ["n"], "nothing is fitted to the discrete n"),
     ],
 )
 def test_names_that_are_refused(model, latent, message, monkeypatch):
-    """By an error that says what to do, before anything is fitted."""
+    """By an error that says what to do, before anything is fitted; limits are as low as models."""
+    monkeypatch.setattr(fitted, "MOST_OTHERS", 8)
+    monkeypatch.setattr(fitted, "MOST_LATENT", 7)
     monkeypatch.setattr("pymc_bdmc.campaign.prepared.Weighing", None)
     with pytest.raises(ValueError, match=message):
         called(model, latent)

@@ -9,7 +9,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base import arguments
 from pymc_bdmc.base.arguments import check_memory
 from pymc_bdmc.campaign import session
-from tests.models import eight_schools
+from tests.models import beta_bernoulli
 
 
 def test_what_would_fit_fits_and_no_more(monkeypatch):
@@ -32,7 +32,7 @@ def test_what_would_fit_fits_and_no_more(monkeypatch):
         check_memory(needed, chains=10**6, draws=10**6)
 
 
-@pytest.mark.parametrize("step", [None, pm.Slice])
+@pytest.mark.parametrize("step", [None, pm.Metropolis])
 def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     """The seconds of a move as the pilot took them, times all moves ahead."""
     ahead = []
@@ -47,7 +47,7 @@ def test_the_time_is_told_from_the_pilot(caplog, monkeypatch, step):
     monkeypatch.setattr(session, "anneal_in_rounds", anneal)
     with caplog.at_level("INFO", logger="pymc.bdmc"):
         pm.sample_bdmc(
-            eight_schools(centred=False), chains=4, particles=3, temperatures=[2, 4],
+            beta_bernoulli()[0], chains=4, particles=3, temperatures=[2, 4],
             path="prior", simulate=bdmc.FromPrior(1), step=step, random_seed=1, cores=1,
             progressbar=False,
         )  # fmt: skip

@@ -287,7 +287,7 @@ def test_ctrl_c_in_a_later_round_returns_the_round_before(model, monkeypatch, mo
         return run(self, engine)
 
     monkeypatch.setattr(AnnealTask, "run", interrupted)
-    options = OPTIONS | {"step": pm.Metropolis, "cores": 1}
+    options = OPTIONS | {"cores": 1}
     dt = pm.sample_bdmc(model, **options | more)
     assert message in " ".join(bdmc.diagnose(dt))
     assert dt.attrs["interrupted"] == 1
@@ -320,7 +320,7 @@ def test_bad_targets_are_refused(model, options, message):
 def test_step_methods_take_an_adaptive_schedule_and_a_target():
     dt = pm.sample_bdmc(
         beta_bernoulli()[0], target_gap=1e-3, max_temperatures=40, schedule="adaptive",
-        step=pm.HamiltonianMC, **OPTIONS | {"chains": 4},
+        step=pm.Metropolis, **OPTIONS | {"chains": 4},
     )  # fmt: skip
     assert dt.attrs["schedule"] == "adaptive"
     assert dt["rounds"]["temperatures"].values.tolist() == [20, 40]

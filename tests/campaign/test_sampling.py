@@ -91,7 +91,7 @@ def test_many_data_sets_have_few_runs_each():
 
 
 STEPS = SMALL | {
-    "step": [pm.NUTS, pm.CategoricalGibbsMetropolis], "simulate": bdmc.FromPrior(1),
+    "step": [pm.Metropolis, pm.CategoricalGibbsMetropolis], "simulate": bdmc.FromPrior(1),
     "random_seed": 4,
 }  # fmt: skip
 

@@ -133,7 +133,6 @@ def readable(dt):
     ("name", "n_kills"),
     [
         ("compiled", 2),
-        ("processes", 2),
         *(pytest.param(name, 20, marks=pytest.mark.slow) for name in CALLS),
     ],
 )

@@ -30,7 +30,7 @@ from pymc_bdmc.kernels.state import (
     state_at,
 )
 from pymc_bdmc.kernels.transition import Setting
-from tests.mutants import broken_kernels, compile_kernels
+from tests.mutants import MOVES, broken_kernels, compile_kernels
 
 ALPHA = 1e-3
 BETAS = (0.05, 0.4, 1.0)
@@ -282,7 +282,7 @@ def test_broken_discrete_moves_are_exposed(fault):
 
 def test_a_kernel_compiles_its_own_moves_only():
     """And each of them once: numba would make another copy for every constant that is handed on."""
-    twin = compile_kernels()
+    twin = compile_kernels(modules=MOVES)
     assert twin.METROPOLIS.compiled.transitions.__wrapper_address__()
     found = {name: len(getattr(twin, name).signatures) for name in ("discrete_scan", *KERNELS)}
     assert found == dict.fromkeys(KERNELS, 0) | {"discrete_scan": 1, "metropolis": 1}

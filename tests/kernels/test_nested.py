@@ -17,8 +17,9 @@ from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
 from pymc_bdmc.kernels import nested
 from pymc_bdmc.kernels.defensive import Defensive
-from pymc_bdmc.kernels.metric import spread_of
+from pymc_bdmc.kernels.metric import Metric, spread_of
 from pymc_bdmc.kernels.nested import NestedReference
+from pymc_bdmc.kernels.reference import draw_reference, make_reference
 from pymc_bdmc.kernels.sparse import factorise, solve, sparsity_of, times_root, unroot
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
@@ -403,18 +404,34 @@ def correlated():
 
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 def test_elements_of_a_covariance_are_in_units_of_its_diagonal():
-    """The reference of (L11, L21, L22) is normalised on the scale of θ.
+    """The reference of (L11, L21, L22) is normalised on the scale of θ, here about any marginal."""
+    jitted = TemperedDensity(correlated()).jitted
+    latent = jitted.elements_of(["effect"])
+    assert latent.sum() == 6
+    marginal = make_reference(
+        np.array([-0.5, 0.3, -1.0]),
+        Metric(np.array([0.5, 0.8, 0.6]), np.array([[0.6, 0.8, 0.0]]), np.array([0.5])),
+    )
+    rest = dict.fromkeys(NestedReference._fields)
+    check_units(NestedReference(**rest | dict(marginal=marginal, units=jitted.units[~latent])))
 
-    Twin: without the Jacobian of the units.
-    """
-    fitted = Fitted(correlated())
-    reference = fitted.reference
-    assert fitted.split.units[~fitted.split.latent].tolist() == [-1, 2, -1]
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+def test_a_fit_has_elements_in_units_of_the_diagonal():
+    """The density takes half a minute to compile."""
+    check_units(Fitted(correlated()).reference)
+
+
+def check_units(reference):
+    """Twin: without the Jacobian of the units."""
+    assert reference.units.tolist() == [-1, 2, -1]
     phis = np.random.default_rng(4).normal(size=(5, 3))
     psis = reference.from_units(phis)
     assert np.allclose(psis[:, 1], phis[:, 1] * np.exp(phis[:, 2]))
     assert np.allclose(reference.to_units(psis), phis)
-    psis = reference.sample(4000, fitted.rng, fitted.density)[0][:, reference.others]
+    rng = np.random.default_rng(5)
+    psis = reference.from_units(draw_reference(reference.marginal, 4000, rng))
     other = stats.multivariate_t(
         np.median(psis, axis=0), np.diag(0.1 * np.ones(3)), df=30
     )  # on the scale of ψ, and narrow

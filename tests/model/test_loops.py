@@ -93,8 +93,8 @@ MODELS = {
 }
 
 
-LONG_TO_COMPILE = ["zero-inflated"]
-"""Ten seconds, for the operations of the log link and of mixtures."""
+LONG_TO_COMPILE = ["zero-inflated", "mixture"]
+"""Up to ten seconds, for the operations of the log link and of different mixtures."""
 
 
 def made(name: str) -> pm.Model:

@@ -101,7 +101,10 @@ def total():
     return Sum()
 
 
-@pytest.mark.parametrize(("make", "particles"), [(scale, 1), (scale, 8), (two, 3), (total, 3)])
+@pytest.mark.parametrize(
+    ("make", "particles"),
+    [(scale, 1), pytest.param(scale, 8, marks=pytest.mark.slow), (two, 3), (total, 3)],
+)
 def test_identities(make, particles):
     system = make()
     assert_identities(system, *(log_weights(system, d, particles) for d in Direction))

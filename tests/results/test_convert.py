@@ -1,5 +1,7 @@
 """The result is an ArviZ DataTree: named, labelled, and whole after a round trip."""
 
+from dataclasses import replace
+
 import arviz_plots
 import arviz_stats
 import matplotlib.pyplot as plt
@@ -10,6 +12,8 @@ import xarray as xr
 from scipy.special import softmax
 
 import pymc_bdmc as bdmc
+from pymc_bdmc.base.types import Populations
+from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.results import convert
 from tests.models import Y_SCHOOLS
 
@@ -205,3 +209,18 @@ def test_moves_to_the_other_side_of_the_mean_add_no_draws():
     assert convert._autocorrelation_time(mirrored, shares, 16) > 15
     independent = {"x": rng.normal(size=(16 * 16 * 32, 1))}
     assert convert._autocorrelation_time(independent, shares, 16) < 2
+
+
+def test_a_data_set_without_a_finished_run_stands_beside_others():
+    """As Ctrl-C leaves it, in whatever order they are."""
+    betas = np.linspace(0, 1, 3)
+    none = Recorder(2, betas).collected(np.ones(3))
+    populations = Populations(*np.ones((2, 3)), *np.ones((2, 2)))
+    some = replace(none, populations=populations, row_log_weight=np.ones((2, 5)))
+    for runs in ([some, none], [none, some]):
+        found = convert.annealing_dataset(runs, betas)
+        sizes = found["effective_size"].isel(dataset=runs.index(none))
+        assert sizes.isnull().all()
+        assert found["effective_size"].notnull().any()
+        rows = found["row_log_weight"].isel(dataset=runs.index(none))
+        assert rows.isnull().all()

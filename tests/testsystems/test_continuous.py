@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.testsystems import BimodalCauchy, BimodalGaussian, SpikeAndSlab
+from tests.models import interpreted
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 for each of at most fifteen comparisons
 
@@ -89,7 +90,8 @@ def test_pymc_model_is_the_same_system(system):
 @pytest.mark.parametrize("system", SYSTEMS[:2], ids=ids)
 def test_draws_of_a_pymc_model(system):
     model = system.model()
-    draws = pm.draw(model["y"] - model["x"], draws=2000, random_seed=5)
+    with interpreted():
+        draws = pm.draw(model["y"] - model["x"], draws=2000, random_seed=5)
     assert draws.shape == (2000, system.dimension)
     # y − x is near −d with the weight of the mode at +d
     near = np.mean(np.median(draws, axis=1) < 0)
