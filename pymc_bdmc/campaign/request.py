@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import origin
-from pymc_bdmc.model.checks import check_storable, checked_model, model_of
+from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.simulation import (
@@ -156,7 +156,7 @@ class Request:
     @classmethod
     def of(
         cls,
-        model: pm.Model | None,
+        model: pm.Model,
         size: Size,
         ladder: Ladder,
         limits: Limits,
@@ -171,7 +171,6 @@ class Request:
         TypeError, ValueError, NotImplementedError
             Names the argument or the variable, and the remedy.
         """
-        model = checked_model(model_of(model))
         check_flags(real_data=question.real_data)
         size.check()
         simulation, path = _simulation(model, question, limits), make_path(question.path)
