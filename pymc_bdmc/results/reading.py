@@ -76,7 +76,8 @@ class Reading(Attributes):
         if not read.has("forward") and not read.has("real"):
             raise ValueError(
                 "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
-                "lattice.anneal is needed."
+                "lattice.anneal is needed. Sample a model first, dt = pm.sample_bdmc(model); to "
+                "judge draws of another sampler, dt = pm.sample_bdmc(model, posterior=idata)."
             )
         return read
 
