@@ -164,7 +164,7 @@ def agreement(
     'good'
     """
     free = [rv.name for rv in model.free_RVs] if model else None
-    read = Reading.of(dt)
+    read = Reading.annealed(dt, "agreement")
     elements = paired_elements(read, idata, free, var_names)
     model = _matching_model(elements, model)
     labels, found = _compared(elements, model)
