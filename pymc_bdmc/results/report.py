@@ -107,7 +107,7 @@ def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list
         "Methods": f"{_by_model(methods)} {say(seeds)}".strip(),
         "Results": " ".join([_by_model(found), *concluded]),
         "Caveats": _by_model(caveats),
-        "References": say(message("references of models")),
+        "References": say(message("references of models", references=message("references"))),
     }
     return parts, [MODELS_HEADER, *(_model_row(str(name), row) for name, row in table.iterrows())]
 

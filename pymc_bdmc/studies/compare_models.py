@@ -84,7 +84,7 @@ class ModelChoice:
         elif self.best:
             beaten = self.table["beaten"] | (self.table.index == self.best)
             told.append(message("order open", names=", ".join(self.table.index[~beaten])))
-        # Without a word on checks if all of them hold.
+        # The column `valid` tells nothing if all of it is true.
         shown = SHOWN[:-1] if self.table["valid"].all() else SHOWN
         table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
         return "\n".join([*map(say, told), table.round(3).to_string(na_rep="")])
