@@ -164,7 +164,7 @@ def agreement(
     'good'
     """
     free = [rv.name for rv in model.free_RVs] if model else None
-    read = Reading.annealed(dt, "agreement")
+    read = Reading.of(dt)
     elements = paired_elements(read, idata, free, var_names)
     model = _matching_model(elements, model)
     labels, found = _compared(elements, model)
