@@ -247,7 +247,8 @@ class Reading(Attributes):
         """Return the weighted last states of the runs on the real data."""
         if not self.has("particles"):
             raise ValueError(
-                "dt: it has no runs on the real data; a result of sample_bdmc with them is needed."
+                "dt: it has no runs on the real data; call sample_bdmc with real_data=True, and "
+                "pass what it returns."
             )
         found = self.groups["particles"].transpose("chain", "particle", ...)
         states = found.drop_vars("bdmc_weight")
