@@ -15,6 +15,7 @@ from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
+from pymc_bdmc.model.posterior import posterior_draws
 from pymc_bdmc.model.simulation import (
     DATASETS,
     FromHyperparameters,
@@ -175,6 +176,9 @@ class Request:
         size.check()
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
+        if posterior is not None:  # the first look at them, before anything is compiled
+            source = "posterior" if judged is posterior else "path"
+            posterior_draws(source, posterior, [rv.name for rv in model.free_RVs], model)
         if size.target_error and posterior is not None:
             raise ValueError(
                 "target_error: with posterior draws there are as many reverse as forward runs; "

@@ -482,6 +482,25 @@ def test_frequent_mistakes_are_refused_at_once(make, options, error, message, mo
         pm.sample_bdmc(make(), **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"posterior": fit(1, 5, name="z")}, "^posterior: its posterior lacks the variables"),
+        ({"posterior": fit(1, 5, 3)}, "^posterior: its x has the shape"),
+        ({"step": "gibbs"}, "^step: unknown name 'gibbs'"),
+        ({"step": pm.Normal}, "^step: expected a name"),
+        ({"backend": "torch"}, "^backend: 'torch' is none of"),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_compiled(options, message, monkeypatch):
+    def compiled(*args):
+        raise AssertionError("compiling began")
+
+    monkeypatch.setattr("pymc_bdmc.campaign.prepared.Loan", compiled)
+    with pytest.raises((TypeError, ValueError), match=message):
+        pm.sample_bdmc(normal_model(), **options)
+
+
 def test_names_of_arguments_of_pymc_are_those_of_this_version():
     """Each has a remedy or is close to none, and no remedy is for an argument that is ours."""
     ours = inspect.signature(pm.sample_bdmc).parameters
