@@ -732,6 +732,111 @@ def conflict(y: np.ndarray) -> Adversary:
     return Adversary(model, log_ml, below("sigma", limit, near))
 
 
+def misfit(
+    likelihood: Callable[[pt.TensorVariable], object],
+    log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    events: list[tuple[int, float]],
+    scale: float = 3.0,
+    widths: tuple[float, float] = (12.0, 12.0),
+    steps: tuple[float, float] = (0.02, 0.02),
+) -> Adversary:
+    """Data that a model of two normal parameters would not make; the sum is over a grid.
+
+    Parameters
+    ----------
+    likelihood : callable
+        Adds the observed variable, given the vector of both.
+    log_likelihood : callable
+        The same on a grid of both, data summed.
+    events : list of (int, float)
+        Element of the vector, and a limit that it lies below.
+    scale, widths, steps : float
+        Standard deviation of the prior; half the width of the grid and its step, a direction each.
+    """
+    with pm.Model() as model:
+        likelihood(pm.Normal("b", 0, scale, shape=2))
+    first, second = (np.arange(-w, w, s) for w, s in zip(widths, steps, strict=True))
+    logs = log_likelihood(first[:, None], second[None])
+    logs = logs + stats.norm.logpdf(first, 0, scale)[:, None] + stats.norm.logpdf(second, 0, scale)
+    log_ml, shares = summed(logs, *steps)
+    grids = first, second
+    found: dict[str, Event] = {}
+    for element, limit in events:
+        inside = shares.sum(axis=1 - element)[grids[element] < limit].sum()
+        found |= below("b", limit, inside, element)
+    return Adversary(model, log_ml, found)
+
+
+def crossing_lines(x: np.ndarray, slope: float, sd: float) -> Adversary:
+    """Half of the rows rise and half of them fall; t noise about one line has a mode for each."""
+    y = np.where(np.arange(len(x)) % 2, slope, -slope) * x
+
+    def add(b):
+        pm.StudentT("y", 4, mu=b[0] + b[1] * x, sigma=sd, observed=y)
+
+    def log_likelihood(b0, b1):
+        return sum(stats.t.logpdf(v, 4, b0 + b1 * u, sd) for u, v in zip(x, y, strict=True))
+
+    return misfit(add, log_likelihood, [(1, 0.0), (0, 0.0)])
+
+
+def cluster_of_outliers(y: np.ndarray) -> Adversary:
+    """A third of the data lie far off: they are outliers, or the scale is large."""
+
+    def add(b):
+        pm.StudentT("y", 2, mu=b[0], sigma=pm.math.exp(b[1]), observed=y)
+
+    def log_likelihood(b0, b1):
+        return sum(stats.t.logpdf(v, 2, b0, np.exp(b1)) for v in y)
+
+    return misfit(add, log_likelihood, [(0, 0.0), (1, 0.0)])
+
+
+def wrong_link(x: np.ndarray) -> Adversary:
+    """Chances rise and fall again, and a logistic regression rises or falls only."""
+    y = (np.abs(x) < 1).astype(int)
+
+    def add(b):
+        pm.Bernoulli("y", logit_p=b[0] + b[1] * x, observed=y)
+
+    def log_likelihood(b0, b1):
+        signs = 2 * y - 1
+        return sum(log_expit(s * (b0 + b1 * u)) for u, s in zip(x, signs, strict=True))
+
+    return misfit(add, log_likelihood, [(1, 0.0), (0, 0.0)])
+
+
+def missing_covariate(x: np.ndarray) -> Adversary:
+    """Counts of two kinds, small and large, and nothing in the model says of which kind one is."""
+    y = np.where(np.arange(len(x)) % 2, 1, 30)
+
+    def add(b):
+        pm.Poisson("y", pm.math.exp(b[0] + b[1] * x), observed=y)
+
+    def log_likelihood(b0, b1):
+        return sum(stats.poisson.logpmf(v, np.exp(b0 + b1 * u)) for u, v in zip(x, y, strict=True))
+
+    return misfit(
+        add, log_likelihood, [(1, 0.0), (0, 2.7)], widths=(4, 2),
+        steps=(0.002, 0.002),
+    )  # fmt: skip
+
+
+def three_clusters_for_two(y: np.ndarray, sd: float) -> Adversary:
+    """Three groups of data, and a mixture of two: one mean has two groups, in several ways."""
+
+    def add(b):
+        pm.NormalMixture("y", [0.5, 0.5], b, sd, observed=y)
+
+    def log_likelihood(b0, b1):
+        return sum(
+            np.logaddexp(stats.norm.logpdf(v, b0, sd), stats.norm.logpdf(v, b1, sd)) - np.log(2)
+            for v in y
+        )
+
+    return misfit(add, log_likelihood, [(0, 0.0), (1, 2.0)])
+
+
 def noise(d: int) -> np.ndarray:
     return np.sqrt(1 + 0.05**2) * np.random.default_rng(3).normal(size=d)
 
@@ -838,6 +943,17 @@ ADVERSARIES |= {
         )
         for at, apart in ((5, 0.3), (5, 0.03), (20, 0.03))
     },
+}
+ADVERSARIES |= {
+    "misfit, crossing lines": lambda: crossing_lines(np.linspace(-1, 1, 24), 1, 0.3),
+    "misfit, outliers": lambda: cluster_of_outliers(
+        np.r_[np.linspace(-0.2, 0.2, 12), [7.5, 8, 8.1]]
+    ),
+    "misfit, wrong link": lambda: wrong_link(np.linspace(-2.5, 2.3, 40)),
+    "misfit, missing covariate": lambda: missing_covariate(np.linspace(-1, 1, 30)),
+    "misfit, three clusters": lambda: three_clusters_for_two(
+        np.r_[-3.0, -2.9, -3.1, 0.1, 0.0, -0.1, 3.2, 3.0, 3.1, 3.3], 1.0
+    ),
 }
 MODELS: dict[str, Callable[[], pm.Model]] = {
     name: lambda make=make: make().model for name, make in ADVERSARIES.items()

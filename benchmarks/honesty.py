@@ -1,12 +1,13 @@
 """What calls say of models made to break their claims, beside what is true of them.
 
-Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [--real-data-alone]
-[--docs]``. The calls have no option but the seed; with ``--real-data-alone`` they have
-``simulate=None``. ``--references`` prints the known answers instead. What has been measured is kept
-in a file, a line a call, so the command goes on where it was stopped, and can be given in parts
-that run side by side; delete the file where the package or a model has changed. ``--docs`` puts all
-there is in docs/honesty.md, seeds above 20 in a section of their own, since no rule was made on
-these. The models, and how their answers are known, are in benchmarks/adversaries.py.
+Run as ``python benchmarks/honesty.py [--models …] [--first 1] [--seeds 20] [--simulate …]
+[--docs]``. The calls have no option but the seed, and ``simulate`` if it is given, as ``none``,
+``prior`` or ``posterior``. ``--references`` prints the known answers instead. What has been
+measured is kept in a file, a line a call, so the command goes on where it was stopped, and can be
+given in parts that run side by side; delete the file where the package or a model has changed.
+``--docs`` puts all there is in docs/honesty.md, seeds above 20 in a section of their own, since no
+rule was made on these. The models, and how their answers are known, are in
+benchmarks/adversaries.py.
 """
 
 import argparse
@@ -30,6 +31,13 @@ SEEDS = 20
 ROOT = Path(__file__).parents[1]
 SIGMAS = 3.0
 """Standard errors that are taken off before a distance from the truth counts."""
+
+KINDS = {
+    "none": ", the real data alone",
+    "prior": ", data from the prior",
+    "posterior": ", data that contain the real ones",
+}
+"""What the title of a table adds, by the way in which data are simulated."""
 
 STATUSES = ("good", "open", "bad")
 
@@ -212,7 +220,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", help="those whose names contain one of these")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--real-data-alone", action="store_true", help="with simulate=None")
+    parser.add_argument("--simulate", choices=KINDS, help="how data are simulated")
     parser.add_argument("--results", type=Path, help="file of the calls, in output/ by default")
     parser.add_argument("--references", action="store_true", help="print the known answers")
     parser.add_argument("--docs", action="store_true", help="put the table on the page")
@@ -222,11 +230,11 @@ def main() -> None:
     for name in ("pymc", "pymc.bdmc"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    alone = arguments.real_data_alone
-    options = {"simulate": None} if alone else {}
-    kind, made = (", the real data alone", " --real-data-alone") if alone else ("", "")
-    default = ROOT / "output" / ("honesty_alone.jsonl" if alone else "honesty.jsonl")
-    results = arguments.results or default
+    options, kind, made, file = {}, "", "", "honesty.jsonl"
+    if simulate := arguments.simulate:
+        options = {"simulate": None if simulate == "none" else simulate}
+        kind, made, file = KINDS[simulate], f" --simulate {simulate}", f"honesty_{simulate}.jsonl"
+    results = arguments.results or ROOT / "output" / file
     results.parent.mkdir(exist_ok=True)
     parts = arguments.models or [""]
     for name in ADVERSARIES:

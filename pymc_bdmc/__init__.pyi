@@ -10,10 +10,11 @@ from .base import schedules as schedules
 from .base.schedules import Schedule as Schedule
 from .base.system import System as System
 from .campaign.systems import anneal as anneal
-from .model.matching import Matched as Matched
-from .model.simulation import FromHyperparameters as FromHyperparameters
-from .model.simulation import FromPrior as FromPrior
-from .model.simulation import Given as Given
+from .model.simulations import FromHyperparameters as FromHyperparameters
+from .model.simulations import FromPosterior as FromPosterior
+from .model.simulations import FromPrior as FromPrior
+from .model.simulations import Given as Given
+from .model.simulations import Matched as Matched
 from .paths import DataPath as DataPath
 from .paths import FittedPath as FittedPath
 from .paths import Path as Path

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pymc_bdmc.base.schedules import Schedule
     from pymc_bdmc.base.streams import RandomSeed
     from pymc_bdmc.kernels import NamedKernel, StepFactory
-    from pymc_bdmc.model.simulation import Simulation
+    from pymc_bdmc.model.simulations import Simulation
     from pymc_bdmc.paths import Path
 
 
@@ -34,7 +34,9 @@ def sample_bdmc(
     path: Literal["prior", "fitted", "data"] | Path | None = None,
     schedule: str | Schedule = "adaptive",
     step: str | NamedKernel | StepFactory | Sequence[StepFactory] | None = None,
-    simulate: Literal["hyperparameters", "prior"] | Simulation | None = "hyperparameters",
+    simulate: Literal["hyperparameters", "posterior", "prior"]
+    | Simulation
+    | None = "hyperparameters",
     real_data: bool = True,
     posterior: xr.DataTree | None = None,
     target_error: float | None = None,
@@ -114,13 +116,16 @@ def sample_bdmc(
         target_accept=0.95)``; several are assigned by competence. They are also used if a model
         cannot be compiled or ``backend`` is not numba; ``pm.HamiltonianMC``, without local step
         sizes, then replaces ``"autostep"``.
-    simulate : {"hyperparameters", "prior"}, Simulation or None
+    simulate : {"hyperparameters", "posterior", "prior"}, Simulation or None
         How data y\* are simulated: a name, or the object that has its options.
         ``"hyperparameters"``, `FromHyperparameters`: with the hyperparameters at a draw from
         a few runs on the real data, and all else from the model; y\* resembles the data, θ\* is
-        burned in. Without such hyperparameters it is the same as ``"prior"``. If the model cannot
-        be simulated (it has a Potential, or a CustomDist without ``random``), a warning says so and
-        there are runs on the real data only; the object `FromHyperparameters` raises an error.
+        burned in. Without such hyperparameters it is the same as ``"posterior"``, or as ``"prior"``
+        with PyMC's step methods. If the model cannot be simulated (it has a Potential, or a
+        CustomDist without ``random``), a warning says so and there are runs on the real data only;
+        the object `FromHyperparameters` raises an error.
+        ``"posterior"``, `FromPosterior`: with posterior draws; runs are on the real data and y\*
+        together, so every data set contains yours; θ\* is exact if the draws are.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.
         `Matched`: the same, with the one of many draws whose y\* is most like the data.
         `Given`: your own point and data. None: no simulated data, so no upper bound and no verdict.

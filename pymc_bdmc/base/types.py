@@ -166,6 +166,9 @@ class Run:
     row_log_weight : ndarray of shape (number of rows of the data,), optional
         Part of ``log_weight`` that came with each row, on a path of the data whose temperatures end
         with each row, nats.
+    log_e_value : float
+        Log of an e-value against the start of a reverse run as a sample of the posterior, nats;
+        NaN if there is none.
     """
 
     log_weight: float | np.ndarray
@@ -179,6 +182,7 @@ class Run:
     prior_draws: int | np.ndarray = 0
     log_likelihood_sd: float | np.ndarray = 0.0
     row_log_weight: np.ndarray | None = None
+    log_e_value: float = np.nan
 
     @classmethod
     def of_block(
@@ -251,6 +255,8 @@ class Annealing:
         Records of runs with several particles.
     row_log_weight : ndarray of shape (C, number of rows of the data), optional
         Parts of the log weights that came with each row, nats; NaN for an unfinished run.
+    log_e_value : ndarray of shape (C,), optional
+        See `Run`.
     """
 
     log_weight: np.ndarray
@@ -264,3 +270,4 @@ class Annealing:
     gradient_evaluations: int
     populations: Populations | None = None
     row_log_weight: np.ndarray | None = None
+    log_e_value: np.ndarray | None = None

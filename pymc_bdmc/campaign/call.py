@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.streams import Purpose, stream
-from pymc_bdmc.campaign.prepared import Campaign, Prepared
+from pymc_bdmc.campaign.prepared import Campaign, Prepared, start_distance
 from pymc_bdmc.campaign.rounds import Round
 from pymc_bdmc.campaign.tree import (
     annealed_groups,
@@ -94,6 +94,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
         "burn_in": max((each.burn_in for each in last.simulated), default=0),
+        "start_distance": start_distance(last.sides),
         "rounds": sum(not each.confirms for each in rounds) if has_target else 0,
         **{f"gradients_{stage}": n for stage, n in prepared.preparation.gradients.items()},
         "pymc_version": pm.__version__,

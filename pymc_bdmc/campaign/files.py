@@ -25,7 +25,7 @@ from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.kernels.sparse import Sparsity
 from pymc_bdmc.kernels.tuning import StepTuning
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 
 _TYPES: dict[str, Any] = {
     each.__name__: each

@@ -26,10 +26,11 @@ from pymc_bdmc.campaign.session import Session, open_session, open_store
 from pymc_bdmc.campaign.tree import last_states
 from pymc_bdmc.campaign.weighing import NoFit, NotNear, Weighing
 from pymc_bdmc.engines import ModelEngine, TunedEngine, make_engine
+from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.paths import Path, PriorPath
 
 __all__ = ["Campaign", "Prepared", "open_campaign", "prepare"]
@@ -81,6 +82,7 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     with nothing_to_keep():
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)
+        request = request.supported_by(engine)
         starts = _starts(request, loan)
     compiled = time.perf_counter()
     with open_session(engine, resources, store, entropy, request.n_runs) as session:
@@ -200,9 +202,9 @@ def _prepare(
     with nothing_to_keep():
         # One data set decides on the path, so that all go the same way.
         simulated = [] if request.real_data else sets.simulate(request.path or PriorPath(), 0)
-        decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].data}
+        decides = {0: campaign.density.data} if request.real_data else {1: simulated[0].all_data}
         if refused:
-            decides[refused] = known[0][refused - 1].data
+            decides[refused] = known[0][refused - 1].all_data
         path, reason = preparation.choose(decides, request.path)
         chosen = time.perf_counter()
         if request.real_data:
@@ -264,7 +266,7 @@ class _Sets:
     def tunings(self, path: Path, simulated: Sequence[Simulated], first: int) -> Tunings:
         """Return the tunings on all data sets; the simulated sets are numbered from ``first``."""
         known = {0: self._campaign.density.data} if self._campaign.request.real_data else {}
-        data = {d: source.data for d, source in enumerate(simulated, start=first)}
+        data = {d: source.all_data for d, source in enumerate(simulated, start=first)}
         return self._preparation.tunings(known | data, path, fits=False)
 
     def sides(
@@ -278,12 +280,12 @@ class _Sets:
             starts = [Simulated(point, observed, "heuristic") for point in self._campaign.starts]
             sides.append(Side("real_reverse", 0, observed, tunings[0], len(starts), starts))
         for d, source in enumerate(simulated, start=first):
-            sides.append(Side("forward", d, source.data, tunings[d], few))
+            sides.append(Side("forward", d, source.all_data, tunings[d], few))
             shortest = _shortest(source, tunings[d])
-            sides.append(Side("reverse", d, source.data, tunings[d], few, [shortest]))
+            sides.append(Side("reverse", d, source.all_data, tunings[d], few, [shortest]))
             for i, burn_in in enumerate(source.shorter, start=1):
                 less = [replace(source, burn_in=burn_in)]
-                sides.append(Side("burn_in", d, source.data, tunings[d], few, less, i))
+                sides.append(Side("burn_in", d, source.all_data, tunings[d], few, less, i))
         return sides
 
     def renewed(self, path: Path, chains: int) -> list[Side]:
@@ -326,12 +328,22 @@ def _size(
     return Ladder(n, ladder.schedule).schedules, particles
 
 
+def start_distance(sides: Sequence[Side]) -> float:
+    """Return the mean distance of burned-in starts from the posterior; NaN if it is not known."""
+    starts = [(side.tuning, side.sources[0]) for side in sides if side.group == "reverse"]
+    found = [
+        tuning.distance_after(source.burn_in)
+        for tuning, source in starts
+        if source.status == "burned-in" and isinstance(tuning, DrawTuning) and tuning.knows_tails
+    ]
+    return float(np.mean(found)) if found and len(found) == len(starts) else np.nan
+
+
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
     """Return a start with a shorter burn-in if its moves are independent; not one of several."""
-    if source.shorter:
+    if source.shorter or not isinstance(tuning, DrawTuning):
         return source
-    enough: int = getattr(tuning, "moves_to_forget", source.burn_in)
-    return replace(source, burn_in=min(source.burn_in, enough))
+    return replace(source, burn_in=min(source.burn_in, tuning.moves_to_forget))
 
 
 def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:

@@ -12,13 +12,16 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import origin
+from pymc_bdmc.engines.tasks import TunedEngine
 from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.posterior import posterior_draws
-from pymc_bdmc.model.simulation import (
+from pymc_bdmc.model.simulations import (
     DATASETS,
     FromHyperparameters,
+    FromPosterior,
+    FromPrior,
     Simulation,
     make_simulation,
     possible_simulation,
@@ -153,6 +156,8 @@ class Request:
     compilation: Compilation
     resources: Resources
     origin: Callable[[], Mapping[str, Mapping[str, str]]]
+    asks_for_posterior: bool
+    """Whether the caller named data that contain the real ones."""
 
     @classmethod
     def of(
@@ -179,6 +184,8 @@ class Request:
         if posterior is not None:  # the first look at them, before anything is compiled
             source = "posterior" if judged is posterior else "path"
             posterior_draws(source, posterior, [rv.name for rv in model.free_RVs], model)
+        if isinstance(simulation, FromPosterior) and question.real_data:
+            judged = judged or simulation.idata
         if size.target_error and posterior is not None:
             raise ValueError(
                 "target_error: with posterior draws there are as many reverse as forward runs; "
@@ -201,6 +208,7 @@ class Request:
             model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
             compilation, resources,
             lambda: {"variable of the model": fingerprint(model)} | origin(asked),
+            isinstance(make_simulation(question.simulate), FromPosterior),
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(
@@ -215,6 +223,25 @@ class Request:
         limits.check(ladder, has_gap=simulation is not None)
         compilation.check()
         return request
+
+    def supported_by(self, engine: TunedEngine) -> "Request":
+        """Return the request with data simulated from the prior if step methods need them.
+
+        Raises
+        ------
+        ValueError
+            If data that contain the real ones were asked for.
+        """
+        is_able = engine.kernel_names.is_compiled and not engine.rows
+        if self.simulation is None or not self.simulation.stacks or is_able:
+            return self
+        if self.asks_for_posterior:
+            raise ValueError(
+                "simulate: runs on the real and on simulated data together need compiled kernels, "
+                "and a path on which all observations come at once. Pass simulate='prior', or "
+                "leave step, backend and path out."
+            )
+        return replace(self, simulation=FromPrior(self.simulation.datasets))
 
     @property
     def datasets(self) -> int:
@@ -261,6 +288,8 @@ class Request:
 def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:
     """Return how to simulate data; None where that is impossible and nobody insists."""
     simulation = make_simulation(question.simulate)
+    if isinstance(simulation, FromHyperparameters):
+        simulation = simulation.of(model)
     if question.simulate is not None and question.simulate == FromHyperparameters.name:  # default
         needed = not question.real_data or limits.target_gap is not None
         return possible_simulation(simulation, model, needed=needed)

@@ -20,7 +20,7 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.estimators import jeffreys_bound
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 
 __all__ = ["Plan", "Report", "Round", "Runs", "Side", "anneal_in_rounds"]
 

@@ -37,6 +37,7 @@ class Recorder:
         self._prior_draws: dict[int, np.ndarray] = {}
         self._rows: dict[int, np.ndarray] = {}
         self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
+        self._log_e_value = np.full(n_runs, np.nan)
         self._judges_acceptance = judges_acceptance
         self._moments = _Moments(len(betas))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
@@ -50,6 +51,7 @@ class Recorder:
         n = np.size(run.log_weight)
         places = slice(first, first + n)
         self._log_weight[places] = run.log_weight
+        self._log_e_value[places] = run.log_e_value
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
         if run.row_log_weight is not None:
             self._rows[first] = run.row_log_weight
@@ -91,6 +93,7 @@ class Recorder:
             self._gradients,
             populations if self._are_populations else None,
             self._weights_by_row(),
+            None if np.isnan(self._log_e_value).all() else self._log_e_value.copy(),
         )
 
     def _weights_by_row(self) -> np.ndarray | None:

@@ -69,8 +69,9 @@ class JittedDensity:
     ----------
     with_gradient, without_gradient : numba cfunc
         ``(theta, data, log_prior_gradient, log_likelihood_gradient) -> (log_prior, ell)`` with
-        float64 vectors of the flat θ, continuous variables first, and of the flat observed data.
-        The gradients with respect to the continuous part are written to the last two arguments.
+        float64 vectors of the flat θ, continuous variables first, and of the flat observed data. If
+        these are several data sets, ℓ is the sum over them. The gradients with respect to the
+        continuous part are written to the last two arguments.
     n_continuous : int
         Length of the continuous part of θ.
     categories : ndarray of int, shape (number of discrete elements,)
@@ -206,8 +207,14 @@ class JittedDensity:
         return {value.name: parts[value.name] for value in self._model.value_vars}
 
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return observed data as one vector."""
-        flat = [np.asarray(data[name], float).ravel() for name in self._observed]
+        """Return observed data as one vector; of several stacked data sets one after the other."""
+        values = [np.asarray(data[name], float) for name in self._observed]
+        is_stacked = any(
+            each.ndim > self._model.observed[name].ndim
+            for name, each in zip(self._observed, values, strict=True)
+        )
+        sets = zip(*values, strict=True) if is_stacked else [values]
+        flat = [each.ravel() for one in sets for each in one]
         return np.concatenate([np.zeros(0), *flat, [0.0, 1.0] if self.rows else []])
 
     @cached_property
@@ -311,7 +318,7 @@ def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
         jitted = jitted_function(function)
     except AttributeError as error:
         raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
-    return _as_cfunc(jitted, gradient)
+    return _as_cfunc(jitted, gradient, graph.inputs[1].type.shape[0])
 
 
 @node_rewriter([Elemwise])
@@ -336,28 +343,36 @@ def _simplified(terms: list) -> list:
     return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
 
 
-def _as_cfunc(jitted, gradient: bool):
+def _as_cfunc(jitted, gradient: bool, length: int):
     """Return a cfunc with the same signature for every model, so kernels are compiled once.
 
     Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
+    Every data set has ``length`` numbers.
     """
     if gradient:
 
         def function(theta, data, log_prior_gradient, log_likelihood_gradient):
             try:
-                log_prior, ell, first, second = jitted(theta, data)
+                log_prior, ell, first, second = jitted(theta, data[:length])
+                for i in range(first.size):  # numba needs seconds to compile assignments of slices
+                    log_prior_gradient[i] = first[i]
+                    log_likelihood_gradient[i] = second[i]
+                for start in range(length, data.size, max(length, 1)):
+                    _, more, _, second = jitted(theta, data[start : start + length])
+                    ell += more
+                    for i in range(second.size):
+                        log_likelihood_gradient[i] += second[i]
             except Exception:
                 return np.nan, np.nan
-            for i in range(first.size):  # numba needs seconds to compile assignments of slices
-                log_prior_gradient[i] = first[i]
-                log_likelihood_gradient[i] = second[i]
             return log_prior, ell
 
     else:
 
         def function(theta, data, log_prior_gradient, log_likelihood_gradient):
             try:
-                log_prior, ell = jitted(theta, data)
+                log_prior, ell = jitted(theta, data[:length])
+                for start in range(length, data.size, max(length, 1)):
+                    ell += jitted(theta, data[start : start + length])[1]
             except Exception:
                 return np.nan, np.nan
             return log_prior, ell

@@ -242,7 +242,7 @@ class TemperedDensity:
         self._beta[...] = beta
 
     def set_data(self, data: Mapping[str, ArrayLike]) -> None:
-        """Replace the observed data.
+        """Replace the observed data; of several stacked data sets take the first.
 
         Raises
         ------
@@ -256,6 +256,7 @@ class TemperedDensity:
             )
         for name, value in data.items():
             given, real = np.asarray(value), self.data[name]
+            given = given[0] if given.ndim > real.ndim else given
             if given.shape != real.shape:
                 raise ValueError(
                     f"data: {name} must have the shape {real.shape} of the observed data, "

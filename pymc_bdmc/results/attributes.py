@@ -12,9 +12,13 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Moves
 from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.model.simulations import FromPosterior
 from pymc_bdmc.results.runs import LOST
 
-__all__ = ["Attributes", "run_attributes"]
+__all__ = ["CERTAIN", "Attributes", "run_attributes"]
+
+CERTAIN = ("exact", "posterior draw", "burned-in")
+"""Starts of reverse runs with which a total variation is certified, on what each presupposes."""
 
 
 def run_attributes(
@@ -45,7 +49,9 @@ class Attributes:
     simulate: str = ""
     hyperparameters: str = ""
     upper_bound: str | None = None
-    """Start of the reverse runs on simulated data: exact, burned-in or heuristic."""
+    """Start of the reverse runs on simulated data, one of `CERTAIN` or heuristic."""
+    start_distance: float = np.nan
+    """Total variation of burned-in starts from the posterior, at most; NaN if it is not known."""
     independent_starts: int = 0
     rounds: int = 0
     """Number of rounds whose gap was looked at, in a call with a target."""
@@ -107,8 +113,13 @@ class Attributes:
         return Moves(self.step.startswith("compiled"), tuple(names))
 
     def start(self, data: str) -> str:
-        """Return the kind of start of the reverse runs: exact, burned-in or heuristic."""
+        """Return the kind of start of the reverse runs; see `upper_bound`."""
         return "heuristic" if data == "real" else self.upper_bound or "unknown"
+
+    @property
+    def contains_real(self) -> bool:
+        """Return whether runs on simulated data are on the real data too."""
+        return self.simulate == FromPosterior.name
 
     @property
     def order(self) -> list[int]:

@@ -12,6 +12,7 @@ from pymc_bdmc.estimators import (
     round_confidence,
     total_variation,
 )
+from pymc_bdmc.results.attributes import CERTAIN
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
 
@@ -153,7 +154,7 @@ def certified_total_variation(
     >>> certified_total_variation(dt).upper
     0.1395
     """
-    if not read.has("forward") or read.start("simulated") not in ("exact", "burned-in"):
+    if not read.has("forward") or read.start("simulated") not in CERTAIN:
         return None
     if look is not None:
         confidence = round_confidence(confidence, look)

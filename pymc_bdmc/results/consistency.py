@@ -14,7 +14,7 @@ from pymc_bdmc.estimators import (
     shortfall_difference,
     spread_and_tails,
 )
-from pymc_bdmc.model.matching import Matched
+from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.checks.chance import half_interval
 from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
@@ -111,7 +111,9 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     runs nearly so: runs on simulated data use the step sizes of the real data. If hyperparameters
     are held at draws from a fit, p-values are approximate and rather too large, since the fit has
     seen the data. Data sets of `Matched` were chosen to resemble the real ones and are not
-    exchangeable with them, so no rank has a p-value, and ``model`` is not valid.
+    exchangeable with them, so no rank has a p-value, and ``model`` is not valid. Data of
+    `FromPosterior` are compared by their spread and tails alone, since runs on them are on the real
+    data too; the p-values are those of a posterior predictive check, which are rather too large.
 
     Runs see the data through the likelihood function only. So heavy tails under a normal model with
     a free scale change nothing in the runs: only ``tails of y`` shows them. A missing covariate
@@ -151,19 +153,21 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     alike = real[:, : simulated.shape[-1]]
     ranked = n > 2 and read.simulate != Matched.name
     test = message("runs permuted" if n == 2 else "rank" if ranked else "chosen data", n=n)
+    of_runs = message("larger sets") if read.contains_real else test
     places = range(-len(temperatures), 0)
     distances = [run_distance(alike, simulated, rng, place) for place in places]
     shortfalls = [shortfall_difference(real, simulated, rng, place) for place in places]
     rows: dict[tuple[str, int], dict] = {}
     for t, distance in zip(temperatures, distances, strict=True):
-        kind = say(message("distance of weights", test=test))
+        kind = say(message("distance of weights", test=of_runs))
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
-        if n > 2 and not ranked:
+        if read.contains_real or (n > 2 and not ranked):
             rows["log weights", t]["p_value"] = np.nan
     for t, shortfall in zip(temperatures, shortfalls, strict=True):
         rows["shortfall", t] = _shortfall(read, shortfall, real, simulated)
-    if n > 2:
-        features = features_of(read, np.concatenate([alike[None], simulated]), finished)
+    if n > 2 and (
+        features := features_of(read, np.concatenate([alike[None], simulated]), finished)
+    ):
         for name, row in _ranks(features, test, ranked, simulated_from_prior(read)).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
@@ -239,21 +243,23 @@ def features_of(
         simulated = read.side("forward").variable(name).values[finished]
         return [np.atleast_1d(read.side("real").variable(name).values), *simulated]
 
-    longest = [row[~np.isnan(row)] for row in sets[:, -1]]
-    # Of the real data as many runs as of the others.
-    first, *others = by_set("prior_draws")
-    draws = [first[: len(others[0])], *others]
-    log_ml = [
-        log_mean_exp(row) + log_prior_mass(each).estimate
-        for row, each in zip(longest, draws, strict=True)
-    ]
-    features = {"log ML": np.array(log_ml)}
-    if read.side("real").n_temperatures > 1:  # else runs depend on fits, which differ
-        with np.errstate(divide="ignore"):
-            features["log weights"] = np.log(distances_to_others(sets[:, -1:]))
-            if read.side("real").lengths.size:
-                lengths = [np.ravel(each) for each in by_set("thermodynamic_length")]
-                features["path length"] = np.log(np.concatenate(lengths))
+    features = {}
+    if not read.contains_real:  # else runs on simulated data are on twice the data
+        longest = [row[~np.isnan(row)] for row in sets[:, -1]]
+        # Of the real data as many runs as of the others.
+        first, *others = by_set("prior_draws")
+        draws = [first[: len(others[0])], *others]
+        log_ml = [
+            log_mean_exp(row) + log_prior_mass(each).estimate
+            for row, each in zip(longest, draws, strict=True)
+        ]
+        features["log ML"] = np.array(log_ml)
+        if read.side("real").n_temperatures > 1:  # else runs depend on fits, which differ
+            with np.errstate(divide="ignore"):
+                features["log weights"] = np.log(distances_to_others(sets[:, -1:]))
+                if read.side("real").lengths.size:
+                    lengths = [np.ravel(each) for each in by_set("thermodynamic_length")]
+                    features["path length"] = np.log(np.concatenate(lengths))
     for name, values in read.observed.items() if read.has("simulated") else ():
         spread, tails = spread_and_tails(
             np.concatenate([values[None], read.simulated(name)[finished]])
@@ -284,7 +290,7 @@ def _ranks(
         for name, value, p_value in zip(features, found.deviations, found.p_values, strict=True)
         if name != "log weights"  # which has rows of its own
     }
-    least = 1 / len(features["log ML"])
+    least = 1 / len(next(iter(features.values())))
     valid = ranked and least <= ALPHA
     few = NOTHING if valid or not ranked else message("but few sets", p=least, n=FEWEST_SETS)
     rows["model"] = {

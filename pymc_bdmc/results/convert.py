@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from pymc_bdmc.base.types import Annealing, Point, Populations, stack
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic
-from pymc_bdmc.model.simulation import Simulated
+from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 
 __all__ = [
@@ -52,7 +52,8 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         ``divergences`` and ``step_size`` by (dataset, beta). Of runs of several particles also
         ``effective_size`` and ``resamplings`` by (dataset, beta), ``least_effective_size`` and
         ``ancestors`` by (dataset, chain). On a path of the data ``row_log_weight`` by (dataset,
-        chain, row), if the temperatures end with each row.
+        chain, row), if the temperatures end with each row. Of reverse runs that weigh draws
+        ``log_e_value`` by (dataset, chain).
     """
     by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
     by_beta = {
@@ -74,6 +75,9 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
     if runs[0].row_log_weight is not None:
         data["row_log_weight"] = np.array([run.row_log_weight for run in runs])
         dims["row_log_weight"] = ["chain", "row"]
+    if runs[0].log_e_value is not None:
+        data["log_e_value"] = np.array([run.log_e_value for run in runs])
+        dims["log_e_value"] = ["chain"]
     dims["prior_draws"] += ["accepted_draw"] * (data["prior_draws"].ndim - 2)
     return dict_to_dataset(
         data,

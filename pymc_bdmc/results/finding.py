@@ -57,3 +57,5 @@ class Finding(NamedTuple):
     error: float = np.nan
     lower: float = np.nan
     upper: float = np.nan
+    brief: Message | None = None
+    """A short form of the messages, for those who want the answer only."""

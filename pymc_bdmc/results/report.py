@@ -193,7 +193,7 @@ def _methods(read: Reading) -> list[Message]:
 def _where(read: Reading, n: int) -> Message:
     """Return the data of the runs in both directions."""
     source = "prior" if simulated_from_prior(read) else read.simulate
-    if source not in ("prior", "hyperparameters", "matched", "given"):
+    if source not in ("prior", "hyperparameters", "posterior", "matched", "given"):
         return message("of the system")
     return message("on simulated", n=n, how=message(f"from {source}", names=read.hyperparameters))
 

@@ -1,12 +1,13 @@
 """Judge whether the posterior draws of a run can be trusted, as findings and what to do next."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.results.checks.draws import draws
 from pymc_bdmc.results.checks.ends import ends
 from pymc_bdmc.results.checks.interruption import interrupted
@@ -15,6 +16,8 @@ from pymc_bdmc.results.checks.log_ml import evidence
 from pymc_bdmc.results.checks.moves import divergences
 from pymc_bdmc.results.checks.order import order
 from pymc_bdmc.results.checks.paths import two_paths
+from pymc_bdmc.results.checks.real_weights import real_weights
+from pymc_bdmc.results.checks.simulated_from import simulated_from
 from pymc_bdmc.results.checks.start import start
 from pymc_bdmc.results.checks.total_variation import total_variation
 from pymc_bdmc.results.diagnose import doubts_of
@@ -28,13 +31,16 @@ __all__ = ["Verdict", "verdict", "verdict_of"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
-    """Result of `verdict`; it prints as its text, and notebooks show its table too.
+    """Result of `verdict`; it prints as `brief`, and notebooks show its table too.
 
     Attributes
     ----------
     status : {"good", "open", "bad"}
+    brief : str
+        The answer in a few short lines: how far the draws can be trusted, log ML, how the model
+        fits, and what to do next.
     text : str
-        A few sentences.
+        All that was found, in sentences.
     table : DataFrame
         The checks: ``value``, ``error``, the interval from ``lower`` to ``upper``, and ``status``.
         The row ``total variation`` is a probability: its ``value`` is the mean over data sets and
@@ -58,12 +64,27 @@ class Verdict:
     headline: Message | None
     findings: tuple[Finding, ...]
     remedy: Message | Doubt | None
+    details: bool = False
+    """Whether it prints as `text`."""
+
+    @cached_property
+    def brief(self) -> str:
+        """Return the answer, a short line each."""
+        status = message(f"brief {self.headline.kind}") if self.headline else None
+        found = [
+            each.brief or (each.status in ("open", "bad") and next(iter(each.messages), None))
+            for each in self.findings
+        ]
+        return "\n".join(say(each) for each in [status, *found, *self._next] if each)
+
+    @property
+    def _next(self) -> list[Message]:
+        return [message("next", what=self.remedy)] if self.remedy else []
 
     @cached_property
     def text(self) -> str:
         """Return the verdict and what to do next, a sentence a line."""
-        steps = [say(message("next", what=self.remedy))] if self.remedy else []
-        return "\n".join([*self.sentences(), *steps])
+        return "\n".join([*self.sentences(), *map(say, self._next)])
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -80,13 +101,15 @@ class Verdict:
         return [" ".join(say(each, impersonal) for each in line) for line in headline + told]
 
     def __repr__(self) -> str:
-        return self.text
+        return self.text if self.details else self.brief
 
     def _repr_html_(self) -> str:
-        return status_html(self.status, self.text, self.table)
+        return status_html(self.status, repr(self), self.table)
 
 
-def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None) -> Verdict:
+def verdict(
+    dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = None, details: bool = False
+) -> Verdict:
     r"""Say whether the posterior draws of a run can be trusted, why, and what to do next.
 
     Parameters
@@ -99,6 +122,8 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
         Number of this look, from 1, if more data sets were simulated because an earlier verdict was
         open. Look k spends δ/2^k, so all numbered looks together spend at most δ. A look without a
         number spends δ.
+    details : bool, default False
+        Whether to print all that was found, in place of the answer alone.
 
     Returns
     -------
@@ -122,9 +147,12 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     total variation        certified to be at most 0.25            (else open)
     order of the sides     (no say)                                reverse runs below
                                                                    forward ones, p ≤ 0.001
-    start of reverse runs  exact or burned-in                      (heuristic is open)
+    start of reverse runs  exact, posterior draw or burned-in      (heuristic is open)
     two paths              (no say)                                runs on another path
                                                                    have a higher log ML
+    e-value                (no say)                                above 1000: data were
+                                                                   simulated from draws that are
+                                                                   not from the posterior
     draws                  `agreement` is good                     it is bad, or it shows a part
                                                                    that the run misses
                                                                    (else no say)
@@ -132,8 +160,9 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     divergences            at most 20 % of the transitions         (more is open)
     ends of the runs       R̂ of every variable at most 1.7         (more is open)
     shortfall              interval below 0.25 nats                (above it is open)
-    model                  p > 0.05, less than 3.5 deviations,     (else open)
-                           or not tested
+    model                  p > 0.05, less than 3.5 deviations,     (else open, unless simulated
+                           or not tested                           data contain the real ones)
+    real weights           (no say)
     log ML                 (no say)                                (open if no estimate
                                                                    can be trusted)
     interruption           none                                    (one is open)
@@ -142,10 +171,12 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     *Total variation*: the largest error of a probability under the distribution of a posterior draw
     of such a run, on average over data sets like the simulated ones
     (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs. For
-    burned-in starts, their unknown distance from the posterior must be added. *Shortfall* and
-    *model* say whether the real data are like the simulated ones; see `consistency`. The gap of
-    Grosse, Ancha and Roy (2016) is reported without a confidence, since one θ\* in ten may cause
-    all of it.
+    burned-in starts, their distance from the posterior must be added; it is included where runs
+    weigh draws from a reference with known tails, else it is unknown. For posterior draws it
+    presupposes that these are right. *Real weights* is the same of the runs on the real data alone,
+    without a certificate. *Shortfall* and *model* say whether the real data are like the simulated
+    ones; see `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a
+    confidence, since one θ\* in ten may cause all of it.
 
     *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so if
     two differ beyond chance the lower one misses part of the posterior
@@ -166,10 +197,12 @@ def verdict(dt: xr.DataTree, *, confidence: float = 0.95, look: int | None = Non
     >>> found = bdmc.verdict(dt)
     >>> found.status
     'good'
-    >>> print(found.text.splitlines()[0])
-    The posterior draws of this run can be believed, within the limits below.
+    >>> print(found.brief.splitlines()[0])
+    Your posterior draws: good.
     """
-    return verdict_of(Reading.annealed(dt, "verdict"), confidence, look)
+    check_flags(details=details)
+    found = verdict_of(Reading.annealed(dt, "verdict"), confidence, look)
+    return replace(found, details=details)
 
 
 @once
@@ -211,9 +244,11 @@ def _findings(
     yield from start(read)
     yield from total_variation(read, doubts, confidence, look)
     yield from order(read)
+    yield from simulated_from(read)
     yield from _contradictions(read)
     if read.has("real"):
         yield from likeness(read)
+        yield from real_weights(read)
     elif not read.is_system:
         remedy = message("real data")
         yield Finding("real data", "open", (message("no real data"),), remedy)

@@ -23,7 +23,6 @@ with pm.Model() as schools:
 
 LOGGED = [
     r"Compiling the \w.*",
-    r"Hyperparameters held at a posterior draw: mu, tau",
     r"Path: fitted, .*",
     r"Ahead: 104 runs \(temperatures: 1; particles: 64\), about \S+ s of one core",
 ]

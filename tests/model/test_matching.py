@@ -7,8 +7,7 @@ from pytensor.compile.mode import Mode
 from scipy import stats
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.model.matching import Matched
-from pymc_bdmc.model.simulation import FromPrior
+from pymc_bdmc.model.simulations import FromPrior, Matched
 from pymc_bdmc.model.tempered import TemperedDensity
 
 QUICK = {"mode": Mode("py", "fast_run")}

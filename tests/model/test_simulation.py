@@ -8,7 +8,7 @@ from pytensor.compile.mode import Mode
 from scipy import stats
 
 from pymc_bdmc.base.types import stack
-from pymc_bdmc.model.simulation import (
+from pymc_bdmc.model.simulations import (
     FromHyperparameters,
     FromPrior,
     Given,

@@ -120,15 +120,24 @@ class DrawTuning:
         return _is_tame(self.reference)
 
     @property
-    def moves_to_forget(self) -> int:
-        """Metropolis moves to draws after which `REMEMBERED` is left of a state.
+    def _log_remembered(self) -> float:
+        """Log of the share of a state's law that a Metropolis move to a draw leaves, at most.
 
-        Each forgets it with a probability of at least the mean over the largest weight: Mengersen
-        and Tweedie (1996).
+        The move forgets the state with a probability of at least the mean over the largest weight:
+        Mengersen and Tweedie (1996).
         """
         g = self.prior_log_likelihood
         largest = MARGIN * np.exp(g.max() - logsumexp(g)) * len(g)
-        return int(np.ceil(np.log(REMEMBERED) / np.log1p(-1 / largest)))
+        return float(np.log1p(-1 / largest))
+
+    @property
+    def moves_to_forget(self) -> int:
+        """Metropolis moves to draws after which `REMEMBERED` is left of a state."""
+        return int(np.ceil(np.log(REMEMBERED) / self._log_remembered))
+
+    def distance_after(self, moves: int) -> float:
+        """Return the total variation from the posterior that so many moves leave, at most."""
+        return float(np.exp(moves * self._log_remembered))
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
         """Return NaN at each β."""
@@ -457,7 +466,7 @@ def settled(
     return thetas[place]
 
 
-def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
+def weigh(g: np.ndarray, ends: Point, evaluations: int, is_reverse: bool) -> Run:
     """Return a run with T = 1 whose particles are weighed and do not move.
 
     Parameters
@@ -469,6 +478,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         The draws by variable.
     evaluations : int
         Number of evaluations of log p + ℓ.
+    is_reverse : bool
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
@@ -482,4 +492,19 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int) -> Run:
         weights,
         Population(sizes, np.zeros(2, dtype=bool), n),
         1,
+        log_e_value=log_e_value(weights) if is_reverse else np.nan,
     )
+
+
+def log_e_value(weights: np.ndarray) -> float:
+    """Return the log of an e-value against the first of several particles as a posterior sample.
+
+    If it is one, and the others are draws from r, then given all of them it is each one with a
+    probability equal to its normalised weight. A bet that names other probabilities has an
+    expectation of 1: equal ones gain if the particle lies too far out, and those in proportion to
+    the squared weight if it lies where r has too little mass. This is the mean of both.
+    """
+    first = weights[0]
+    with np.errstate(divide="ignore"):
+        bets = 1 / (weights.size * first), first / np.sum(weights**2)
+    return float(np.log(np.mean(bets)))

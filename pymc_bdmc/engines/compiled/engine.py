@@ -585,7 +585,8 @@ class CompiledEngine:
             return None
         for theta in thetas[~(g < np.inf)]:
             self._raise_on(task.data, 1.0, theta)
-        return weigh(g, self.jitted.unravel(thetas), density.evaluations)
+        is_reverse = task.start is not None
+        return weigh(g, self.jitted.unravel(thetas), density.evaluations, is_reverse)
 
     def _stride(self, n_betas: int) -> int:
         """Return every how many transitions a chain may move to a fresh prior draw."""

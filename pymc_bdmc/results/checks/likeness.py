@@ -1,10 +1,12 @@
 """Check whether the results on simulated data apply to the real data."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from pymc_bdmc.model.matching import Matched
+from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.consistency import (
     ALPHA,
     FEWEST_SETS,
@@ -13,7 +15,7 @@ from pymc_bdmc.results.consistency import (
     consistency_of,
     simulated_from_prior,
 )
-from pymc_bdmc.results.finding import Finding, message
+from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 
 __all__ = ["likeness", "model"]
@@ -34,7 +36,7 @@ def likeness(read: Reading) -> Iterator[Finding]:
         return
     yield shortfall(table.loc["shortfall"].iloc[-1])
     if "model" in table.index:
-        yield model(table.loc["model"].iloc[0], read.simulate)
+        yield model(table.loc["model"].iloc[0], read, _worst(table))
         if simulated_from_prior(read):
             yield from wide_prior(table)
 
@@ -49,19 +51,39 @@ def shortfall(row: pd.Series) -> Finding:
     return Finding("shortfall", "good" if good else None, **numbers)
 
 
-def model(row: pd.Series, simulate: str) -> Finding:
-    """Check whether the real data stand out among simulated ones."""
+def _worst(table: pd.DataFrame) -> str:
+    """Return the feature in which the real data deviate most from simulated ones."""
+    deviations = table["value"].droplevel("temperatures").abs()
+    features = deviations.drop(["log weights", "shortfall", "model"])
+    is_worst = np.isclose(features, deviations["model"])
+    return str(features.index[is_worst][0]) if is_worst.any() else "log weights"
+
+
+def model(row: pd.Series, read: Reading, feature: str) -> Finding:
+    """Check whether the real data stand out among simulated ones.
+
+    If they do, the model does not fit. The draws may still be right, which runs on data that
+    contain the real ones show; only other data leave the verdict open.
+    """
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
-        remedy = message("simulate more", n=FEWEST_SETS) if simulate != Matched.name else None
+        remedy = message("simulate more", n=FEWEST_SETS) if read.simulate != Matched.name else None
         return Finding("model", None, (), remedy)
     numbers = {"p": row["p_value"], "kind": row["kind"], "value": abs(row["value"])}
+
+    def told(kind: str, *more: Message) -> dict[str, Any]:
+        brief = message(f"brief {kind}", p=row["p_value"], feature=feature)
+        messages = (message(kind, **numbers), *more)
+        return {"messages": messages, "value": row["p_value"], "brief": brief}
+
     if not row["flagged"]:
-        return Finding("model", "good", (message("like others", **numbers),), value=row["p_value"])
+        return Finding("model", "good", **told("like others"))
     if abs(row["value"]) < STANDS_OUT:
-        return Finding("model", None, (message("most extreme", **numbers),), value=row["p_value"])
-    told = (message("wrong model", **numbers),)
-    return Finding("model", "open", told, message("change model"), row["p_value"])
+        return Finding("model", None, **told("most extreme"))
+    if read.contains_real:
+        return Finding("model", None, remedy=message("change model"), **told("wrong model"))
+    remedy, more = message("contain the data"), message("does not apply")
+    return Finding("model", "open", remedy=remedy, **told("wrong model", more))
 
 
 def wide_prior(table: pd.DataFrame) -> Iterator[Finding]:

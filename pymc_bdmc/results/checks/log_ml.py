@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pymc_bdmc.results.finding import Doubt, Finding, message
-from pymc_bdmc.results.log_ml import log_ml_of
+from pymc_bdmc.results.log_ml import decimals, log_ml_of
 from pymc_bdmc.results.reading import Reading
 
 __all__ = ["evidence"]
@@ -16,9 +16,15 @@ def evidence(read: Reading, doubts: list[Doubt]) -> Iterator[Finding]:
     found = log_ml_of(read)
     told = (found.message,)
     if found.valid:
-        yield Finding("log ML", None, told, None, found.value, found.error, *found.interval)
+        brief = message(
+            "brief log ML", value=found.value, error=found.error, n=decimals(found.error)
+        )
+        ends = found.value, found.error, *found.interval
+        yield Finding("log ML", None, told, None, *ends, brief)
         return
     finite = read.finite_variables
     summed = message("stop", what=message("sum out", names=finite)) if finite else None
-    bounds = {"lower": found.certified_lower, "upper": found.certified_upper}
-    yield Finding("log ML", "open", told, doubts[0] if doubts else summed, **bounds)
+    remedy = doubts[0] if doubts else summed
+    yield Finding(
+        "log ML", "open", told, remedy, lower=found.certified_lower, upper=found.certified_upper
+    )

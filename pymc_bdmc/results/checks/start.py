@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pymc_bdmc.results.attributes import CERTAIN
 from pymc_bdmc.results.burn_in import burn_in_of
 from pymc_bdmc.results.checks.chance import MAX_CHANCE
 from pymc_bdmc.results.finding import Finding, Message, message
@@ -14,8 +15,8 @@ __all__ = ["start", "too_short"]
 def start(read: Reading) -> Iterator[Finding]:
     """Check whether the start of reverse runs is known to come from the posterior."""
     found = read.start("simulated")
-    remedy = message("exact start") if found != "exact" else None
-    if found in ("exact", "burned-in"):
+    remedy = message("exact start") if found not in ("exact", "posterior draw") else None
+    if found in CERTAIN:
         yield Finding("start", "good", (), remedy)
     else:
         yield Finding("start", "open", (message("unknown start", start=found),), remedy)

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_bdmc.estimators import TotalVariation, clustered_mean, datasets_needed, round_confidence
 from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, simulated_from_prior
-from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, message
+from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, Status, message
 from pymc_bdmc.results.reading import Reading
 
 __all__ = ["total_variation"]
@@ -21,6 +21,9 @@ MOST_MORE = 10
 MOST_DATASETS = 60
 """Number of data sets up to which more are proposed whatever the factor; chosen."""
 
+CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right"}
+"""What the bound presupposes, by the start of the reverse runs."""
+
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
 
@@ -31,13 +34,16 @@ def total_variation(
     """Check whether the posterior is certified to be close on simulated data."""
     if not (found := certified_total_variation(read, confidence, look)):
         return
-    is_good, unfinished, missed = found.upper <= CLOSE, _unfinished(read), _missed(read, found)
+    given, upper = CONDITIONS.get(read.upper_bound or ""), found.upper
+    if np.isfinite(read.start_distance):
+        given, upper = "with burn-in", min(upper + read.start_distance, 1.0)
+    is_good, unfinished, missed = upper <= CLOSE, _unfinished(read), _missed(read, found)
     told = [
         message(
-            "total variation", about=_about(read, found.datasets), bound=_outwards(found.upper),
+            "total variation", about=_about(read, found.datasets), bound=_outwards(upper),
             confidence=100 * found.confidence, value=found.value,
             look=message("at look", look=look) if look else NOTHING,
-            burned_in=message("if burned in" if read.upper_bound == "burned-in" else "nothing"),
+            given=message(given or "nothing", distance=read.start_distance),
         )
     ]  # fmt: skip
     if n := read.n_draws:
@@ -48,8 +54,14 @@ def total_variation(
         told.append(message("unfinished sets", n=unfinished))
     remedy = None if is_good else _to_settle(read, found, doubts, confidence, look)
     error = clustered_mean(found.terms[:, None])[1]
-    ends = found.value, error, 0.0, found.upper
-    yield Finding("total variation", "good" if is_good else "open", tuple(told), remedy, *ends)
+    ends = found.value, error, 0.0, upper
+    brief = message(
+        "within" if is_good else "not within", bound=_outwards(upper), value=found.value,
+        confidence=100 * found.confidence, data=_data(read),
+        given=message(f"brief {given}" if given else "nothing", distance=read.start_distance),
+    )  # fmt: skip
+    status: Status = "good" if is_good else "open"
+    yield Finding("total variation", status, tuple(told), remedy, *ends, brief)
 
 
 def _unfinished(read: Reading) -> int:
@@ -72,12 +84,19 @@ def _about(read: Reading, n: int) -> Message:
     """Say which data the bound applies to."""
     if read.independent_starts:
         return message("by pairs", n=n)
+    if read.simulate == "given":
+        return message("on given data")
+    return message("on sets" if n > 1 else "on one set", n=n, data=_data(read))
+
+
+def _data(read: Reading) -> Message:
+    """Name the simulated data."""
+    if read.independent_starts:
+        return message("runs like these")
     # Also if the model has no hyperparameters to hold.
     source = "prior" if simulated_from_prior(read) else read.simulate
-    if source == "given":
-        return message("on given data")
-    known = source if source in ("prior", "matched", "hyperparameters") else "unknown"
-    return message("on sets" if n > 1 else "on one set", n=n, data=message(f"{known} data"))
+    known = ("prior", "matched", "hyperparameters", "posterior", "given")
+    return message(f"{source if source in known else 'unknown'} data")
 
 
 def _to_settle(
@@ -100,7 +119,7 @@ def _to_settle(
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
     cheaper = needed and (not pools or needed / datasets <= more / runs)
     if needed and cheaper and needed <= max(MOST_MORE * datasets, MOST_DATASETS):
-        ways = {"prior": "FromPrior", "matched": "Matched"}
+        ways = {"prior": "FromPrior", "matched": "Matched", "posterior": "FromPosterior"}
         return message(
             "more sets", n=needed, of=datasets, look=following,
             seconds=read.sampling_time * needed / datasets,

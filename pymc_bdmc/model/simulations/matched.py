@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_bdmc.base.arguments import check_counts, check_memory
 from pymc_bdmc.base.streams import Entropy
-from pymc_bdmc.model.simulation import (
+from pymc_bdmc.model.simulations.contract import (
     Fit,
     Simulated,
     Simulation,

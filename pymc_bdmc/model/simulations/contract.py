@@ -1,0 +1,156 @@
+"""The contract of a simulation: pairs of data y* and a sample θ* of the posterior given them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import xarray as xr
+
+from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.types import Point
+from pymc_bdmc.model.checks import check_simulable
+from pymc_bdmc.model.forward_sampling import Unrepresentable
+from pymc_bdmc.model.tempered import TemperedDensity
+
+DATASETS = 20
+"""Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
+
+Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
+
+Fit = Callable[[], xr.DataTree]
+"""Function that returns a fit to the real data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """Simulated data set with one sample θ* of its posterior.
+
+    Attributes
+    ----------
+    point : Point
+        θ*, unconstrained.
+    data : mapping of str to ndarray
+        y*, by the name of the observed variable.
+    status : {"exact", "posterior draw", "burned-in", "heuristic"}
+        Kind of start that θ* is, on which the upper bound rests. A posterior draw is exact if the
+        draws of the posterior on the real data are.
+    burn_in : int
+        Transitions at β = 1 before a reverse chain starts.
+    hyperparameters : tuple of str
+        Variables held at fitted values.
+    shorter : tuple of int
+        Other burn-ins to try.
+    attrs : mapping of str to float
+        Further attributes for the result.
+    real : mapping of str to ndarray, optional
+        The real data, if the posterior is that given them and y* together.
+    """
+
+    point: Point
+    data: Mapping[str, np.ndarray]
+    status: Status
+    burn_in: int = 0
+    hyperparameters: tuple[str, ...] = ()
+    shorter: tuple[int, ...] = ()
+    attrs: Mapping[str, float] = field(default_factory=dict)
+    real: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def all_data(self) -> Mapping[str, np.ndarray]:
+        """Return the data of the runs: y*, or y and y* stacked along a new first axis."""
+        if self.real is None:
+            return self.data
+        return {name: np.stack([y, self.data[name]]) for name, y in self.real.items()}
+
+
+class Simulation(ABC):
+    """Source of the simulated data of `sample_bdmc`.
+
+    It is one of `FromHyperparameters`, `FromPosterior`, `FromPrior`, `Matched` and `Given`.
+
+    Attributes
+    ----------
+    name : str
+        Name in a result.
+    datasets : int
+        Number of data sets.
+    renews : bool
+        Whether it can simulate further data sets.
+    stacks : bool
+        Whether runs are on several data sets at once, which step methods do not support.
+
+    Examples
+    --------
+    >>> import pymc_bdmc as bdmc
+    >>> simulate = bdmc.FromPrior(datasets=3)
+    >>> simulate.name, simulate.datasets
+    ('prior', 3)
+    """
+
+    name: ClassVar[str]
+    renews: ClassVar[bool] = True
+    stacks: ClassVar[bool] = False
+    datasets: int
+
+    @abstractmethod
+    def check(self, density: TemperedDensity) -> None:
+        """Raise an error for a model that cannot be simulated in this way, before compiling.
+
+        Raises
+        ------
+        ValueError
+            If it cannot; the message names the variable or the argument, and the remedy.
+        """
+
+    @abstractmethod
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Return every simulated data set with its θ*.
+
+        Parameters
+        ----------
+        density : TemperedDensity
+            Density of a model that passed `check`.
+        entropy : int or sequence of int
+            Entropy of the whole call; every data set has its own random stream.
+        fit : callable
+            Returns a fit to the real data; called only where one is needed.
+        first : int, default 0
+            Index of the first data set; each index has its own random stream.
+        """
+
+
+def check_drawable(density: TemperedDensity) -> None:
+    """Raise an error for models whose data cannot be drawn; the message names the variable."""
+    check_simulable(density.model)
+    sampler = density.joint()
+    sampler.seed(np.random.default_rng(0))
+    for _ in range(20):  # parameters may leave their domain in a few draws only
+        with suppress(Unrepresentable):  # data may be smaller with fitted hyperparameters
+            sampler.draw()
+
+
+def joint_draws(
+    density: TemperedDensity,
+    entropy: Entropy,
+    place: int,
+    n: int = 1,
+    held: Mapping[str, np.ndarray] | None = None,
+) -> list[tuple[Point, dict[str, np.ndarray]]]:
+    """Draw pairs of θ and y for the data set of this index, given the values of some variables.
+
+    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`.
+    """
+    held = held or {}
+    sampler = density.joint(given=tuple(held))
+    sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
+    types = {name: y.dtype for name, y in density.data.items()}
+    pairs = []
+    for _ in range(n):
+        point, data, _ = sampler.draw_supported(*held.values())
+        pairs.append((point, {name: np.asarray(y, types[name]) for name, y in data.items()}))
+    return pairs

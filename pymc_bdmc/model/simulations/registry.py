@@ -1,0 +1,63 @@
+"""The simulations that have a name. A new one is a file beside this one, and an entry here."""
+
+import logging
+
+import pymc as pm
+
+from pymc_bdmc.base.arguments import check_choice
+from pymc_bdmc.model.checks import check_simulable
+from pymc_bdmc.model.simulations.contract import Simulation
+from pymc_bdmc.model.simulations.hyperparameters import FromHyperparameters
+from pymc_bdmc.model.simulations.posterior import FromPosterior
+from pymc_bdmc.model.simulations.prior import FromPrior
+
+_log = logging.getLogger("pymc.bdmc")
+
+_NAMED = {each.name: each for each in (FromHyperparameters, FromPosterior, FromPrior)}
+
+
+def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
+    """Return the simulation of this name with default options; an object is returned unchanged.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(simulate, Simulation | None):
+        return simulate
+    objects = [f"{each.__name__}(...)" for each in _NAMED.values()]
+    more = *objects, "Matched(...)", "Given(point, data)", "None"
+    check_choice("simulate", simulate, _NAMED, *more)
+    return _NAMED[simulate]()
+
+
+def possible_simulation(
+    simulation: Simulation | None, model: pm.Model, *, needed: bool
+) -> Simulation | None:
+    """Return the default simulation, or None with a warning if data cannot be simulated.
+
+    Parameters
+    ----------
+    simulation : Simulation or None
+        The simulation for ``simulate="hyperparameters"``.
+    model : pymc.Model
+    needed : bool
+        Whether the call needs simulated data.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be simulated and simulated data are needed.
+    """
+    try:
+        check_simulable(model)
+    except ValueError as reason:
+        if needed:
+            raise
+        _log.warning(
+            "No data are simulated, so log ML is estimated, but the posterior draws are not "
+            f"judged, as with simulate=None. ({reason})"
+        )
+        return None
+    return simulation

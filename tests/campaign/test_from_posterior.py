@@ -1,0 +1,105 @@
+"""Calls whose simulated data contain the real ones: the default without hyperparameters."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import pymc_bdmc as bdmc
+
+OPTIONS = dict(random_seed=1, cores=1, progressbar=False)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Counts more spread than a Poisson distribution allows."""
+    x = np.linspace(-1, 1, 30)
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=2)
+        pm.Poisson("y", pm.math.exp(b[0] + b[1] * x), observed=np.where(np.arange(30) % 2, 1, 30))
+    return model
+
+
+@pytest.fixture(scope="module")
+def result(counts):
+    return pm.sample_bdmc(counts, **OPTIONS)
+
+
+def test_a_misfit_does_not_leave_good_draws_open(counts, result):
+    """The same misfit leaves a verdict on data from the prior open."""
+    assert (result.attrs["simulate"], result.attrs["upper_bound"]) == (
+        "posterior",
+        "posterior draw",
+    )
+    found = bdmc.verdict(result)
+    assert found.status == "good"
+    assert "Model: it does not fit your data; see their spread of y" in found.brief
+    assert "if those draws are right" in found.brief
+    assert len(found.brief.splitlines()) <= 8
+    assert found.table.loc["model", "status"] == ""
+    table = bdmc.consistency(result)
+    assert not {"log ML", "path length"} & set(table.index.get_level_values("quantity"))
+    assert np.isnan(table.loc["log weights", "p_value"]).all()
+    from_prior = bdmc.verdict(pm.sample_bdmc(counts, simulate="prior", **OPTIONS))
+    assert from_prior.table.loc["model", "status"] == "open"
+    assert 'pass simulate="posterior"' in from_prior.brief
+
+
+def test_details_are_printed_on_demand(result):
+    found = bdmc.verdict(result)
+    assert repr(found) == found.brief != found.text == repr(bdmc.verdict(result, details=True))
+    with pytest.raises(TypeError, match="details"):
+        bdmc.verdict(result, details="all")
+
+
+@pytest.mark.parametrize("shift", [0.0, 6.0])
+def test_draws_that_were_given_are_judged(counts, result, shift):
+    """α = 5e-3 for `agreement`; draws that are six standard deviations off are the broken twin."""
+    draws = result["posterior"].dataset[["b"]]
+    moved = draws + shift * draws.std(("chain", "draw"))
+    dt = pm.sample_bdmc(counts, simulate=bdmc.FromPosterior(moved), **OPTIONS)
+    assert (bdmc.verdict(dt).status == "bad") == (shift > 0)
+    assert (dt["agreement"].attrs["status"] == "bad") == (shift > 0)
+
+
+def test_a_store_keeps_the_data_sets(counts, result, tmp_path):
+    options = OPTIONS | dict(store=tmp_path / "run")
+    first = pm.sample_bdmc(counts, **options)
+    again = pm.sample_bdmc(counts, **options)
+    for dt in (first, again):
+        np.testing.assert_array_equal(dt["reverse"]["log_weight"], result["reverse"]["log_weight"])
+
+
+def test_annealed_runs_are_on_both_data_sets_too(counts):
+    dt = pm.sample_bdmc(
+        counts, path="prior", temperatures=60, chains=8, simulate="posterior", **OPTIONS
+    )
+    pooled = dt["reverse"]["log_weight"] - dt["forward"]["log_weight"]
+    gap, error = float(pooled.mean()), float(pooled.mean("chain").std("dataset") / np.sqrt(20))
+    assert -4 * error < gap < 5
+
+
+def test_step_methods_simulate_from_the_prior(counts):
+    options = OPTIONS | dict(step=pm.Metropolis, temperatures=5, chains=2)
+    dt = pm.sample_bdmc(counts, **options)
+    assert (dt.attrs["simulate"], dt.attrs["upper_bound"]) == ("prior", "exact")
+    for more in (dict(simulate="posterior"), dict(simulate=bdmc.FromPosterior(datasets=2))):
+        with pytest.raises(ValueError, match=r"simulate: .* compiled kernels.*simulate='prior'"):
+            pm.sample_bdmc(counts, **options | more)
+
+
+def test_hyperparameters_are_held_if_there_are_any():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu"), 1, observed=[0.5])
+    dt = pm.sample_bdmc(model, chains=2, temperatures=3, path="prior", **OPTIONS)
+    assert dt.attrs["simulate"] == "hyperparameters"
+
+
+def test_fits_of_arviz_are_taken(counts):
+    draws = {"b": (("chain", "draw", "i"), np.full((2, 20, 2), [2.7, 0.0]))}
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(draws)})
+    dt = pm.sample_bdmc(
+        counts, simulate=bdmc.FromPosterior(tree, datasets=2), chains=2, temperatures=5, **OPTIONS
+    )
+    assert dt["simulated"].sizes["dataset"] == 2
+    np.testing.assert_allclose(dt["simulated"]["b"], [[2.7, 0.0]] * 2)
