@@ -247,7 +247,7 @@ BAD = [
     (normal_model, {"temperatures": [10, 10**12]}, ValueError, "temperatures=1000000000000: this"),
     (normal_model, {"temperatures": []}, ValueError, "^temperatures: need at least the va"),
     (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
-    (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
+    (normal_model, {"simulate": "likelihood"}, ValueError, "'likelihood' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
     (count_model, {"simulate": Given({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of"),
     (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
