@@ -53,6 +53,8 @@ from .results.summary import summary as summary
 from .results.verdict import verdict as verdict
 from .sampling import sample_bdmc as sample_bdmc
 from .studies.compare_models import compare_models as compare_models
+from .studies.information import compare_designs as compare_designs
+from .studies.information import information_gain as information_gain
 from .studies.point_null import point_null as point_null
 from .studies.pointwise_orders import pointwise_orders as pointwise_orders
 from .studies.sensitivity import sensitivity as sensitivity

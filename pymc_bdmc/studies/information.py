@@ -1,0 +1,318 @@
+"""Ask before the data how much an experiment will tell: the expected information gain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+from pytensor.graph.traversal import ancestors
+from scipy.special import stdtrit
+
+from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.streams import Entropy
+from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
+from pymc_bdmc.model.checks import check_simulable, checked_model
+from pymc_bdmc.model.lending import Loan
+from pymc_bdmc.model.simulations import FromPrior, Simulated, Simulation
+from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.log_ml import decimals
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
+from pymc_bdmc.sampling import sample_bdmc
+
+DATASETS = 100
+"""Simulated data sets by default."""
+CONFIDENCE = 0.95
+WITHOUT = ("simulate", "real_data", "posterior", "target_error")
+"""Options of `sample_bdmc` that ask for the real data, which do not exist yet."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InformationGain:
+    """Result of `information_gain`; it prints as a sentence.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row for each simulated data set: ``lower`` and ``upper``, nats. The information in the
+        data set lies between their expectations over runs.
+    result : DataTree
+        The runs behind it.
+    """
+
+    table: pd.DataFrame
+    result: xr.DataTree
+
+    @property
+    def value(self) -> float:
+        """Return the estimate, the middle between the mean bounds; nats."""
+        return float(self.table.mean(axis=None))
+
+    @property
+    def error(self) -> float:
+        """Return the standard error of the value over data sets, nats."""
+        return _mean_and_error(self.table.mean(axis=1))[1]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return a 95 % interval between the lower bound and the upper one, each with its error.
+
+        Both are means over independent data sets, by Student's t. It holds for many data sets if
+        the information of a data set has a finite variance.
+        """
+        reach = stdtrit(len(self.table) - 1, (1 + CONFIDENCE) / 2)
+        (low, low_error), (high, high_error) = map(_mean_and_error, self._bounds)
+        return low - reach * low_error, high + reach * high_error
+
+    @property
+    def _bounds(self) -> tuple[pd.Series, pd.Series]:
+        return self.table["lower"], self.table["upper"]
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        numbers = {"value": self.value, "error": self.error, "n": decimals(self.error)}
+        between = {
+            name: each.mean() for name, each in zip(("low", "high"), self._bounds, strict=True)
+        }
+        ends = {"lower": low, "upper": high, "datasets": len(self.table)}
+        return say(message("information gain", **numbers, **between, **ends))
+
+
+def information_gain(
+    model: pm.Model | None = None,
+    of: str | Sequence[str] | None = None,
+    *,
+    datasets: int = DATASETS,
+    **options: Any,
+) -> InformationGain:
+    r"""Return the expected information gain of the data about the parameters, in nats.
+
+    It is :math:`E[\log p(y \mid \theta) - \log p(y)]` over parameters and data drawn from the
+    model: the mean KL divergence of the posterior from the prior, and the mutual information of
+    parameters and data. For every simulated data set the parameters behind it are known, so
+    :math:`\log p(y \mid \theta)` is exact, and runs in both directions bound :math:`\log p(y)`.
+    Forward runs give an upper bound of the gain in expectation, reverse ones a lower bound. Nested
+    Monte Carlo has one of them only, and contrastive bounds end at the logarithm of the number of
+    contrasts.
+
+    Parameters
+    ----------
+    model : pymc.Model, optional
+        Its observed data are placeholders for their shape. Default: that of the ``with`` block.
+    of : str or sequence of str, optional
+        Free variables about which is asked, with all others integrated out. They may not depend on
+        other variables a priori. Default: all.
+    datasets : int, default 100
+        Number of simulated data sets; the error falls with its square root.
+    **options
+        Passed to `sample_bdmc`.
+
+    Returns
+    -------
+    InformationGain
+
+    Raises
+    ------
+    ValueError
+        If data cannot be simulated, for names that are no free variables or that depend on others,
+        and for options about real data.
+
+    References
+    ----------
+    Grosse, Ghahramani and Adams (2015), Section 4, for the bounds. Foster et al. (2020), A unified
+    stochastic gradient approach to designing Bayesian-optimal experiments, for contrastive ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), 1, observed=np.zeros(3))
+    >>> found = bdmc.information_gain(model, datasets=20, random_seed=1, cores=1, progressbar=False)
+    >>> bool(abs(found.value - np.log(4) / 2) < 4 * found.error)
+    True
+    """
+    model = checked_model(pm.modelcontext(model))
+    check_counts(datasets=datasets)
+    for name in WITHOUT:
+        if name in options:
+            raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
+    check_simulable(model)
+    options |= {"real_data": False}
+    if of is None:
+        dt = sample_bdmc(model, simulate=FromPrior(datasets), **options)
+        given = _log_densities(model, dt, [rv.name for rv in model.observed_RVs])
+        return InformationGain(_gains(np.array([given, given]), _log_ml(dt)), dt)
+    names = [of] if isinstance(of, str) else list(of)
+    seen = _observing(model, names)
+    joint = sample_bdmc(seen, simulate=FromPrior(datasets), **options)
+    dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
+    prior = _log_densities(seen, joint, names)
+    return InformationGain(_gains(_log_ml(joint) - prior, _log_ml(dt)), dt)
+
+
+def compare_designs(
+    designs: Mapping[str, pm.Model],
+    of: str | Sequence[str] | None = None,
+    *,
+    random_seed: int = 0,
+    **options: Any,
+) -> pd.DataFrame:
+    """Compare experiments by their expected information gain.
+
+    Models with the same free variables, in the same order, draw the same parameters, so their
+    difference has a smaller error than either gain.
+
+    Parameters
+    ----------
+    designs : mapping of str to pymc.Model
+        Two or more models of the same parameters, by name.
+    of : str or sequence of str, optional
+        See `information_gain`.
+    random_seed : int, default 0
+        The same for every design.
+    **options
+        Passed to `information_gain`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by name, the largest gain first. Columns, in nats: ``gain`` and its ``error``; the
+        ends ``lower`` and ``upper`` of its 95 % interval; ``behind``, its distance from the first
+        row, and the standard error of that distance, ``behind_error``.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two designs, or other free variables in one of them; see `information_gain`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc as pm
+    >>> import pymc_bdmc as bdmc
+    >>> def design(at):
+    ...     with pm.Model() as model:
+    ...         pm.Normal("y", pm.Normal("slope") * np.array(at), 1, observed=np.zeros(len(at)))
+    ...     return model
+    >>> table = bdmc.compare_designs({"near": design([0.5, 1]), "far": design([1, 2])}, datasets=20,
+    ...                              cores=1, progressbar=False)
+    >>> list(table.index)
+    ['far', 'near']
+    """
+    if not isinstance(designs, Mapping) or len(designs) < 2:
+        raise ValueError("designs: a mapping of names to two or more models is needed.")
+    free = {name: _free(model) for name, model in designs.items()}
+    first = next(iter(free))
+    for name, variables in free.items():
+        if variables != free[first]:
+            raise ValueError(
+                f"designs: {name!r} has the free variables {variables}, and {first!r} has "
+                f"{free[first]}. A design changes the data only."
+            )
+    found = {
+        name: information_gain(model, of, random_seed=random_seed, **options)
+        for name, model in designs.items()
+    }
+    order = sorted(found, key=lambda name: -found[name].value)
+    best = found[order[0]].table.mean(axis=1)
+    rows = []
+    for name in order:
+        gain = found[name]
+        behind, error = _mean_and_error(best - gain.table.mean(axis=1))
+        rows.append((gain.value, gain.error, *gain.interval, behind, error))
+    columns = ["gain", "error", "lower", "upper", "behind", "behind_error"]
+    return pd.DataFrame(rows, pd.Index(order, name="design"), columns)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known(Simulation):
+    """Data sets that were simulated before, each with an exact sample of its posterior."""
+
+    sets: Sequence[Simulated]
+    name: ClassVar[str] = "prior"
+    renews: ClassVar[bool] = False
+
+    @property
+    def datasets(self) -> int:  # type: ignore[override]
+        return len(self.sets)
+
+    def check(self, density: TemperedDensity) -> None:
+        """Raise nothing: data could be simulated."""
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit=None, first: int = 0
+    ) -> list[Simulated]:
+        """Return the data sets."""
+        return list(self.sets)
+
+
+def _observing(model: pm.Model, names: Sequence[str]) -> pm.Model:
+    """Return the model in which these variables are data too."""
+    free = {rv.name: rv for rv in model.free_RVs}
+    if not names or not set(names) <= set(free):
+        raise ValueError(f"of: {list(names)} are not among the free variables {list(free)}.")
+    if set(names) == set(free):
+        raise ValueError("of: these are all variables; leave it out.")
+    for name in names:
+        parents = [rv.name for rv in set(model.basic_RVs) & set(ancestors(free[name].owner.inputs))]
+        if parents:
+            raise ValueError(
+                f"of: the prior of {name} depends on {', '.join(sorted(parents))}, so its marginal "
+                "density is not known. Ask about these too."
+            )
+    density = TemperedDensity(model)
+    point, _ = density.prior.draw()
+    values = density.constrain({name: value[None] for name, value in point.items()})
+    with without_initial_values(model):
+        return pm.observe(model, {name: values[name][0] for name in names})
+
+
+def _sets(density: TemperedDensity, dt: xr.DataTree) -> list[Simulated]:
+    """Return the simulated data sets of a result as data sets of a model."""
+    simulated = dt["simulated"].dataset
+    sets = []
+    for d in range(simulated.sizes["dataset"]):
+        one = {str(name): each.values for name, each in simulated.isel(dataset=d).items()}
+        data = {name: np.asarray(one[name], y.dtype) for name, y in density.data.items()}
+        point = density.unconstrain({rv.name: one[rv.name] for rv in density.model.free_RVs})
+        sets.append(Simulated(point, data, "exact"))
+    return sets
+
+
+def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> np.ndarray:
+    """Return the log density of observed variables given all others, by data set; nats."""
+    density, found = Loan(model).density, []
+    for each in _sets(density, dt):
+        density.set_data(each.data)
+        factors = dict(density.factors(each.point))
+        found.append(sum(float(factors[name].sum()) for name in names))
+    return np.array(found)
+
+
+def _log_ml(dt: xr.DataTree) -> np.ndarray:
+    """Return lower and upper bounds of log ML by data set, in expectation; shape (2, D), nats."""
+    bounds = []
+    for each in Reading.of(dt).sets_of("simulated"):
+        mass = log_prior_mass(each.prior_draws).estimate
+        bounds.append((log_mean_exp(each.forward) + mass, mass - log_mean_exp(-each.reverse)))
+    return np.array(bounds).T
+
+
+def _gains(given: np.ndarray, log_ml: np.ndarray) -> pd.DataFrame:
+    """Return bounds of the information in each data set, from those of two log densities."""
+    table = pd.DataFrame({"lower": given[0] - log_ml[1], "upper": given[1] - log_ml[0]})
+    return table.rename_axis("dataset")
+
+
+def _mean_and_error(values: pd.Series) -> tuple[float, float]:
+    return float(values.mean()), float(values.std() / np.sqrt(len(values)))
+
+
+def _free(model: pm.Model) -> list[str]:
+    return [rv.name for rv in checked_model(model).free_RVs]
