@@ -184,10 +184,10 @@ class Annealing(Preparation):
             tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
             _log.debug(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
             found: dict[int, Run] = {}
-            with ChainProgress({path.name: SCOUTS}, self._progressbar, "Trial runs") as progress:
+            with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
                 for i, run in self._pool.run(tasks):
                     found[i] = run
-                    progress.finished(path.name, run.log_weight)
+                    progress.finished("scouts", run.log_weight)
             if len(found) < SCOUTS:
                 raise KeyboardInterrupt(NOTHING_FINISHED)
             self._scouts[path.name, dataset] = [found[chain] for chain in range(SCOUTS)]
