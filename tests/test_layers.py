@@ -64,7 +64,7 @@ def test_imports_point_down():
 
 
 def test_names_with_an_underscore_stay_in_their_module():
-    """That what is imported is also defined there, mypy checks: `implicit_reexport`."""
+    """Only names without an underscore are imported; mypy's `implicit_reexport` checks the rest."""
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("pymc_bdmc."):
@@ -119,7 +119,7 @@ HEAVY = ["arviz_plots", "arviz_stats", "matplotlib", "numba", "scipy.optimize", 
     ],
 )
 def test_imports_wait_until_something_needs_them(module, absent):
-    """What `import pymc` loads is no matter of ours."""
+    """The package loads no heavy module beyond those of `import pymc`."""
     program = (
         "import sys, pymc; before = set(sys.modules)\n"
         f"import {module}; print(*sorted(set(sys.modules) - before))"
@@ -134,7 +134,7 @@ PYMC = {
     "arviz", "arviz_base", "cloudpickle", "llvmlite", "numba", "pandas", "pymc", "pytensor", "rich",
     "xarray",
 }  # fmt: skip
-"""PyMC and what comes with it, which whoever has only log weights does not need."""
+"""PyMC and the packages it needs, which are not needed for log weights alone."""
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ PYMC = {
     ],
 )
 def test_estimators_load_numpy_and_scipy_only(statement, is_light):
-    """Measured in an interpreter that has imported nothing else."""
+    """A new interpreter, which has imported nothing else, loads only NumPy and SciPy."""
     program = f"import sys; {statement}; print(*sys.modules)"
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     loaded = {name.split(".")[0] for name in child.stdout.decode().split()}
@@ -156,7 +156,7 @@ def test_estimators_load_numpy_and_scipy_only(statement, is_light):
 
 @pytest.mark.parametrize("order", ["import pymc_bdmc, pymc", "import pymc, pymc_bdmc"])
 def test_pm_sample_bdmc_exists_in_either_order(order):
-    """It also survives that either of them is reloaded."""
+    """The name also survives a reload of either package."""
     program = (
         f"import importlib; {order}\n"
         "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
@@ -178,7 +178,7 @@ def test_public_names_are_listed_and_found():
 # PyMC's own, of whoever asks it for `__all__`, as `help(pm)` does.
 @pytest.mark.filterwarnings("ignore:`pymc.__all__` was moved out:DeprecationWarning")
 def test_pm_sample_bdmc_is_the_front_door():
-    """Nothing else of PyMC is touched but its docstring, and that once."""
+    """PyMC gains only this name and a part of its docstring, and both only once."""
     reload(bdmc)
     assert pm.sample_bdmc is bdmc.sample_bdmc
     assert "sample_bdmc" in dir(pm)

@@ -1,4 +1,4 @@
-"""Reject invalid or excessive arguments; messages name the argument and the remedy."""
+"""Reject invalid or excessive arguments, with messages that name the argument and the remedy."""
 
 import os
 from bisect import bisect_right
@@ -44,7 +44,7 @@ def check_positive(**values: float | None) -> None:
 
 
 def check_flags(**flags: bool) -> None:
-    """Raise an error unless flags are True or False, since other values would count as one of them.
+    """Raise an error unless flags are True or False, since any other value would pass as one.
 
     Raises
     ------
@@ -57,12 +57,14 @@ def check_flags(**flags: bool) -> None:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], *others: str) -> None:
-    """Raise an error unless the value is one of the choices; ``others`` are named in the message.
+    """Raise an error unless the value is one of the choices.
+
+    The message also names ``others``, which are valid values that are not strings.
 
     Raises
     ------
     ValueError
-        If it is not; the message names the argument and the choices.
+        If the value is not a choice. The message names the argument and the choices.
     """
     if not isinstance(value, str) or value not in choices:
         *most, last = [*map(repr, choices), *others]
@@ -96,8 +98,8 @@ def check_memory(needed: Callable[..., float], **arguments: int) -> None:
     Raises
     ------
     ValueError
-        If they do; the message names the arguments, the memory needed and available, and what would
-        fit.
+        If they do. The message names the arguments, the memory needed and available, and the
+        largest values that would fit.
 
     Examples
     --------
@@ -121,14 +123,14 @@ def check_memory(needed: Callable[..., float], **arguments: int) -> None:
 
 
 def _memory() -> float:
-    """Return the bytes of memory of the machine; a large number if not known."""
+    """Return the memory of the machine in bytes, or a large number if it is not known."""
     if not hasattr(os, "sysconf"):  # Windows
         return 64 * 2.0**30
     return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
 
 
 def available_cores() -> int:
-    """Return the number of CPUs that this process may use, with hardware threads.
+    """Return the number of CPUs that this process may use, including hardware threads.
 
     Examples
     --------
@@ -142,15 +144,15 @@ def available_cores() -> int:
 
 
 def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
-    """Return the number of threads or processes: ``cores``, or the available ones, at most 4.
+    """Return the number of threads or processes, by default the available ones but at most 4.
 
     Raises
     ------
     TypeError
-        If ``executor`` is no executor.
+        If ``executor`` is not an `Executor`.
     ValueError
-        If ``cores`` is no count, far more than the machine has, or given with an executor; or if
-        the executor takes no tasks.
+        If ``cores`` is not a positive integer, is far more than the machine has, or is given
+        together with an executor, or if the executor does not accept tasks.
 
     Examples
     --------
@@ -180,7 +182,7 @@ def number_of_cores(cores: int | None, executor: Executor | None = None) -> int:
 
 
 def _check_takes_tasks(executor: Executor) -> None:
-    """Raise an error for an executor that is shut down or broken."""
+    """Raise an error if an executor is shut down or broken."""
     try:
         executor.submit(int).cancel()
     except Exception as error:

@@ -15,7 +15,7 @@ from pymc_bdmc.base.upstream import log_density_of
 
 
 class CorrectedCAR(CARRV):
-    """Draws with precision matrix Q = τ(D − αW), and the normalised log density of these."""
+    """CAR with precision matrix Q = τ(D − αW), right draws and a normalised log density."""
 
     @classmethod
     def rng_fn(cls, rng, mu, W, alpha, tau, W_is_valid, size):

@@ -38,12 +38,12 @@ def njit(
     Parameters
     ----------
     cache : bool, default False
-        Whether to keep compiled code on disk, where numba would (see ``NUMBA_CACHE_DIR``), until
-        one of its sources changes. If that place is not writable, this is logged, and every process
-        compiles again.
+        Whether to keep compiled code on disk until one of its sources changes. It is kept in
+        numba's own directory (see ``NUMBA_CACHE_DIR``). If this directory is not writable, a
+        warning is logged and every process compiles again.
     allocates : bool, default True
-        Whether it makes or returns arrays. If not, numba need not count references to its
-        arguments, which takes as long as the arithmetic of a small model.
+        Whether the function makes or returns arrays. If not, numba does not count references to
+        the arguments, which would take as long as the arithmetic of a small model.
     title : str, optional
         Name to log if the function takes seconds to compile.
     **options
@@ -120,7 +120,7 @@ class CalledByAddress(types.WrapperAddressProtocol):
 
 
 def declare(cls: Any, kind: Any) -> None:
-    """Tell numba the type of all objects of a class.
+    """Set the numba type of all objects of a class.
 
     Otherwise numba infers the type from every field at every call, which may take longer than the
     call.
@@ -131,7 +131,7 @@ def declare(cls: Any, kind: Any) -> None:
 def is_missing(dispatcher: Any, argument_types: tuple) -> bool:
     """Return whether a cached function of `njit` is not compiled for these types yet.
 
-    This is logged if it has a title, as its compilation is.
+    If the function has a title, its compilation is announced in the log.
     """
     return (
         isinstance(dispatcher._cache, _Cache)
@@ -170,7 +170,7 @@ class _Cache(FunctionCache):
         )
 
     def load_overload(self, sig, target_context):
-        """Load like numba, but treat an unreadable file as missing; log what is missing."""
+        """Load like numba, but treat an unreadable file as missing, and log missing functions."""
         found = None
         try:
             found = super().load_overload(sig, target_context)
@@ -182,7 +182,7 @@ class _Cache(FunctionCache):
         return found
 
     def save_overload(self, sig, data):
-        """Save like numba, but ignore errors of writing; the next process compiles again."""
+        """Save like numba, but ignore write errors, so that the next process compiles again."""
         self._attempt(super().save_overload, sig, data)
 
     def _attempt(self, write: Callable, *args) -> None:

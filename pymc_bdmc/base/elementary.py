@@ -1,9 +1,9 @@
 """Exponentials and logarithms without branches, so that a loop computes several at once.
 
 Numba calls the C library for each exponential and logarithm, one element after the other. LLVM
-turns a loop over the functions here into vector instructions. They take and return float64, follow
-IEEE 754 for infinities, NaN, signed zeros and subnormal numbers, and err by at most two units in
-the last place.
+turns a loop over the functions of this module into vector instructions. The functions take and
+return float64 and follow IEEE 754 for infinities, NaN, signed zeros and subnormal numbers. Their
+error is at most two units in the last place.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ ATANH = (
 )  # fmt: skip
 """Minimax polynomial of (2 artanh(s) / s − 2) / s² in s² for |s| ≤ 3 − √8; relative error 1.2e-18.
 
-All three are made by ``benchmarks/minimax.py``.
+``benchmarks/minimax.py`` computes all three polynomials.
 """
 WIDE_ATANH = (
     0.6666666666666631, 0.40000000000157243, 0.2857142854785379, 0.22222223969737093,
@@ -33,17 +33,17 @@ WIDE_ATANH = (
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.6931471805601177, -1.7239444525614835e-13
-"""log(2) in two parts; the first has 40 bits, so its products with small integers are exact."""
+"""log(2) in two parts. The first has 40 bits, so its products with small integers are exact."""
 ROUND = 1.5 * 2.0**52
-"""A sum with it is rounded to an integer, which then stands in the lowest bits of the sum."""
+"""Adding this constant rounds a number to an integer in the lowest bits of the sum."""
 BIAS = 1023
-"""Bias of the exponent of a float64, which stands in the bits from 52 on."""
+"""Bias of the exponent of a float64, which occupies the bits from 52 on."""
 MANTISSA = (1 << 52) - 1
 ROOT_HALF = 0x3FE6A09E667F3BCD
 """Bits of √½."""
 TO_ROOT_HALF = (BIAS << 52) - ROOT_HALF
 INTEGER = (BIAS + 52) << 52
-"""Bits of 2^52: with a small integer in the lowest bits, they are those of 2^52 plus it."""
+"""Bits of 2^52. With a small integer k in the lowest bits, they become the bits of 2^52 + k."""
 
 # Sums may become fused multiply-adds, which changes no argument below; they are never reordered.
 _inline = njit(allocates=False, fastmath={"contract"}, error_model="numpy", forceinline=True)
@@ -116,7 +116,7 @@ def _log(f, k):
 
 @_inline
 def log(x):
-    """Return the natural logarithm; it is −∞ at zero and NaN below.
+    """Return the natural logarithm, which is −∞ at zero and NaN for negative numbers.
 
     Examples
     --------
@@ -136,10 +136,10 @@ def log(x):
 
 @_inline
 def log1p(x):
-    """Return log(1 + x); it is −∞ at −1 and NaN below.
+    """Return log(1 + x), which is −∞ at −1 and NaN below.
 
-    What the sum 1 + x loses by rounding is found exactly (Knuth, The Art of Computer Programming 2,
-    Section 4.2.2, Theorem B) and added to the reduced argument.
+    The rounding error of the sum 1 + x is computed exactly (Knuth, The Art of Computer Programming
+    2, Section 4.2.2, Theorem B) and added to the reduced argument.
 
     Examples
     --------
@@ -163,10 +163,10 @@ def log1p(x):
 
 @_inline
 def sigmoid(x):
-    """Return 1 / (1 + e^−x), which is subnormal, not zero, far below zero.
+    """Return 1 / (1 + e^−x), which is subnormal rather than zero for large negative x.
 
-    With e = e^−|x|, it is t − t e / (1 + e) for t = 1 above zero and t = e below: nothing overflows
-    and the leading term has no rounding error of the division.
+    With e = e^−|x|, the result is t − t e / (1 + e) for t = 1 above zero and t = e below. Nothing
+    overflows, and the division adds no rounding error to the leading term.
 
     Examples
     --------

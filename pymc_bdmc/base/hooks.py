@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
-    """Call ``act`` on a module: now if it is imported already, else right after its import.
+    """Call ``act`` on a module, at once if it is imported already, or else after its import.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
 
 
 class _Hook:
-    """Finder of one module that uses the later finders in `sys.meta_path`."""
+    """Finder of one module, which delegates to the later finders in `sys.meta_path`."""
 
     def __init__(self, name: str, act: Callable[[ModuleType], object]):
         self._name, self._act = name, act
@@ -30,7 +30,7 @@ class _Hook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the other finders, with a loader that calls ``act`` at the end."""
+        """Return the spec of the later finders, with a loader that finally calls ``act``."""
         if name != self._name or self not in sys.meta_path:
             return None
         behind = sys.meta_path[sys.meta_path.index(self) + 1 :]

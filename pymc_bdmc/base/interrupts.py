@@ -13,7 +13,7 @@ NOTHING_FINISHED = (
 
 
 class _Interrupted(BaseException):
-    """Interruption that is no KeyboardInterrupt, at which `pymc.sample` would return its draws."""
+    """Interruption. It is not a KeyboardInterrupt, since `pymc.sample` returns draws at those."""
 
 
 class _Handler:
@@ -35,19 +35,19 @@ class _Handler:
 
 @contextmanager
 def interruptible() -> Iterator[np.ndarray]:
-    """Turn the first Ctrl-C into a flag, to keep finished work; the second one raises.
+    """Turn the first Ctrl-C into a flag, to keep finished work, and raise at the second one.
 
     Yields
     ------
     ndarray of shape (1,), uint8
-        Flag that is 0 until Ctrl-C, then 1. Loops, also compiled ones, end early if it is set.
-        Inside another `interruptible` it is the flag of the outer one.
+        Flag that is 0 until Ctrl-C and 1 afterwards. Loops, including compiled ones, end early if
+        it is set. Inside another `interruptible` the flag is that of the outer one.
 
     Notes
     -----
-    Only the main thread receives signals; in any other the flag stays 0, as it does if the caller
-    ignores Ctrl-C. Calls that block in C code continue after Ctrl-C: give them a time limit, in a
-    loop that checks the flag.
+    Only the main thread receives signals. In other threads, and if the caller ignores Ctrl-C, the
+    flag stays 0. Calls that block in C code continue after Ctrl-C, so give them a time limit and
+    check the flag in a loop.
 
     Examples
     --------
@@ -68,8 +68,8 @@ class nothing_to_keep:
     Raises
     ------
     KeyboardInterrupt
-        At once, also if Ctrl-C came before; or at the end of the block, if the code suppressed it
-        or converted it to another error.
+        At once, even if Ctrl-C came before the block, or at the end of the block if the code
+        suppressed the interruption or converted it to another error.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class nothing_to_keep:
             raise KeyboardInterrupt(NOTHING_FINISHED) from error
 
     AT_THE_EDGE = (__enter__.__code__, __exit__.__code__)
-    """Code that checks the flag itself, where nothing would convert `_Interrupted`."""
+    """Code that checks the flag itself, since nothing around it converts `_Interrupted`."""
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def unbroken() -> Iterator[None]:
 
 @contextmanager
 def _handler() -> Iterator[_Handler]:
-    """Yield the active handler, or a new one, which gets no signals if Ctrl-C belongs to others."""
+    """Yield the active handler or a new one, which gets no signals unless Ctrl-C raises here."""
     before = signal.getsignal(signal.SIGINT)
     if isinstance(before, _Handler):
         yield before

@@ -93,7 +93,7 @@ class Schedule:
 
 
 def _numbers(betas: ArrayLike) -> np.ndarray:
-    """Return a copy as floats; raise an error for strings and other non-numbers."""
+    """Return a copy as floats, or raise an error for strings and other non-numbers."""
     values = np.array(betas)
     if values.dtype.kind not in "iuf":
         raise ValueError(f"schedule: inverse temperatures are real numbers, got {betas!r}.")
@@ -190,16 +190,16 @@ def explicit(betas: ArrayLike) -> Schedule:
 def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: int) -> Schedule:
     r"""Make steps of equal thermodynamic length, which minimise the gap of well-mixed chains.
 
-    That gap is :math:`\sum_t (\beta_t - \beta_{t-1})(m(\beta_t) - m(\beta_{t-1}))` with
-    :math:`m(\beta) = E_\beta[\ell]`; it is smallest if the increments of :math:`\int \sqrt{m'}\,
-    d\beta` are equal: Grosse, Maddison and Salakhutdinov (2013), Section 4.
+    The gap is :math:`\sum_t (\beta_t - \beta_{t-1})(m(\beta_t) - m(\beta_{t-1}))` with
+    :math:`m(\beta) = E_\beta[\ell]`. It is smallest if the increments of :math:`\int \sqrt{m'}\,
+    d\beta` are equal (Grosse, Maddison and Salakhutdinov 2013, Section 4).
 
     Parameters
     ----------
     betas : array_like of shape (F,)
         Increasing from 0 to 1.
     mean_log_likelihood : array_like of shape (F,)
-        Estimates of m, nats; they are made monotone.
+        Estimates of m, nats. Isotonic regression makes them increasing.
     n_temperatures : int
         T.
 
@@ -217,7 +217,7 @@ def adaptive(betas: ArrayLike, mean_log_likelihood: ArrayLike, n_temperatures: i
 
 
 def thermodynamic_length(betas: ArrayLike, mean_log_likelihood: ArrayLike) -> float:
-    """Return Λ = ∫ sqrt(m′(β)) dβ; T well-mixed steps of equal length give a gap of Λ²/T nats.
+    """Return Λ = ∫ sqrt(m′(β)) dβ. Well-mixed steps of equal length have a gap of Λ²/T nats.
 
     Examples
     --------

@@ -10,11 +10,11 @@ RandomSeed = int | Sequence[int] | np.random.SeedSequence | np.random.Generator 
 """Types of the argument ``random_seed``."""
 
 Entropy = int | Sequence[int]
-"""Normalised seed; passed as `random_seed` it repeats the result."""
+"""Normalised seed, which repeats the result if it is passed as `random_seed`."""
 
 
 class Purpose(IntEnum):
-    """First entry of a random stream's key; streams of different purposes are independent."""
+    """First entry of a random stream's key, since different purposes need independent streams."""
 
     FIT = 0
     SIMULATE = 1
@@ -32,7 +32,7 @@ class Purpose(IntEnum):
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:
-    """Return the entropy of a seed; for None, new entropy from the system.
+    """Return the entropy of a seed, or new entropy from the system if the seed is None.
 
     Raises
     ------

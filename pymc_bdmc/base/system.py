@@ -1,24 +1,21 @@
 """Contract of a system for annealing or simulated tempering without a PyMC model."""
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-
-StartStatus = Literal["exact", "burned-in", "heuristic"]
-"""Kind of start that `System.draw_posterior` gives."""
 
 
 @runtime_checkable
 class System(Protocol):
-    """The contract of what `anneal` and `temper` work on; a state holds any number of chains.
+    """The contract of a system that `anneal` and `temper` can run, for any number of chains.
 
-    A PyMC model needs none of this: it goes to `sample_bdmc`. `anneal` also asks for
-    ``draw_posterior(chains, rng)``, which returns states at β = 1, and for ``start_status``, which
-    says whether they are ``"exact"`` (the default), ``"burned-in"`` or ``"heuristic"``. If `step`
-    is not reversible, ``step_back`` is its reversal, with the same parameters.
+    PyMC models do not need it, since `sample_bdmc` runs them. `anneal` also requires
+    ``draw_posterior(chains, rng)``, which returns states at β = 1. If these states are not exact,
+    the attribute ``start_status`` must be ``"burned-in"`` or ``"heuristic"``. If `step` is not
+    reversible, the method ``step_back`` must be its reversal and take the same parameters.
 
-    A system whose prior is restricted to ℓ > −∞ by rejection may have ``trials``, a list of the
-    number of draws that each prior draw took. `temper` estimates log P(ℓ > −∞) from them.
+    If the prior is restricted to ℓ > −∞ by rejection, a system may have an attribute ``trials``: a
+    list with the number of proposals for each prior draw. `temper` estimates log P(ℓ > −∞) from it.
 
     Examples
     --------

@@ -36,8 +36,8 @@ class Direction(StrEnum):
     def moves(self, n_temperatures: int) -> Iterator[tuple[int, int]]:
         """Yield pairs (t, arrival): apply K_t or its reversal, and arrive at β_arrival.
 
-        Forward applies K_1 … K_T and θ_t arrives at β_t; in reverse K_T† … K_1† and the state
-        that K_t† yields belongs to β_{t−1}.
+        A forward run applies K_1 … K_T, and θ_t belongs to β_t. A reverse run applies K_T† … K_1†,
+        and the result of K_t† belongs to β_{t−1}.
         """
         if self is Direction.FORWARD:
             return ((t, t) for t in range(1, n_temperatures + 1))
@@ -51,7 +51,7 @@ class Move(NamedTuple):
     """Acceptance statistic in [0, 1], or one for every part of a composition; NaN if there is
     none."""
     diverging: int
-    """Whether a Hamiltonian trajectory diverged; of several states, how many did."""
+    """Number of states whose Hamiltonian trajectory diverged."""
     gradient_evaluations: int
     """Number of gradients of log f_β."""
 
@@ -70,7 +70,7 @@ class Kernel(Protocol):
 
 
 class Tuning(Protocol):
-    """Result of the pilots on one data set: parameters of the kernels, and E_β[ℓ]."""
+    """Parameters of the kernels and E_β[ℓ], as found by the pilots on one data set."""
 
     @property
     def path_betas(self) -> np.ndarray:
@@ -90,9 +90,9 @@ class Tuning(Protocol):
 
     @property
     def accepted_draws(self) -> int:
-        """Return the number of prior draws with ℓ > −∞ for which a forward run waits.
+        """Return the number of prior draws with ℓ > −∞ that a forward run needs.
 
-        It is at least one per particle; the first are the starts.
+        The run needs at least one per particle, and the first ones are the starts.
         """
 
     @property
@@ -105,7 +105,7 @@ class Tuning(Protocol):
 
     @property
     def gradients_a_move(self) -> float:
-        """Return the gradient evaluations of such a move."""
+        """Return the gradient evaluations of one application of the kernel to one state."""
 
     @property
     def gradient_evaluations(self) -> int:
@@ -120,7 +120,7 @@ class Tuning(Protocol):
         """Return the number of narrow peaks added to the fit at the start of the path."""
 
     def step_size(self, betas: np.ndarray) -> np.ndarray:
-        """Return the step size of the kernel at each β; NaN at β = 0 or if it has none."""
+        """Return the step size of the kernel at each β, NaN at β = 0 or if there is none."""
 
 
 class Population(NamedTuple):
@@ -137,35 +137,35 @@ class Population(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run, a chain if it has one particle; or a block of chains that went side by side.
+    """A finished run, which is a chain if it has one particle, or a block of parallel chains.
 
     Attributes
     ----------
     log_weight : float or ndarray of shape (number of chains,)
-        log Ẑ in nats, in both directions the estimate of log Z − log P(S); log w of a chain.
+        log Ẑ in nats, which estimates log Z − log P(S) in both directions. For a chain it is log w.
     log_likelihood : ndarray of shape (T + 1,)
         Weighted mean of ℓ at each temperature, nats.
     acceptance : ndarray of shape (T + 1, P)
-        Acceptance statistic of the P parts of K_t, mean over particles; NaN at t = 0 and where a
-        part has none.
+        Acceptance statistic of the P parts of K_t, mean over particles. NaN at t = 0, and if a part
+        has none.
     divergences : ndarray of int, shape (T + 1,)
         Number of particles for which K_t diverged.
     gradient_evaluations : int
         Number of gradients computed along the run.
     ends : mapping of str to ndarray
-        Last states by variable, a row for each particle, followed by as many for each further move
-        at β = 1. In a reverse run the first is θ_0.
+        Last states by variable, with a row for each particle, followed by the same number of rows
+        for each further move at β = 1. In a reverse run the first row is θ_0.
     weights : ndarray of shape (number of rows,)
         Normalised weights of the last states.
     population : Population
     prior_draws : int or ndarray of shape (A,)
-        Number of prior draws until one had ℓ > −∞, for each of A accepted draws if some were
-        rejected; the first accepted draws are the starts. 0 for a reverse run.
+        Number of prior draws until one had ℓ > −∞. If some were rejected, there is a number for
+        each of A accepted draws, of which the first are the starts. 0 for a reverse run.
     log_likelihood_sd : float or ndarray of shape (T + 1,)
         Standard deviation of ℓ over the chains of a block, nats.
     row_log_weight : ndarray of shape (number of rows of the data,), optional
-        Part of ``log_weight`` that came with each row, on a path of the data whose temperatures end
-        with each row, nats.
+        Part of ``log_weight`` that each row of the data added, nats. It is known on the path of
+        the data, if a temperature ends with every row.
     log_e_value : float
         Log of an e-value against the start of a reverse run as a sample of the posterior, nats;
         NaN if there is none.
@@ -239,8 +239,8 @@ class Annealing:
     log_weight : ndarray of shape (C,)
         log Ẑ in nats; NaN for a run that was not finished.
     prior_draws : ndarray of shape (C,) or (C, A)
-        Number of prior draws until one had ℓ > −∞, by run, for each of A accepted draws if some
-        were rejected; 0 for a run that did not start from the prior.
+        Number of prior draws until one had ℓ > −∞, by run. If some were rejected, there is a number
+        for each of A accepted draws. 0 for a run that did not start from the prior.
     lowest_acceptance : ndarray of shape (C,)
         Smallest mean acceptance over stretches of a run and parts of the kernel.
     log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
@@ -254,7 +254,7 @@ class Annealing:
     populations : Populations, optional
         Records of runs with several particles.
     row_log_weight : ndarray of shape (C, number of rows of the data), optional
-        Parts of the log weights that came with each row, nats; NaN for an unfinished run.
+        Parts of the log weights that each row of the data added, nats. NaN for an unfinished run.
     log_e_value : ndarray of shape (C,), optional
         See `Run`.
     """

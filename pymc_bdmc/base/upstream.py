@@ -38,10 +38,10 @@ log_density_of = _logprob
 class _Alone(ContextDecorator):
     """Lock that lets one thread at a time build and compile PyTensor's graphs.
 
-    While PyTensor compiles it changes settings of the whole process, such as the C compiler and the
-    number of rewrites, and restores them at the end. With two threads at once, the second would
-    restore the settings of the first permanently. Both threads and every later call would then
-    compile other arithmetic, so that the same seed would give other numbers.
+    While PyTensor compiles, it changes settings of the whole process, such as the C compiler and
+    the number of rewrites, and restores them at the end. If two threads compiled at once, the
+    second would save and restore the changed settings of the first. All later compilations would
+    then use different arithmetic, and the same seed would give different numbers.
     """
 
     def __init__(self):
@@ -126,12 +126,12 @@ def competence(cls: type[BlockedStep], rv, has_gradient: bool) -> list:
 
 
 def has_draws(op) -> bool:
-    """Return whether a CustomDist has a `random`; PyMC uses a function that raises if not."""
+    """Return whether a CustomDist has a `random`, in place of which PyMC puts one that raises."""
     return "default_not_implemented" not in getattr(op._random_fn, "__qualname__", "")
 
 
 def has_numba(op) -> bool:
-    """Return whether numba has code of its own for an operation; else it runs it in Python."""
+    """Return whether numba compiles an operation, instead of running it in Python."""
     from pytensor.link.numba.dispatch.basic import numba_funcify  # slow to import
 
     return numba_funcify.dispatch(type(op)) is not numba_funcify.dispatch(object)
@@ -172,5 +172,5 @@ def history_of(step) -> Any:
 
 
 def set_history(step, states) -> None:
-    """Set the past states: any object with a length, items and ``append``."""
+    """Set the past states to any object with a length, items and ``append``."""
     setattr(step, HISTORY, states)

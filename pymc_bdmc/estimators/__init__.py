@@ -1,15 +1,10 @@
 """Estimate the evidence from arrays of log weights, with errors; all in nats.
 
 ``log_weight`` is log w in both directions, so E_f[w] = Z and E_r[1/w] = 1/Z. The package imports
-NumPy and SciPy only.
+only NumPy and SciPy.
 """
 
-from pymc_bdmc.estimators.agreement import (
-    DrawsComparison,
-    compare_draws,
-    copies,
-    differing_directions,
-)
+from pymc_bdmc.estimators.agreement import DrawsComparison, compare_draws
 from pymc_bdmc.estimators.approximation import (
     PosteriorMean,
     certified_divergence,
@@ -30,28 +25,28 @@ from pymc_bdmc.estimators.certified import (
 )
 from pymc_bdmc.estimators.checks import AverageCheck, check_average, effective_sample_size
 from pymc_bdmc.estimators.consistency import (
-    RankTest,
     RunDistance,
     Shortfall,
     distances_to_others,
     quantile_distance,
-    rank_among,
     run_distance,
     shifted_runs,
     shortfall_difference,
-    spread_and_tails,
 )
 from pymc_bdmc.estimators.cumulant import (
     cumulant_combined,
     cumulant_forward,
     cumulant_reverse,
 )
+from pymc_bdmc.estimators.data_rank import RankTest, rank_among, spread_and_tails
+from pymc_bdmc.estimators.directions import differing_directions
 from pymc_bdmc.estimators.divergence import (
     forward_divergence,
     log_e_values,
     reverse_divergence,
     total_variation_bound,
 )
+from pymc_bdmc.estimators.draws import copies
 from pymc_bdmc.estimators.error_analysis import ErrorAnalysis, error_analysis
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 from pymc_bdmc.estimators.flow import TemperatureFlow, count_passages, temperature_flow

@@ -1,12 +1,12 @@
 """Compare a sampler's draws with the weighted particles of independent runs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
-from scipy.special import fdtrc, ndtr, stdtrit
+from scipy.special import ndtr, stdtrit
+
+from pymc_bdmc.estimators.draws import batch_variance, number_of_batches, split_rhat
 
 MARGINS = np.array([0.25, np.log(1.25), 0.15])
 """Margins of the shift, the log ratio of deviations, and the distance of distributions."""
@@ -17,13 +17,12 @@ GRID = np.arange(1, 20) / 20
 FENCE = 0.75
 """Values are clipped at this multiple of q95 − q05 beyond q05 and q95: 4.1 normal deviations."""
 
-BATCHES = 40
-"""Number of batches over all chains; each should be much longer than the autocorrelation time."""
-
 NO_WEIGHT = 1e-12
-"""Largest weight of a particle that may be infinite, relative to the largest of all. Chosen."""
+"""Largest weight of a particle that may be infinite, relative to the largest weight of all."""
+
 LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
-"""Limits for judging draws: least effective sample size, largest R̂, and p-value of that R̂."""
+"""Least effective sample size and largest R̂ of draws that can be judged, and the p-value below
+which R̂ is significant."""
 
 FALSE_ALARM = 0.005
 """Largest probability that draws from the posterior are called bad. Half of it is spent on the
@@ -34,10 +33,6 @@ NEARLY_ALL = 0.9
 
 NORMAL_RANGE = 3.29
 """q95 − q05 of a normal distribution, in standard deviations."""
-
-LATTICE = 0.01
-"""Largest deviation of gaps between rounded values from multiples of the smallest gap, in units of
-this gap."""
 
 FEWEST_RUNS = 4
 """Smallest effective number of runs from which an error is estimated."""
@@ -50,14 +45,14 @@ BLOCK = 2**22
 class DrawsComparison:
     """Differences between draws and weighted particles by element, with their errors.
 
-    Columns are the shift of the mean in standard deviations of the particles, the log ratio of the
-    standard deviations (that of the draws above that of the particles), and the largest distance
-    of the distribution functions.
+    The columns are the shift of the mean in standard deviations of the particles, the log of the
+    standard deviation of the draws over that of the particles, and the largest distance of the
+    distribution functions.
 
     Attributes
     ----------
     estimate, error : ndarrays of shape (elements, 3)
-        Values and standard errors; NaN where an element has no spread to compare.
+        Values and standard errors. They are NaN if an element has no spread to compare.
     degrees : ndarray of shape (elements, 3)
         Degrees of freedom of the errors.
     share : ndarray of shape (elements, 3)
@@ -67,9 +62,9 @@ class DrawsComparison:
     rhat : ndarray of shape (elements,)
         Split R̂ of the draws; 1 if it is not significant.
     away : ndarray of shape (elements,)
-        Distance from the median of the particles that nine tenths of the draws of one chain exceed:
-        the largest over the chains. The unit is a standard deviation, (q95 − q05)/3.29 of the
-        particles, whatever their tails.
+        Distance from the median of the particles that nine tenths of the draws of a chain exceed,
+        for the chain with the largest distance. The unit is (q95 − q05)/3.29 of the particles, a
+        standard deviation that does not depend on their tails.
     reach : ndarray of shape (elements,)
         Limit for ``away``, the same for all elements that are compared together.
     """
@@ -86,19 +81,17 @@ class DrawsComparison:
 
     def joined(self, other: "DrawsComparison") -> "DrawsComparison":
         """Join the rows of two comparisons."""
-        return DrawsComparison(*(
-            np.concatenate([getattr(self, field.name), getattr(other, field.name)])
-            for field in fields(self)
-        ))  # fmt: skip
+        columns = zip(vars(self).values(), vars(other).values(), strict=True)
+        return DrawsComparison(*map(np.concatenate, columns))
 
     def limits(self, confidence: float, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
         """Return limits of all columns, simultaneous over this many hypotheses (Bonferroni).
 
-        Limits are by Student's t. The distance D is the largest difference of two functions. Its
-        upper limit needs the noise at the point of the true maximum only, since D̂ is at least the
-        difference there. Its lower limit needs the largest noise at any point. For distribution
-        functions this noise is a Brownian bridge B, P(sup|B| > c) = 2 exp(−2c²); its quantile is
-        converted to t by equal tail probabilities.
+        The limits are by Student's t. The distance D is the largest difference of two functions.
+        The upper limit needs only the noise at the point of the true maximum, since D̂ is at least
+        the difference there. The lower limit needs the largest noise at any point. For distribution
+        functions this noise is a Brownian bridge B with P(sup|B| > c) = 2 exp(−2c²), whose quantile
+        is converted to t by equal tail probabilities.
         """
         tail = (1 - confidence) / (2 * hypotheses)
         reach = stdtrit(self.degrees, 1 - tail) * self.error
@@ -112,21 +105,20 @@ class DrawsComparison:
         """Return ``"good"``, ``"open"`` or ``"bad"`` for every element, shape (elements,).
 
         *Good*: the upper and the lower 95 % limit of each column lie within the margins. These
-        limits need no correction for the number of rows. All rows are good only if the row that is
-        off by more than its margin is good too, which happens in at most 5 % of cases
-        (intersection-union test, Berger 1982).
+        limits need no correction for the number of rows: all rows are good only if a row that is
+        off by more than its margin is good too, which happens in 5 % of cases (Berger 1982).
 
-        *Bad*: simultaneous limits of a column exclude *no difference*, and the estimate is beyond
-        half of its margin. Without the second condition many draws would be called bad for a
-        difference that does not matter. Bad is also a row in which a chain lies far off
-        (`DrawsComparison.away`), for any effective sample size.
+        *Bad*: simultaneous limits of a column exclude *no difference*, and the estimate exceeds
+        half of its margin, so that a difference that does not matter is not called bad. A row in
+        which a chain lies far off (`away`) is bad too, for any effective sample size.
 
-        *Open*: neither, or an effective sample size below 100, or an R̂ above 1.01.
+        *Open*: all other elements, including those with an effective sample size below 100 or an R̂
+        above 1.01.
 
-        The probability that any element is called bad by chance is at most 0.005. For this, means
-        are compared only if both sides have an effective sample size of 100, and standard
-        deviations only from 200: if no draw is in a tail, the standard deviation and its error are
-        too small. The distance needs no such limit.
+        The probability that any element is called bad by chance is at most 0.005. To ensure this,
+        means are compared only from an effective sample size of 100 on both sides, and standard
+        deviations only from 200, since both a standard deviation and its error are too small if no
+        draw is in a tail. The distance needs no such limit.
         """
         lower, upper = self.limits(0.90, 1)  # 95 % each
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
@@ -170,32 +162,33 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     Notes
     -----
     *Margins.* For a normal distribution, a shift by 0.25 standard deviations is a total variation
-    of 2Φ(1/8) − 1 = 0.10, a standard deviation 1.25 times as large one of 0.11, and both together
-    one of 0.13. The margin of the distance is 0.15 for any distribution: no probability P(x ≤ c) is
-    off by more.
+    of 2Φ(1/8) − 1 = 0.10. A standard deviation 1.25 times as large is 0.11, and both together are
+    0.13. The margin of the distance is 0.15 for any distribution, so no probability P(x ≤ c) is off
+    by more.
 
-    *Errors.* Each functional has its own error, from the influence of every draw on it: x for the
-    mean, (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the
-    distance, where the largest error counts. The influences of the draws are averaged over 40
-    batches, and extrapolated once if longer batches vary more (Vats and Flegal 2022). Those of the
-    particles are summed by run, since particles of one run have common ancestors. Their variance is
-    by the jackknife over runs with weights W_k, with (ΣW²)²/ΣW⁴ − 1 degrees of freedom; the
-    difference has the degrees of freedom of Welch and Satterthwaite.
+    *Errors.* Each functional has its own error, from the influence of every draw: x for the mean,
+    (x − x̄)² for the standard deviation, and indicators at 19 pooled quantiles for the distance, of
+    which the one with the largest error counts. The influences of the draws are averaged over 40
+    batches. If longer batches vary more, the variance is extrapolated once (Vats and Flegal 2022).
+    The influences of the particles are summed by run, since particles of one run have common
+    ancestors. Their variance comes from the jackknife over runs. With W_k the weight of run k it
+    has (ΣW²)²/ΣW⁴ − 1 degrees of freedom. The difference has the degrees of freedom of Welch and
+    Satterthwaite.
 
     *Tails.* For means and standard deviations, values are clipped at 0.75(q95 − q05) beyond the
     pooled quantiles q05 and q95. This does not change a normal distribution, and gives a Cauchy
-    distribution a mean and a standard deviation. An element with a single value in 95 % of draws
-    has no such spread; only its distance is compared.
+    distribution a mean and a standard deviation. If 95 % of the draws of an element have the same
+    value, it has no such spread, and only its distance is compared.
 
-    *Chains.* A chain that never moves has no effective sample size. But if each of its draws is
-    from the posterior, the share F of them that lie where the posterior has the probability p has
-    the mean p, whatever their dependence, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest
-    distance of a state from the median of the particles over all elements, in standard deviations,
-    and s that of n independent particles. A further state has S > s with probability 1/(n + 1),
-    and S > k s with at most 1/(k (n + 1)) for tails no heavier than those of a Cauchy distribution.
-    So with C chains, nine tenths of the draws of any are beyond the ``reach`` k s with a
-    probability of at most C/(0.9 k (n + 1)); k is chosen so that it is 0.0025. For n, the smallest
-    effective number of particles of any element is taken.
+    *Chains.* A chain that never moves has no effective sample size. But if each draw of a chain is
+    from the posterior, the share F of its draws in a region of probability p has the mean p for any
+    dependence between draws, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest distance of a
+    state from the median of the particles over all elements, in standard deviations, and let s be
+    the largest S of n independent particles. A further state has S > s with probability 1/(n + 1).
+    If tails are no heavier than those of a Cauchy distribution, it has S > k s with a probability
+    of at most 1/(k (n + 1)). So with C chains, the probability that nine tenths of the draws of a
+    chain are beyond the ``reach`` k s is at most C/(0.9 k (n + 1)). With k this is made 0.0025. The
+    number n is the smallest effective number of particles of any element.
 
     References
     ----------
@@ -213,13 +206,14 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     >>> found.status(hypotheses=6)
     array(['good', 'bad'], dtype='<U4')
     """
-    draws, particles, weights = _checked(draws, particles, weights)
+    draws, particles, weights = checked_samples(draws, particles, weights)
+    width = max(1, BLOCK // (draws[..., 0].size + particles[..., 0].size))
     blocks = [
-        (draws[..., block], particles[..., block], weights)
-        for block in _blocks(draws.shape[2], draws[..., 0].size + particles[..., 0].size)
+        (draws[..., i : i + width], particles[..., i : i + width], weights)
+        for i in range(0, draws.shape[2], width)
     ]
-    of_blocks = [_compare(*block) for block in blocks]
-    joined = {name: np.concatenate([each[name] for each in of_blocks]) for name in of_blocks[0]}
+    found = [_compare(*block) for block in blocks]
+    joined = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     rhat, p_value = joined["rhat"].T
     joined["rhat"] = np.where(p_value <= CHANCE / draws.shape[2], rhat, 1.0)
     away, distances = zip(*map(_distances, *zip(*blocks, strict=True)), strict=True)
@@ -231,7 +225,8 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     )
 
 
-def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def checked_samples(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the arguments of `compare_draws` as arrays; raise an error if they do not fit."""
     draws, particles, weights = (np.asarray(each, float) for each in (draws, particles, weights))
     if draws.ndim != 3 or particles.ndim != 3 or draws.shape[2] != particles.shape[2]:
         raise ValueError(
@@ -256,14 +251,7 @@ def _checked(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, np.ndar
     return draws, particles, weights / weights.sum()
 
 
-def _blocks(elements: int, height: int) -> Iterator[slice]:
-    width = max(1, BLOCK // height)
-    return (slice(i, i + width) for i in range(0, elements, width))
-
-
-def _compare(
-    draws: np.ndarray, particles: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
+def _compare(draws, particles, weights) -> dict[str, np.ndarray]:
     """Compare a block of elements, all chains together; ``rhat`` comes with its p-value."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
@@ -288,22 +276,23 @@ def _compare(
     of_distance = np.take_along_axis(of_places, worst[None, None, None], axis=0)[0]
     variances, worth = np.stack([of_shift, of_ratio, of_distance], axis=-1)
     worth = np.where(np.isfinite(worth), worth, np.inf).min(axis=-1)
-    degrees = number_of_batches(*draws.shape[:2]) - 1, effective_runs(w.sum(axis=1)) - 1
-    error, freedom, share = _welch(variances[0], variances[1], *degrees)
+    total, batches = variances.sum(axis=0), number_of_batches(*draws.shape[:2])
+    freedom = max(effective_runs(w.sum(axis=1)) - 1, 1e-3)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0, variances[0] / total, 0.5)
+        degrees = 1 / (share**2 / (batches - 1) + (1 - share) ** 2 / freedom)  # Welch
     return {
         "estimate": np.stack([shift, log_ratio, distance], axis=-1),
-        "error": error,
-        "degrees": freedom,
+        "error": np.sqrt(total),
+        "degrees": degrees,
         "share": share,
         "ess": np.minimum(worth[0], len(a)),
         "own_ess": np.minimum(worth[1], 1 / np.sum(w**2)),
-        "rhat": _rhat(a_in.reshape(draws.shape)),
+        "rhat": split_rhat(a_in.reshape(draws.shape)),
     }
 
 
-def _distances(
-    draws: np.ndarray, particles: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _distances(draws, particles, weights) -> tuple[np.ndarray, np.ndarray]:
     """Return ``away`` by element, and the largest distance of every particle."""
     flat = particles.reshape(-1, particles.shape[2])
     order = np.argsort(flat, axis=0)
@@ -319,10 +308,7 @@ def _distances(
 
 
 def exceeded(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the smallest of the values that no more than this share of the weight reaches.
-
-    If the largest has more weight, it is that one.
-    """
+    """Return the smallest value that at most this share of the weight reaches, or the largest."""
     order = np.argsort(-np.where(weights > 0, values.reshape(weights.shape), -np.inf), axis=None)
     place = int(np.searchsorted(np.cumsum(weights.ravel()[order]), share, side="right")) - 1
     return float(values.ravel()[order[max(place, 0)]])
@@ -358,182 +344,6 @@ def _errors(of_a, of_b, draws, w) -> np.ndarray:
         return np.array([squared, spread / squared])
 
 
-def batch_variance(values: np.ndarray) -> np.ndarray:
-    """Estimate the squared error of the mean of autocorrelated values by batch means.
-
-    Parameters
-    ----------
-    values : ndarray of shape (chains, draws, elements)
-
-    Returns
-    -------
-    ndarray of shape (elements,)
-    """
-    length = _length_of_batches(*values.shape[:2])
-    long = _variance_of_batches(values, length)
-    if length < 4:
-        return long
-    return long + np.maximum(0, long - _variance_of_batches(values, length // 2))
-
-
-def number_of_batches(chains: int, draws: int) -> int:
-    """Return the number of whole batches."""
-    return chains * (draws // _length_of_batches(chains, draws))
-
-
-def _length_of_batches(chains, draws):
-    return max(1, draws // max(1, round(BATCHES / chains)))
-
-
-def _variance_of_batches(values, length):
-    chains, n, elements = values.shape
-    kept = values[:, n % length :]
-    means = kept.reshape(chains * (n // length), length, elements).mean(axis=1)
-    return means.var(axis=0, ddof=1) / len(means)
-
-
 def effective_runs(shares: np.ndarray) -> float:
     """Return (ΣW²)²/ΣW⁴, the number of equal runs that would estimate a variance as precisely."""
     return float(np.sum(shares**2) ** 2 / np.sum(shares**4))
-
-
-def _welch(of_draws, of_runs, degrees_draws, degrees_runs):
-    """Return error, degrees of freedom, and the draws' share, of a difference of means."""
-    total = of_draws + of_runs
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(total > 0, of_draws / total, 0.5)
-        degrees = 1 / (share**2 / degrees_draws + (1 - share) ** 2 / max(degrees_runs, 1e-3))
-    return np.sqrt(total), degrees, share
-
-
-def _rhat(values: np.ndarray) -> np.ndarray:
-    """Return split R̂, and its p-value from batches within half chains."""
-    chains, n, elements = values.shape
-    each = min(max(2, round(BATCHES / chains / 2)), max(1, n // 4))  # in a half
-    length = n // (2 * each)
-    if n < 8:  # half chains of three draws are too short for a variance
-        return np.tile([1.0, 1.0], (elements, 1))
-    kept = values[:, n - 2 * each * length :]
-    batches = kept.reshape(2 * chains, each, length, elements).mean(axis=2)
-    between = batches.mean(axis=1).var(axis=0, ddof=1)
-    within = np.mean(kept.reshape(2 * chains, -1, elements).var(axis=1), axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rhat = np.sqrt(1 + between / within)
-        ratio = between * each / batches.var(axis=1, ddof=min(1, each - 1)).mean(axis=0)
-    p_value = fdtrc(2 * chains - 1, max(2 * chains * (each - 1), 1), ratio)
-    return np.stack([np.nan_to_num(rhat, nan=1.0, posinf=np.inf), p_value], axis=-1)
-
-
-def copies(draws: ArrayLike) -> float:
-    """Return the mean number of copies of a draw: 1 unless draws were repeated.
-
-    Consecutive equal draws, as after a rejection, count once. Rounded values are no copies: they
-    are multiples of a unit.
-
-    Parameters
-    ----------
-    draws : array_like of shape (chains, draws, elements)
-        Draws of continuous variables; two draws are the same if all elements are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators import copies
-    >>> copies(np.tile(np.random.default_rng(1).normal(size=(1, 100, 3)), (1, 10, 1)))
-    10.0
-    """
-    draws = np.ascontiguousarray(draws, dtype=float)
-    moved = np.any(draws[:, 1:] != draws[:, :-1], axis=2)
-    kept = np.concatenate([draws[:, 0], draws[:, 1:][moved]])
-    distinct = len(np.unique(kept, axis=0))
-    return 1.0 if all(map(_is_rounded, kept.T)) else len(kept) / distinct
-
-
-def _is_rounded(values: np.ndarray) -> bool:
-    """Return whether all gaps between values are multiples of the smallest gap."""
-    gaps = np.diff(np.unique(values))
-    multiples = gaps / gaps.min(initial=np.inf)
-    return bool(np.all(np.abs(multiples - np.round(multiples)) <= LATTICE))
-
-
-def differing_directions(
-    draws: ArrayLike, particles: ArrayLike, weights: ArrayLike
-) -> tuple[np.ndarray, DrawsComparison] | None:
-    """Find the directions in which draws and particles differ most, on half of both.
-
-    The first two are those of the largest and the smallest ratio of variances, generalised
-    eigenvectors of the covariance matrices; along the third the means differ most, in standard
-    deviations. They show a wrong correlation, or a shift along a narrow ridge, that no single
-    element shows. Each is compared on the other half of chains and runs, so that its choice causes
-    no bias. With many elements, the covariance matrices are regularised, and only the elements that
-    differ most are used.
-
-    Parameters
-    ----------
-    draws, particles, weights
-        As for `compare_draws`, which also checks them.
-
-    Returns
-    -------
-    directions : ndarray of shape (elements, 3)
-        Coefficients of the elements.
-    comparison : DrawsComparison
-        Three rows, from the halves that were not used to find the directions. None instead of both
-        if these halves are too small.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators import differing_directions
-    >>> rng = np.random.default_rng(1)
-    >>> draws = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], size=(4, 1000))
-    >>> _, found = differing_directions(draws, rng.normal(size=(32, 64, 2)), np.ones((32, 64)))
-    >>> found.status(hypotheses=6).tolist()
-    ['bad', 'bad', 'bad']
-    """
-    draws, particles, weights = _checked(draws, particles, weights)
-    half = 19 * draws.shape[1] // 40  # of a single chain, with a gap between
-    first, second = (
-        (draws[::2], draws[1::2]) if len(draws) > 1 else (draws[:, :half], draws[:, -half:])
-    )
-    if second[..., 0].size < LEAST_ESS or min(map(effective_runs, _halves(weights))) < FEWEST_RUNS:
-        return None
-    directions = _directions(first, particles[::2], weights[::2])
-    found = compare_draws(second @ directions, particles[1::2] @ directions, weights[1::2])
-    return directions, replace(found, away=0 * found.away)  # chains are judged by element
-
-
-def _halves(weights: np.ndarray) -> list[np.ndarray]:
-    shares = weights.sum(axis=1)
-    return [half / half.sum() if half.any() else np.ones(1) for half in (shares[::2], shares[1::2])]
-
-
-def _directions(draws: np.ndarray, particles: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    a, b = (each.reshape(-1, each.shape[2]) for each in (draws, particles))
-    w = weights.ravel() / weights.sum()
-    low, high = np.quantile(a, [0.01, 0.99], axis=0)
-    below, above = np.quantile(b[w > 0], [0.01, 0.99], axis=0)
-    center, reach = (
-        (low + high + below + above) / 4,
-        np.maximum(high, above) - np.minimum(low, below),
-    )
-    a, b = (np.clip(each - center, -2 * reach, 2 * reach) for each in (a, b))
-    mean_a, mean_b = a.mean(axis=0), w @ b
-    var_a, var_b = a.var(axis=0), w @ (b - mean_b) ** 2
-    scale = np.sqrt((var_a + var_b) / 2)
-    usable = np.flatnonzero(np.minimum(var_a, var_b) > (1e-9 * (np.abs(center) + reach)) ** 2)
-    worth = min(len(a), 1 / np.sum(w**2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = ((mean_a - mean_b) / scale) ** 2 + np.log(var_a / var_b) ** 2
-    chosen = usable[np.argsort(-score[usable])[: max(2, int(worth / 5))]]
-    found = np.zeros((len(scale), 3))
-    if chosen.size:
-        a, b = (
-            (each - mean)[:, chosen] / scale[chosen] for each, mean in ((a, mean_a), (b, mean_b))
-        )
-        ridge = np.eye(chosen.size) * chosen.size / worth
-        of_a, of_b = a.T @ a / len(a) + ridge, (b * w[:, None]).T @ b + ridge
-        vectors = eigh(of_a, of_b)[1][:, [-1, 0]]
-        apart = np.linalg.solve(of_a + of_b, (mean_a - mean_b)[chosen] / scale[chosen])
-        found[chosen] = np.column_stack([vectors, apart]) / scale[chosen, None]
-    return found

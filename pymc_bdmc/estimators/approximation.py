@@ -16,7 +16,7 @@ from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.tails import pareto_shape
 
 FEWEST = 100
-"""Fewest values for judging a tail, which then has at least 20 of them."""
+"""Smallest number of values for judging a tail, which then has at least 20 values."""
 
 HEAVY = 0.7
 """Pareto k from which a mean of hundreds of values is not trusted, as in PSIS (Vehtari et al.
@@ -29,13 +29,13 @@ LITTLE = 0.05
 def evidence_lower_bound(log_ratios: ArrayLike) -> Estimate:
     """Estimate the evidence lower bound (ELBO), the mean of log p(θ, y) − log q(θ) over q.
 
-    It is log p(y) − KL(q‖p). Its standard error is that of a mean, widened for skewness as in
-    `jarzynski_forward`. The contribution of an unseen tail of Pareto shape k is added in
-    quadrature: m/(n(1 − k)), where m is the largest downward deviation of n values. If k ≥ 0.7 and
-    this contribution is more than 0.05 nats, the mean is not valid. The first half of the draws
-    gives k and the second half the mean: draws that happen to miss a tail have a wrong mean and
-    also a small k. The upper tail needs no check: the mean of p(θ, y)/q(θ) is p(y), so few terms
-    are much larger than log p(y).
+    The ELBO is log p(y) − KL(q‖p). Its standard error is that of a mean, widened for skewness as in
+    `jarzynski_forward`. The contribution m/(n(1 − k)) of an unseen tail of Pareto shape k is added
+    in quadrature, with m the largest downward deviation of n values. If k ≥ 0.7 and this
+    contribution exceeds 0.05 nats, the mean is not valid. The first half of the draws gives k and
+    the second half gives the mean, because draws that happen to miss a tail have both a wrong mean
+    and a small k. The upper tail needs no check: the mean of p(θ, y)/q(θ) is p(y), so few terms are
+    much larger than log p(y).
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class PosteriorMean(NamedTuple):
     estimate : Estimate
         Estimate of the mean, nats.
     difference_error : float
-        Standard error of (mean − log of the average weight), nats. Both use the same runs, so their
-        errors are not independent.
+        Standard error of the mean minus the log of the average weight, nats. Both use the same
+        runs, so their errors are not independent.
     """
 
     estimate: Estimate
@@ -93,12 +93,12 @@ def posterior_log_ratio(
 ) -> PosteriorMean:
     """Estimate the posterior mean of log p(θ, y) − log q(θ) from weighted particles of runs.
 
-    The ratio estimator ȳ = Σ v_ki y_ki sums over particles i of runs k, with normalised weights v;
-    runs are the clusters. By the delta method its error is √(K/(K−1) Σ_k s_k²) with s_k = Σ_i v_ki
-    (y_ki − ȳ), and that of ȳ − log((1/K) Σ w_k) is √(K/(K−1) Σ_k (s_k − (u_k − 1/K))²), where u are
-    the normalised weights of the runs; derived here. Every second particle judges the upper tail
-    and the others give the mean, for the reason given in `evidence_lower_bound`. Errors are widened
-    for skewness, as in `jarzynski_forward`.
+    The ratio estimator ȳ = Σ v_ki y_ki sums over particles i of runs k, with normalised weights v.
+    Runs are the clusters. By the delta method the error of ȳ is √(K/(K−1) Σ_k s_k²) with s_k = Σ_i
+    v_ki (y_ki − ȳ). With u the normalised weights of the runs, the error of ȳ − log((1/K) Σ w_k) is
+    √(K/(K−1) Σ_k (s_k − (u_k − 1/K))²). Both are derived here. Every second particle judges the
+    upper tail and the others give the mean, for the reason given in `evidence_lower_bound`. Errors
+    are widened for skewness, as in `jarzynski_forward`.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _checked(log_ratios: ArrayLike) -> np.ndarray:
 def _judged(values: np.ndarray, parts: np.ndarray) -> tuple[bool, str, float]:
     """Return whether a mean can be trusted, why, and the contribution of its unseen tail.
 
-    ``values`` give the shape of the upper tail; ``parts`` are the deviations of the other values,
+    ``values`` give the shape of the upper tail. ``parts`` are the deviations of the other values,
     which give the mean.
     """
     if values.size < FEWEST:

@@ -36,8 +36,8 @@ def weighted_average(log_weights: ArrayLike, values: ArrayLike) -> WeightedAvera
     """Average a variable over the posterior, by the weighted last states of forward chains.
 
     By Crooks' relation ⟨x⟩_posterior = ⟨w x⟩_f / ⟨w⟩_f for a variable x (Favaro et al. 2015, Eq.
-    11). The standard error of the ratio is by the delta method, derived here: √(n/(n−1) Σ u²(x −
-    x̄)²) with u the normalised weights.
+    11). With u the normalised weights, the standard error of this ratio by the delta method is
+    √(n/(n−1) Σ u²(x − x̄)²), which is derived here.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def bootstrap(
 ) -> EvidenceDraws:
     """Estimate an estimator's error by resampling its chains.
 
-    Each direction is resampled separately. Regions that no chain has seen are not resampled either:
-    if an estimator's check fails, its bootstrap interval is too short as well.
+    Each direction is resampled separately. Resampling cannot show regions that no chain has seen,
+    so if an estimator's check fails, its bootstrap interval is too short as well.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ def bootstrap(
     Returns
     -------
     EvidenceDraws
-        The value and check are the estimator's own; the error is the standard deviation of the
-        replicates.
+        Draws whose estimate has the estimator's own value and check, with the standard deviation of
+        the replicates as its error.
 
     Raises
     ------

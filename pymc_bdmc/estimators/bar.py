@@ -14,26 +14,26 @@ from pymc_bdmc.estimators.checks import (
 from pymc_bdmc.estimators.estimate import Estimate
 
 MIN_CROSSING_CHAINS = 5.0
-"""Fewest effective chains per direction that overlap the other, for coverage of 95 %."""
+"""Smallest effective number of chains per direction that overlap the other, for 95 % coverage."""
 
 MAX_ERROR = 1.0
 """Largest valid error, nats. Five effective chains per direction give 0.63 if works overlap."""
 
 MAX_MISFIT = 3.0
-"""Largest departure from Crooks' relation, in standard errors; correct weights exceed it in 0.3 %
-of samples."""
+"""Largest departure from Crooks' relation, in standard errors, which correct weights exceed in
+0.3 % of samples."""
 
 
 def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by Bennett's acceptance ratio.
 
-    Solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w) with σ the logistic function and M =
-    log(n_f/n_r): Bennett (1976); Habeck (2017), Eq. 14. Without M the solution is wrong whenever
-    n_f ≠ n_r. By Crooks' relation its variance is the sum of the two sides' relative variances of σ
-    (Bennett), and also 1/I − 1/n_f − 1/n_r with I the sum of σ(1 − σ) over all chains (Shirts,
-    Bair, Hooker and Pande 2003). The first is far too small if both directions have narrow,
-    separated weights, since then all chains of a direction have the same small σ. The larger of the
-    two is reported.
+    The estimate solves Σ_f σ(log w − log Z − M) = Σ_r σ(M + log Z − log w), with σ the logistic
+    function and M = log(n_f/n_r) (Bennett 1976; Habeck 2017, Eq. 14). Without M the solution is
+    wrong whenever n_f ≠ n_r. By Crooks' relation its variance is the sum of the relative variances
+    of σ in both directions (Bennett). It is also 1/I − 1/n_f − 1/n_r with I the sum of σ(1 − σ)
+    over all chains (Shirts, Bair, Hooker and Pande 2003). If both directions have narrow, separated
+    weights, all chains of a direction have the same small σ, and the first variance is far too
+    small. The larger of the two is reported.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if at least 5 effective chains of each direction overlap the other's work
-        distribution, counted by Kish's formula on σ; if the error is at most 1 nat; and if the
-        weights satisfy Crooks' relation, by `crooks_misfit`. Chains are assumed to be independent;
-        reverse chains that share their start are so only if they forget it.
+        Valid if at least 5 effective chains of each direction overlap the other's work distribution
+        (by Kish's formula on σ), the error is at most 1 nat, and the weights satisfy Crooks'
+        relation (by `crooks_misfit`). Chains are assumed to be independent. Reverse chains that
+        share their start are independent only if they forget it.
 
     Raises
     ------
@@ -91,11 +91,11 @@ def bar(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
     """Measure the departure of the weights from Crooks' relation, in standard errors.
 
-    By p_r/p_f = w/Z the direction of a chain, given its weight, is a logistic regression on log w
-    with slope one, of which BAR is the intercept: Shirts, Bair, Hooker and Pande (2003). This is
-    the score test of that slope, standard normal in large samples. It is positive if log w
-    separates the directions better than it may (narrow weights that lie apart), and negative if it
-    separates them worse (a wrong sign).
+    By p_r/p_f = w/Z the direction of a chain follows a logistic regression on log w with slope one,
+    whose intercept is BAR (Shirts, Bair, Hooker and Pande 2003). This is the score test of the
+    slope, which is standard normal in large samples. It is positive if log w separates the
+    directions too well (narrow weights that lie apart), and negative if log w separates them too
+    badly (a wrong sign).
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ def crooks_misfit(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> flo
 def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
     """Measure the overlap of forward and reverse work, from 0 (none) to 1 (identical).
 
-    It is the integral (n_f + n_r) ∫ p_f p_r / (n_f p_f + n_r p_r) dW, one minus the second
-    eigenvalue of the overlap matrix of Klimovich, Shirts and Mobley (2015). By Crooks' relation
-    p_r/p_f = w/Z, so each direction gives it as a mean of a logistic function; at BAR's log Z the
-    two agree.
+    The overlap is the integral (n_f + n_r) ∫ p_f p_r / (n_f p_f + n_r p_r) dW, which is one minus
+    the second eigenvalue of the overlap matrix of Klimovich, Shirts and Mobley (2015). By Crooks'
+    relation p_r/p_f = w/Z, so each direction gives the integral as the mean of a logistic function.
+    At BAR's log Z both means agree.
 
     Parameters
     ----------
@@ -157,10 +157,10 @@ def overlap(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> float:
 
 
 def overlap_variance(forward: np.ndarray, reverse: np.ndarray, log_z: float) -> float:
-    """Return the variance of BAR from the overlap of the works, nats²; infinite without overlap.
+    """Return the variance of BAR from the overlap of the works, nats², infinite without overlap.
 
-    It is 1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, the Fisher information on log Z in
-    the directions of the chains (Shirts, Bair, Hooker and Pande 2003).
+    It is 1/I − 1/n_f − 1/n_r with I = Σσ(1 − σ) over all chains, which is the Fisher information on
+    log Z in the directions of the chains (Shirts, Bair, Hooker and Pande 2003).
     """
     odds = np.concatenate([forward, reverse]) - log_z - np.log(forward.size / reverse.size)
     with np.errstate(over="ignore"):
@@ -177,7 +177,7 @@ def log_acceptances(
 
 
 def solve_bar(forward: np.ndarray, reverse: np.ndarray) -> float:
-    """Solve BAR's equation in log space; ±∞ or NaN if a direction has no finite weight."""
+    """Solve BAR's equation in log space, with ±∞ or NaN if a direction has no finite weight."""
     finite = [np.isfinite(forward), np.isfinite(reverse)]
     if not (finite[0].any() and finite[1].any()):
         if finite[0].any():

@@ -18,7 +18,7 @@ class CertifiedBounds:
     Attributes
     ----------
     lower, upper : float
-        Nats; −∞ or ∞ on a side that is not bounded.
+        Ends of the interval, nats; −∞ or ∞ on a side that is not bounded.
     confidence : float
         Lower bound on the probability that the interval contains log Z.
     kind : str
@@ -53,10 +53,10 @@ def certified_lower(
     """Bound log Z from below by forward weights.
 
     ``"mean"`` is Markov's inequality for the average, log mean(w) − log(1/δ), for any dependence
-    between chains. ``"order statistics"`` needs independent chains: more than K − r of them exceed
-    aZ if w_(r) does, each with probability at most 1/a, so that P(w_(r) > aZ) ≤ P(Bin(K, 1/a) ≥ K −
-    r + 1); a is solved for. It is much tighter for weights that vary by a few nats or less. The
-    ranks share δ equally and the best bound is taken.
+    between chains. ``"order statistics"`` needs independent chains. If w_(r) exceeds aZ, more than
+    K − r chains do, each with a probability of at most 1/a, so P(w_(r) > aZ) ≤ P(Bin(K, 1/a) ≥ K −
+    r + 1). This is solved for a. The bound is much tighter for weights that vary by a few nats or
+    less. The ranks share δ equally, and the best bound is taken.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def certified_lower(
         1 − δ.
     kind : {"mean", "order statistics"}
     ranks : sequence of int, optional
-        Ranks from 1 (the smallest weight) to K, fixed before the weights are seen. By default
-        the smallest weight and the three quartiles.
+        Ranks from 1 (the smallest weight) to K, which must be fixed before the weights are seen. By
+        default those of the smallest weight and of the three quartiles.
 
     Returns
     -------
@@ -102,8 +102,8 @@ def certified_upper(
     """Bound log Z from above by reverse weights, whose reciprocals average to 1/Z.
 
     These are the bounds of `certified_lower` applied to 1/w. They hold only if the reverse chains
-    start from exact posterior draws: on real data there is no certified upper bound. Reverse chains
-    that share their start are not independent, which rules out order statistics.
+    start from exact posterior draws, so there is no certified upper bound on real data. Reverse
+    chains that share their start are not independent, which rules out order statistics.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def certified_upper(
         1 − δ.
     kind : {"mean", "order statistics"}
     ranks : sequence of int, optional
-        Ranks of 1/w; see `certified_lower`.
+        Ranks of 1/w (see `certified_lower`).
 
     Returns
     -------
@@ -152,8 +152,9 @@ def certified_bounds(
     confidence : float
         1 − δ for both sides together.
     kind : str or pair of str
-        ``"mean"`` or ``"order statistics"``, for both sides or for lower and upper. The default
-        suits independent forward chains and reverse chains that share their start.
+        ``"mean"`` or ``"order statistics"``, either for both sides or for the lower and the upper
+        side. The default suits independent forward chains and reverse chains that share their
+        start.
     lower_share : float
         Part of δ that the lower side spends, between 0 and 1.
 
@@ -186,11 +187,11 @@ def refutes(
 ) -> bool:
     """Say whether runs of one method show that another method missed part of Z.
 
-    Averages of forward weights are unbiased for the same Z, for any path, kernel and schedule, and
-    seldom much too high: P(Ẑ > aZ) ≤ 1/a. So if two methods differ by more than chance, the lower
-    one missed something. It is refuted if the certified lower bound of the higher one (order
-    statistics) exceeds its estimate plus t standard errors. Comparing by two standard errors would
-    refute a right method with heavy-tailed weights far too often.
+    Averages of forward weights are unbiased for the same Z, for any path, kernel and schedule. They
+    are seldom much too high, since P(Ẑ > aZ) ≤ 1/a. So if two methods differ by more than chance,
+    the lower one missed something. The lower method is refuted if its estimate plus t standard
+    errors is below the certified lower bound of the higher one (order statistics). Comparing by two
+    standard errors would refute a right method with heavy-tailed weights far too often.
 
     Parameters
     ----------
@@ -237,24 +238,24 @@ def certified_probability(
 ) -> CertifiedBounds:
     """Bound the log of an acceptance probability, if trials ran until enough were accepted.
 
-    It is Clopper and Pearson's interval for sampling that stops at the last acceptance. It bounds
-    log P(S), the prior mass of a hard constraint, from the rejections of prior draws. Each side
-    spends δ/2.
+    The bounds are Clopper and Pearson's interval for sampling that stops at the last acceptance.
+    They apply to log P(S), the prior mass of a hard constraint, with the rejections of prior draws.
+    Each side spends δ/2.
 
     Parameters
     ----------
     trials : int
         Number of draws; the last one was accepted.
     acceptances : int
-        Draws accepted, at least 1.
+        Number of accepted draws, at least 1.
     confidence : float
         1 − δ.
 
     Returns
     -------
     CertifiedBounds
-        Bounds on log P(S), nats. Add its sides to those of log(Z/P(S)); the failure probabilities
-        add.
+        Bounds on log P(S), nats. Added to bounds on log(Z/P(S)) they bound log Z, and the failure
+        probabilities add as well.
 
     Raises
     ------
@@ -279,9 +280,9 @@ def certified_probability(
 
 
 def round_confidence(confidence: float, number: int) -> float:
-    """Return the confidence for one of several rounds, if a look decides whether to stop.
+    """Return the confidence for one of several rounds, if the rounds stop after a look at them.
 
-    Round 1, 2, 3, … spends δ/2, δ/4, δ/8, …, so all rounds together spend no more than δ.
+    Rounds 1, 2, 3, … spend δ/2, δ/4, δ/8, …, so all rounds together spend at most δ.
 
     Parameters
     ----------

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_EFFECTIVE_SAMPLE_SIZE = 10.0
-"""Smallest effective sample size of a valid average; below, a few weights decide it."""
+"""Smallest effective sample size of a valid average. Below it, a few weights decide the average."""
 
 MAX_SKEWNESS = 0.65
-"""Largest skewness of an average of log-normal weights whose 95 % interval is trusted;
-docs/estimator_tables.md has its coverage."""
+"""Largest skewness of an average of log-normal weights whose 95 % interval is trusted.
+docs/estimator_tables.md shows the coverage of such intervals."""
 
 ROUNDING = 1e-6
 """Largest spread of log weights that counts as rounding, nats."""
@@ -20,7 +20,7 @@ IMPOSSIBLE = {"forward": np.inf, "reverse": -np.inf}
 
 
 def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
-    """Flatten log weights; raise an error for values that no correct run can produce.
+    """Flatten log weights, and raise an error for values that no correct run can produce.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def checked_weights(log_weights: ArrayLike, direction: str) -> np.ndarray:
 
 
 def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Check and sort forward and reverse log weights; sorting fixes the rounding errors.
+    """Check forward and reverse log weights by `checked_weights`, and sort them.
 
-    See `checked_weights`.
+    Sorting makes rounding errors independent of the order of the chains.
     """
     return np.sort(checked_weights(forward, "forward")), np.sort(
         checked_weights(reverse, "reverse")
@@ -69,9 +69,9 @@ def checked_pair(forward: ArrayLike, reverse: ArrayLike) -> tuple[np.ndarray, np
 def student_factor(skewness: float, n: int) -> float:
     """Return the factor for a standard error so that ± 1.96 standard errors cover 95 %.
 
-    By Edgeworth's expansion of Student's statistic (Hall 1992, Sec. 2.6), its quantile exceeds 1.96
-    by this factor, ignoring the kurtosis of the n values. ``skewness`` is that of the mean: 1/√n
-    times that of the values.
+    By Edgeworth's expansion of Student's statistic (Hall 1992, Sec. 2.6), the quantile of this
+    statistic is 1.96 times the factor, if the kurtosis of the n values is ignored. ``skewness`` is
+    the skewness of the mean, which is 1/√n times the skewness of the values.
     """
     return 1 + 1.08 * skewness**2 + 1.21 / n
 
@@ -79,18 +79,17 @@ def student_factor(skewness: float, n: int) -> float:
 def widening(deviations: np.ndarray) -> float:
     """Return the factor that turns √(Σ d²) of deviations from a mean into its standard error.
 
-    It is √(n/(n − 1)) times `student_factor`.
+    The factor is √(n/(n − 1)) times `student_factor`.
     """
-    n, variance = deviations.size, np.sum(deviations**2)
-    skewness = float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
-    return float(np.sqrt(n / (n - 1)) * student_factor(skewness, n))
+    n = deviations.size
+    return float(np.sqrt(n / (n - 1)) * student_factor(skewness_of_sum(deviations), n))
 
 
 def log_sum_exp(values: np.ndarray, axis: int | None = None) -> np.ndarray:
     """Return log Σ exp over an axis, or over all values, without overflow.
 
-    SciPy's function looks after arrays of other libraries, which takes ten times as long as the sum
-    of a hundred values.
+    SciPy's `logsumexp` also handles the arrays of other libraries, which takes ten times as long as
+    the sum of a hundred values.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ class AverageCheck(NamedTuple):
     size : float
         Effective sample size.
     needed : float
-        Smallest effective sample size of a valid average of so many weights.
+        Smallest effective sample size of a valid average of this number of weights.
     valid : bool
     reason : str
     """
@@ -154,16 +153,18 @@ class AverageCheck(NamedTuple):
 def check_average(log_weights: ArrayLike) -> AverageCheck:
     """Check an average of weights by their effective sample size.
 
-    An average of K weights needs an effective sample size of 10, and of so many that the average of
-    log-normal weights would have a skewness of at most 0.65: it is (x + 2) √(x − 1)/√K with x =
-    K/ESS. So it must be 10.4 of 16 weights, 13.9 of 24, 22.1 of 48 and 35.5 of 100. Weights that
-    are equal up to rounding, but for a tenth at either end, are not valid, since they say nothing
-    about regions that no chain found.
+    An average of K weights needs an effective sample size (ESS) of at least 10. The ESS must also
+    be so large that the average of log-normal weights would have a skewness of at most 0.65. With x
+    = K/ESS this skewness is (x + 2) √(x − 1)/√K, so the ESS must be 10.4 for 16 weights, 13.9 for
+    24, 22.1 for 48 and 35.5 for 100. If weights are equal up to rounding, except for a tenth at
+    either end, their average is not valid, since they say nothing about regions that no chain
+    found.
 
-    The observed skewness widens the error (see `student_factor`), but is no reason to refuse an
-    average: it is large if the heavy weights were found, and small if they were missed. Pareto k of
-    the tail is not a better check: with 100 chains it varies by ±0.25 between samples of the same
-    weights, and the samples below its limit 1 − 1/log₁₀ K are those that missed the tail.
+    The observed skewness widens the error (see `student_factor`). But it does not decide whether an
+    average is valid, since it is large if the heavy weights were found and small if they were
+    missed. Pareto k of the tail is not a better check. With 100 chains it varies by ±0.25 between
+    samples of the same weights, and the samples below its limit 1 − 1/log₁₀ K are those that missed
+    the tail.
 
     Parameters
     ----------
@@ -205,18 +206,22 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
 
 
 def skewness_of_mean(log_weights: np.ndarray) -> float:
-    """Return the absolute skewness of the mean weight: 1 if one weight dominates, else ~1/√K."""
+    """Return the absolute skewness of the mean weight, about 1/√K, or 1 if one weight dominates."""
     top = log_weights.max()
     if not np.isfinite(top):
         return 0.0
     deviation = np.exp(log_weights - top)
-    deviation -= deviation.mean()
-    variance = np.sum(deviation**2)
-    return float(abs(np.sum(deviation**3)) / variance**1.5) if variance > 0 else 0.0
+    return abs(skewness_of_sum(deviation - deviation.mean()))
+
+
+def skewness_of_sum(deviations: np.ndarray) -> float:
+    """Return the skewness of a sum of independent terms, from their deviations from the mean."""
+    variance = np.sum(deviations**2)
+    return float(np.sum(deviations**3) / variance**1.5) if variance > 0 else 0.0
 
 
 def checked_delta(confidence: float) -> float:
-    """Return δ = 1 − confidence; raise an error unless it lies between 0 and 1.
+    """Return δ = 1 − confidence, or raise an error unless it lies between 0 and 1.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Compare runs on real and on simulated data, and the data themselves.
+"""Compare runs on real and on simulated data.
 
-There are two separate questions. Given the data, runs are independent, so permuting runs tests
-whether these two data sets differ; but two data sets of a right model differ too. If the model is
-right, data sets drawn from it are exchangeable with the real one, so the rank of the real one among
-several tests the model.
+Given the data, runs are independent, so permuting runs tests whether two data sets differ. But two
+data sets of a right model differ too: only the rank of the real data set among several tests the
+model (`pymc_bdmc.estimators.rank_among`).
 """
 
 from collections.abc import Iterator
@@ -28,11 +27,11 @@ class RunDistance(NamedTuple):
     error : float
         Standard error, by the bootstrap over runs, and over data sets if there are several.
     reference : float
-        Value if nothing differs: the mean over permutations of the runs, or, with several simulated
-        sets, the median of their own distances.
+        Value to expect if nothing differs. With one simulated set it is the mean over permutations
+        of the runs, and with several the median of their own distances.
     p_value : float
-        P-value of the permutation test of runs if there is one simulated set, else of the rank of
-        the real set among all sets.
+        P-value of the permutation test of runs if there is one simulated set, and otherwise of the
+        rank of the real set among all sets.
     """
 
     value: float
@@ -47,9 +46,9 @@ class Shortfall(NamedTuple):
     Attributes
     ----------
     value : float
-        Shortfall on the real data less the mean one on simulated data, nats.
+        Shortfall on the real data minus the mean shortfall on simulated data, nats.
     error : float
-        Standard error by the bootstrap over runs; over data sets if there are several.
+        Standard error by the bootstrap over runs, and over data sets if there are several.
     real, simulated : float
         Shortfall on each kind of data. The expected shortfall from log Z bounds KL(q‖p).
     """
@@ -60,38 +59,16 @@ class Shortfall(NamedTuple):
     simulated: float
 
 
-class RankTest(NamedTuple):
-    """Result of ranking the real data among simulated ones.
-
-    Attributes
-    ----------
-    deviations : ndarray of shape (F,)
-        Deviation of the real data by feature, in standard deviations from the mean of all sets.
-    p_values : ndarray of shape (F,)
-        Share of the data sets (including the real one) that deviate at least as much.
-    p_value : float
-        Same share for the largest deviation over all features, each counted on the given sides
-        only: one exact test of all of them.
-    worst : int
-        The feature with this deviation.
-    """
-
-    deviations: np.ndarray
-    p_values: np.ndarray
-    p_value: float
-    worst: int
-
-
 def shifted_runs(log_weights: ArrayLike) -> np.ndarray:
-    """Subtract from log weights the best estimate of their data set, that of the longest runs.
+    """Subtract from log weights the best estimate of their data set, by its longest runs.
 
-    As in Fig. 1 of Grosse, Ancha and Roy (2016): log Z of real and simulated data differ, so each
-    data set is shown relative to its own estimate.
+    The log Z of real and simulated data differ, so each data set is relative to its own estimate,
+    as in Fig. 1 of Grosse, Ancha and Roy (2016).
 
     Parameters
     ----------
     log_weights : array_like of shape (..., n_rounds, K)
-        Nats, the longest runs last; NaN marks a run that was not finished.
+        Nats, with the longest runs last. NaN marks an unfinished run.
 
     Returns
     -------
@@ -119,7 +96,7 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
     Parameters
     ----------
     a, b : array_like
-        Samples in one unit, of any size; NaN is left out. Infinite values give an infinite
+        Samples of any size in the same unit. NaN is left out, and infinite values give an infinite
         distance.
 
     Returns
@@ -144,12 +121,12 @@ def quantile_distance(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def distances_to_others(log_weights: ArrayLike) -> np.ndarray:
-    """Return the distance of each data set's shifted runs from those of all others, nats.
+    """Return the distance of each data set's shifted runs from those of all other sets, nats.
 
     Parameters
     ----------
     log_weights : array_like of shape (n_datasets, n_rounds, K)
-        Nats, the longest runs last; the first round is compared.
+        Log weights, nats, with the longest runs last. The first round is compared.
 
     Returns
     -------
@@ -172,12 +149,12 @@ def run_distance(
     """Compare the log weights of a round on real and on simulated data, each shifted.
 
     See Grosse, Ancha and Roy (2016), Section 4.2. Permuted runs are shifted again by their own
-    estimate, since shifting brings samples nearer to each other.
+    estimate, because shifting brings samples closer together.
 
     Parameters
     ----------
     real : array_like of shape (n_rounds, K)
-        Forward log weights, nats, the longest runs last; NaN marks a run that was not finished.
+        Forward log weights, nats, with the longest runs last. NaN marks an unfinished run.
     simulated : array_like of shape (n_datasets, n_rounds, K)
     rng : numpy.random.Generator
         For permutations and the bootstrap.
@@ -221,9 +198,8 @@ def _distance(sets: np.ndarray) -> float:
 def _permutations(sets: np.ndarray, rng: np.random.Generator, same: bool) -> Iterator[np.ndarray]:
     """Yield two sets with runs exchanged at random within each round.
 
-    Log Z differs between the sets, so runs are taken relative to the mean of their set, which
-    leaves (K − 1)/K of their variance. Relative to the best estimate they would be nearer to one
-    another.
+    The log Z of the sets differ, so runs are taken relative to the mean of their set, which leaves
+    (K − 1)/K of their variance. Relative to the best estimate, runs would be closer together.
     """
     n = (~np.isnan(sets)).sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -248,13 +224,13 @@ def shortfall_difference(
     """Estimate the shortfall of runs on real data in excess of that on simulated data.
 
     E[log Z − log w] over forward runs bounds KL(q‖p) on their data (Grosse, Ancha and Roy 2016, Eqs
-    7-12). So the bound from simulated data may have to be raised by this excess for the real data.
-    The best estimate is used in place of log Z; it misses the regions that no run found.
+    7-12). So for the real data, the bound from simulated data may have to be raised by this excess.
+    The best estimate replaces log Z, and it misses the regions that no run found.
 
     Parameters
     ----------
     real : array_like of shape (n_rounds, L)
-        Forward log weights, nats, the longest runs last; NaN marks a run that was not finished.
+        Forward log weights, nats, with the longest runs last. NaN marks an unfinished run.
     simulated : array_like of shape (n_datasets, n_rounds, K)
     rng : numpy.random.Generator
         For the bootstrap.
@@ -303,85 +279,3 @@ def _shortfall(sets: np.ndarray) -> float:
     with np.errstate(invalid="ignore"):  # NaN for a single run, which has no best estimate
         means = -np.where(finished, shifted, 0).sum(axis=1) / finished.sum(axis=1)
     return float(means.mean())
-
-
-def spread_and_tails(data: ArrayLike) -> np.ndarray:
-    """Measure the spread and the tails of each data set, value by value.
-
-    Each value is standardised by the mean and the standard deviation of the same element over the
-    data sets. With these z, a data set has log⟨z²⟩, which unmodelled noise raises, and
-    log(⟨z⁴⟩/⟨z²⟩²), which outliers raise.
-
-    Parameters
-    ----------
-    data : array_like of shape (n_datasets, ...)
-        Values of one observed variable; NaN is left out.
-
-    Returns
-    -------
-    ndarray of shape (n_datasets, 2)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators import spread_and_tails
-    >>> data = np.random.default_rng(1).normal(size=(20, 200))
-    >>> data[0, 0] = 20
-    >>> int(spread_and_tails(data)[:, 1].argmax())
-    0
-    """
-    data = np.asarray(data, dtype=float)
-    values = data.reshape(len(data), -1)
-    unit = np.nanmax(np.abs(values), axis=0)
-    values = values / np.where(unit > 0, unit, 1.0)  # prevents overflow of squares
-    centred = values - np.nanmean(values, axis=0)
-    sd = np.sqrt(np.nanmean(centred**2, axis=0))
-    varies = sd > 0
-    if not varies.any():
-        return np.zeros((len(values), 2))
-    squares = (centred[:, varies] / sd[varies]) ** 2
-    second, fourth = np.nanmean(squares, axis=1), np.nanmean(squares**2, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        features = np.stack([np.log(second), np.log(fourth) - 2 * np.log(second)], axis=1)
-    return np.nan_to_num(features, nan=0.0, neginf=-np.inf)
-
-
-def rank_among(features: ArrayLike, sides: ArrayLike = 0) -> RankTest:
-    """Test whether the first data set is exchangeable with the others.
-
-    If data sets are exchangeable, so are their deviations, and each rank is uniform: p_value ≤ α
-    with a probability of at most α for any features. With n data sets it cannot be below 1/n.
-
-    Parameters
-    ----------
-    features : array_like of shape (n_datasets, F)
-        Numbers that describe each data set; the real one first.
-    sides : array_like of shape (F,), default 0
-        Deviations that count in the test of all features: 0 on both sides, 1 above the mean, −1
-        below it.
-
-    Returns
-    -------
-    RankTest
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pymc_bdmc.estimators import rank_among
-    >>> features = np.random.default_rng(1).normal(size=(20, 2))
-    >>> features[0, 1] = 9
-    >>> round(rank_among(features).p_value, 3)
-    0.05
-    """
-    features = np.asarray(features, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        deviations = (features - features.mean(axis=0)) / features.std(axis=0)
-    deviations = np.nan_to_num(deviations)  # 0/0 if all data sets are equal
-    sizes, counted = np.abs(deviations), np.asarray(sides)
-    scores = np.where(counted == 0, sizes, np.maximum(deviations * counted, 0))
-    return RankTest(
-        deviations[0],
-        np.mean(sizes >= sizes[0], axis=0),
-        float(np.mean(scores.max(axis=1) >= scores[0].max())),
-        int(np.argmax(scores[0])),
-    )

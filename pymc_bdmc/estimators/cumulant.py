@@ -7,35 +7,36 @@ from pymc_bdmc.estimators.checks import (
     ROUNDING,
     checked_pair,
     checked_weights,
+    skewness_of_sum,
     student_factor,
 )
 from pymc_bdmc.estimators.estimate import Estimate
 
 MIN_CHAINS = {"cumulant combined": 20, "cumulant forward": 50, "cumulant reverse": 50}
-"""Fewest chains for a valid estimate; fewer cannot show that work is Gaussian."""
+"""Smallest number of chains for a valid estimate, since fewer cannot show that work is Gaussian."""
 
 MAX_NEGLECTED = 0.5
-"""Largest neglected terms of the combination, in standard errors; coverage is at least 92 %."""
+"""Largest neglected terms of the combination, in standard errors, for a coverage of 92 %."""
 
 MAX_VARIANCE = 1.0
-"""Largest variance of log weights for a one-sided expansion, nats²; beyond, Gaussian work cannot be
-verified."""
+"""Largest variance of log weights for a one-sided expansion, nats². Beyond it, Gaussian work cannot
+be verified."""
 
 MAX_SKEWNESS = 1.0
-"""Largest skewness of log weights for a one-sided expansion. Beyond, errors of κ̂₃ and of the
+"""Largest skewness of log weights for a one-sided expansion. Beyond it, errors of κ̂₃ and of the
 estimate are correlated, and samples that look Gaussian are those that missed the tail."""
 
 
 def cumulant_forward(forward: ArrayLike) -> Estimate:
     """Estimate log Z by the forward cumulant expansion, ⟨log w⟩_f + var_f(log w)/2.
 
-    See Habeck (2017), Eq. 12. With K(t) = log E_f[wᵗ], whose derivatives at 0 are the cumulants κ₁,
-    κ₂, … of log w, this is the Taylor polynomial of log Z = K(1). Its remainder is K‴(t)/6 at some
-    t between 0 and 1: zero for Gaussian work, and otherwise about κ₃/6 if K‴ is nearly constant.
-    The standard error is the delta method's, without assuming Gaussian work: the spread of d + d²/2
-    over the chains, with d = log w − ⟨log w⟩, widened as in `jarzynski_forward`. The first
-    neglected terms, ``|κ̂₃|/6 + |κ̂₄|/24``, are added to it in quadrature, since the bias may be as
-    large as the noise.
+    See Habeck (2017), Eq. 12. The derivatives of K(t) = log E_f[wᵗ] at 0 are the cumulants κ₁, κ₂,
+    … of log w, and this is the Taylor polynomial of log Z = K(1). Its remainder is K‴(t)/6 at some
+    t between 0 and 1, which is zero for Gaussian work and otherwise about κ₃/6 if K‴ is nearly
+    constant. The standard error is by the delta method and does not assume Gaussian work. It is the
+    spread of d + d²/2 over the chains, with d = log w − ⟨log w⟩, widened as in `jarzynski_forward`.
+    The first neglected terms, ``|κ̂₃|/6 + |κ̂₄|/24``, are added in quadrature, since the bias may be
+    as large as the noise.
 
     Parameters
     ----------
@@ -45,10 +46,10 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Valid if there are 50 chains or more whose log weights differ, have a variance of at most 1
-        nat² and a skewness of at most 1, and if the neglected terms are at most the standard error
-        without them. NaN for a single chain or if a weight is zero, since then the cumulants do not
-        exist.
+        Valid if there are at least 50 chains, whose log weights differ and have a variance of at
+        most 1 nat² and a skewness of at most 1, and if the neglected terms are at most the standard
+        error without them. NaN for a single chain or if a weight is zero, since the cumulants do
+        not exist then.
 
     Raises
     ------
@@ -67,8 +68,8 @@ def cumulant_forward(forward: ArrayLike) -> Estimate:
 def cumulant_reverse(reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the reverse cumulant expansion, ⟨log w⟩_r − var_r(log w)/2.
 
-    This is Eq. 12 of Habeck (2017) in the reverse direction; see `cumulant_forward` for error and
-    check.
+    This is Eq. 12 of Habeck (2017) in the reverse direction. For the error and the check, see
+    `cumulant_forward`.
 
     Parameters
     ----------
@@ -97,10 +98,9 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the two-sided expansion, (⟨log w⟩_f + ⟨log w⟩_r)/2 + (var_f − var_r)/12.
 
     See Habeck (2017), Eq. 13. By Crooks' relation K(t) = log E_f[wᵗ] gives the forward cumulants at
-    t = 0 and the reverse ones at t = 1, and log Z = ∫₀¹ K′(t) dt; this is the Euler-Maclaurin rule
-    for that integral. Its remainder is the fifth derivative of K, at some t between 0 and 1,
-    divided by 720; the third and fourth cumulants cancel. The standard error is by the delta
-    method.
+    t = 0 and the reverse cumulants at t = 1. The estimate is the Euler-Maclaurin rule for log Z =
+    ∫₀¹ K′(t) dt. The third and fourth cumulants cancel, and the remainder is the fifth derivative
+    of K at some t between 0 and 1, divided by 720. The standard error is by the delta method.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     -------
     Estimate
         Valid if there are at least 20 chains per direction and two estimates of the neglected terms
-        are at most half a standard error: the next term of the rule, (κ₄,r − κ₄,f)/720, and a
-        twelfth of the error of the rule applied to K″, ``|⟨log w⟩_r − ⟨log w⟩_f − (var_f +
-        var_r)/2|/12``. NaN for a single chain or if a weight is infinite.
+        are at most half a standard error. One is the next term of the rule, (κ₄,r − κ₄,f)/720. The
+        other is a twelfth of the error of the rule applied to K″, ``|⟨log w⟩_r − ⟨log w⟩_f − (var_f
+        + var_r)/2|/12``. NaN for a single chain or if a weight is infinite.
 
     Raises
     ------
@@ -130,10 +130,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """
     forward, reverse = checked_pair(forward, reverse)
     method = "cumulant combined"
-    if not (np.isfinite(forward).all() and np.isfinite(reverse).all()):
-        return _undefined(method, "zero weights have no cumulants")
-    if min(forward.size, reverse.size) < 2:
-        return _undefined(method, "one chain has no variance")
+    if undefined := _undefined(method, forward, reverse):
+        return undefined
     mean_f, var_f, _, fourth_f = _cumulants(forward)
     mean_r, var_r, _, fourth_r = _cumulants(reverse)
     value = (mean_f + mean_r) / 2 + (var_f - var_r) / 12
@@ -149,10 +147,8 @@ def cumulant_combined(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
 
 
 def _one_sided(log_weights: np.ndarray, sign: float, method: str) -> Estimate:
-    if not np.isfinite(log_weights).all():
-        return _undefined(method, "zero weights have no cumulants")
-    if log_weights.size < 2:
-        return _undefined(method, "one chain has no variance")
+    if undefined := _undefined(method, log_weights):
+        return undefined
     mean, variance, third, fourth = _cumulants(log_weights)
     chains = log_weights.size
     noise, asymmetry = _influence(log_weights, 1.0, sign)
@@ -180,7 +176,7 @@ def _told(chains: int, method: str) -> str:
 
 
 def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:
-    """Return the first four cumulants, the second unbiased."""
+    """Return the first four cumulants, of which the second is unbiased."""
     mean, variance = log_weights.mean(), log_weights.var(ddof=1)
     deviation = log_weights - mean
     return mean, variance, np.mean(deviation**3), np.mean(deviation**4) - 3 * variance**2
@@ -189,15 +185,19 @@ def _cumulants(log_weights: np.ndarray) -> tuple[float, float, float, float]:
 def _influence(log_weights: np.ndarray, linear: float, quadratic: float) -> tuple[float, float]:
     """Return standard error and skewness of linear · mean + quadratic · variance.
 
-    Both are from the spread of its influence function over the chains.
+    Both come from the values of the influence function over the chains.
     """
     n, deviation = log_weights.size, log_weights - log_weights.mean()
     influence = linear * deviation + quadratic * deviation**2
     influence -= influence.mean()
-    squares = np.sum(influence**2)
-    skewness = np.sum(influence**3) / squares**1.5 if squares > 0 else 0.0
-    return float(np.sqrt(squares / n / (n - 1))), float(skewness)
+    error = np.sqrt(np.sum(influence**2) / n / (n - 1))
+    return float(error), skewness_of_sum(influence)
 
 
-def _undefined(method: str, reason: str) -> Estimate:
-    return Estimate(np.nan, np.nan, method, False, reason)
+def _undefined(method: str, *sides: np.ndarray) -> Estimate | None:
+    """Return an estimate that is NaN if the cumulants of a direction do not exist."""
+    if not all(np.isfinite(side).all() for side in sides):
+        return Estimate(np.nan, np.nan, method, False, "zero weights have no cumulants")
+    if min(side.size for side in sides) < 2:
+        return Estimate(np.nan, np.nan, method, False, "one chain has no variance")
+    return None

@@ -27,7 +27,7 @@ def forward_divergence(forward: ArrayLike, upper: float) -> Estimate:
     Returns
     -------
     Estimate
-        The bound, with the error of its mean over the chains; the error of U is not included.
+        The bound, with the error of the mean over the chains but without the error of U.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def reverse_divergence(reverse: ArrayLike, lower: float) -> Estimate:
     Returns
     -------
     Estimate
-        The bound, with the error of its mean over the chains; the error of L is not included.
+        The bound, with the error of the mean over the chains but without the error of L.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def total_variation_bound(jeffreys: float) -> float:
     """Bound the total variation distance of two distributions by their Jeffreys divergence.
 
     The total variation V is the largest difference in the probability of any event, and in the mean
-    of any quantity as a share of its range. The bound solves J = 2 V log((1 + V)/(1 − V)), and is
-    attained by an event of probabilities (1 ± V)/2 (Gilardoni 2006). It is sharper than Pinsker's
+    of any quantity as a share of its range. The bound solves J = 2 V log((1 + V)/(1 − V)). An event
+    with the probabilities (1 ± V)/2 attains it (Gilardoni 2006). It is sharper than Pinsker's
     inequality for the smaller of the two KL divergences, V ≤ √J/2.
 
     Parameters
     ----------
     jeffreys : float
-        KL(q‖p) + KL(p‖q) or a bound on it, nats; below zero it counts as zero.
+        KL(q‖p) + KL(p‖q) or a bound on it, nats. A negative value counts as zero.
 
     Returns
     -------
@@ -121,8 +121,8 @@ def log_e_values(forward: Sequence[ArrayLike], reverse: Sequence[ArrayLike]) -> 
 
     Given y the two directions are independent, so mean(w_f) · mean(1/w_r) has expectation Z/Z = 1,
     and so has its product over independent data sets. By Ville's inequality the probability that
-    the product ever exceeds 1/α is at most α, so one may stop at any data set and reject if it
-    does. The e-value of a correct sampler decreases, faster if the gap is wide.
+    the product ever exceeds 1/α is at most α. So one may stop at any data set, and reject if the
+    product exceeds 1/α. The e-value of a correct sampler decreases, and faster if the gap is wide.
 
     Parameters
     ----------

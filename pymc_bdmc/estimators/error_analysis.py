@@ -11,7 +11,7 @@ from pymc_bdmc.estimators.estimate import Estimate
 from pymc_bdmc.estimators.jarzynski import log_mean_exp
 
 MIN_BLOCKS = 32
-"""Fewest blocks; with fewer, variances are too noisy (25 %) to compare."""
+"""Smallest number of blocks, since with fewer the variances are too noisy (25 %) to compare."""
 
 TOLERANCE = 0.15
 """Largest relative difference of agreeing curves, in addition to their noise."""
@@ -29,18 +29,19 @@ class ErrorAnalysis:
     estimate : Estimate
         L_N corrected for its bias, with its standard error σ̂(N).
     block_sizes : ndarray of shape (n_sizes,)
-        M: powers of two that leave 32 blocks or more.
+        Block sizes M, which are powers of two that leave at least 32 blocks.
     variance : ndarray of shape (n_sizes,)
         σ̂²(M), the variance of L_M over the blocks, nats².
     drift : ndarray of shape (n_sizes,)
-        Ĉ(M, N), the mean of L_M less L_N, nats: the visible part of the bias B(M) = C(M, N) + B(N).
+        Ĉ(M, N), the mean of L_M minus L_N, nats. It is the visible part of the bias B(M) = C(M, N)
+        + B(N).
     limits : tuple of float
         D̂−(N) and D̂+(N), which contain L_N − log Z with the requested probability, nats.
     curves : ndarray of shape (3, n_sizes)
-        Three estimates of σ²(M), nats²: from the spread of the blocks, from their bias, and from
+        Three estimates of σ²(M), nats², from the spread of the blocks, from their bias, and from
         the variance of single weights. They agree if the central limit theorem applies.
     agreement : int or None
-        Smallest M from which the curves agree, or None, in which case the limits do not hold.
+        Smallest M from which the curves agree. If it is None, the limits do not hold.
     mean_square_error : ndarray of shape (2, n_sizes)
         Lower and upper limit of E(L_M − log Z)², nats².
     """
@@ -63,22 +64,23 @@ def error_analysis(
     This follows Favaro et al. (2015), Eqs 26-43. The bias of a block average is B(M) = E[L_M] − log
     Z = C(M, N) + B(N). The drift C(M, N) = E[L_M] − E[L_N] is estimated by block means; B(N) is not
     visible. If the mean weight of a block is close to normal with relative variance φ/M, expanding
-    the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. This is tested by comparing three estimates
-    of σ²(M): the variance of the L_M, minus twice the bias Ĉ(M, N) − φ̂/(2N), and φ̂/M; this stands
-    for their Eq. 50.
+    the logarithm gives σ²(M) = φ/M and B(M) = −σ²(M)/2. In place of their Eq. 50, this is tested by
+    comparing three estimates of σ²(M): the variance of the L_M, −2 times the bias Ĉ(M, N) −
+    φ̂/(2N), and φ̂/M.
 
-    The error of the sample at hand, D(N) = L_N − log Z (their Eq. 27), is random, with mean B(N) =
-    −φ/(2N) and variance φ/N: it lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Their limits (Eq. 29)
+    The error of the given sample, D(N) = L_N − log Z (their Eq. 27), is random with mean B(N) =
+    −φ/(2N) and variance φ/N. So it lies within D̂±(N) = −φ̂/(2N) ± z √(φ̂/N). Their limits (Eq. 29)
     come from an interval for Z that is symmetric about the mean weight, −log(1 ∓ z √(φ̂/N)) =
-    ±z √(φ̂/N) + z² φ̂/(2N) + …, and lie higher in second order. Weights are skew to the right, so
-    L_N errs downwards more often than upwards, and the lower limits used here cover better.
+    ±z √(φ̂/N) + z² φ̂/(2N) + …, and are higher in second order. Weights are skewed to the right, so
+    L_N is too low more often than too high, and the lower limits used here have better coverage.
 
     Parameters
     ----------
     log_weights : array_like of shape (N,)
         Log weights of one direction in the order of the chains, nats.
     direction : {"forward", "reverse"}
-        Reverse weights are averaged as 1/w; except for the estimate, all signs refer to log 1/Z.
+        Reverse weights are averaged as 1/w, and all signs except that of the estimate refer to
+        log 1/Z.
     probability : float
         Probability of the limits.
 

@@ -39,7 +39,7 @@ class EvidenceDraws:
     log_z : ndarray of shape (draws,)
         Nats.
     estimate : Estimate
-        Its error is the standard deviation of the draws.
+        Estimate whose error is the standard deviation of the draws.
 
     Examples
     --------
@@ -57,8 +57,8 @@ class EvidenceDraws:
     def interval(self, probability: float = 0.95) -> tuple[float, float]:
         """Return the central interval of the draws, nats.
 
-        A further draw falls between its ends with this probability. The usual sample quantiles make
-        the interval of 300 draws half a per cent too short.
+        A further draw falls into the interval with this probability. With the usual sample
+        quantiles, the interval of 300 draws would be half a per cent too short.
         """
         tail = (1 - probability) / 2
         lower, upper = np.quantile(self.log_z, [tail, 1 - tail], method="weibull")

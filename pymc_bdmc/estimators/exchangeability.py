@@ -1,9 +1,10 @@
-"""Test whether draws come from a density, by a move that is reversible with respect to it.
+"""Test whether draws come from a density, by moves that are reversible with respect to it.
 
-If θ is drawn from p and a kernel that is reversible with respect to p moves it to θ′, then (θ, θ′)
-and (θ′, θ) have the same distribution (Stein 1986, Approximate Computation of Expectations, Chapter
-I), so that h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this becomes
-Stein's identity. The test needs no condition on the tails, the edges or the normalisation of p.
+Let θ be a draw from p, which a kernel that is reversible with respect to p moves to θ′. Then (θ,
+θ′) and (θ′, θ) have the same distribution (Stein 1986, Approximate Computation of Expectations,
+Chapter I), so h(θ′) − h(θ) is symmetric about 0 for every h. In the limit of short moves this
+becomes Stein's identity. The test needs no condition on the tails, the edges or the normalisation
+of p.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,21 +12,25 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-"""Function from rows θ to log p(θ), nats, and its gradient or None; NaN or −∞ outside the
-support."""
+"""Function from rows θ to log p(θ), nats, and its gradient or None. Outside the support log p is
+NaN or −∞."""
 
 LEARNING = 128
-"""Number of draws that set the scale of the moves and functions; they are not tested."""
+"""Number of draws that set the scale of the moves and functions. They are not tested."""
+
 IMPOSSIBLE = 0.01
 """Largest share of draws without a density that rounding at an edge may explain."""
+
 LEAPFROG_STEPS = 6
 STEP_SIZES = (0.1, 0.5)
-"""Range of leapfrog step sizes, in units of m^(−1/4) times the scale of m elements; log-uniform, so
-that some suit any shape."""
+"""Range of leapfrog step sizes, in units of m^(−1/4) times the scale of m elements. They are
+log-uniform, so that some suit any shape."""
+
 JUMPS = (0.3, 2.4)
 """Range of step sizes of the random walk, in units of m^(−1/2)."""
+
 MOVES = {"trajectory": 2, "walk": 10}
-"""Number of transitions per draw; a power of a reversible kernel is reversible."""
+"""Number of transitions per draw, whose composition is reversible as each of them is."""
 
 
 def exchangeability(
@@ -37,31 +42,33 @@ def exchangeability(
 ) -> dict[str, float]:
     """Test by variable whether independent draws have the stated density.
 
-    With a gradient the draws move by Hamiltonian trajectories, else by Metropolis steps of each
-    variable alone, which have less power for variables with many elements. The test compares
-    location and spread of every element, and of all elements of a variable together, and log p.
+    With a gradient the draws move by Hamiltonian trajectories. Without one they move by Metropolis
+    steps of each variable alone, which have less power for variables with many elements. The test
+    compares the location and spread of every element and of all elements of a variable together,
+    and it compares log p.
 
     Parameters
     ----------
     thetas : ndarray of shape (n, d)
-        Draws. Columns that belong to no group are held fixed; they come last in θ.
+        Draws. The last columns of θ may belong to no group, and are then held fixed.
     log_density : callable
         Function of an array like ``thetas`` that returns log p, shape (n,), nats, and its gradient
         with respect to the columns of the groups, shape (n, m), or None.
     groups : mapping of str to slice
-        Columns of every variable; together the first m.
+        Columns of every variable, which together are the first m columns.
     rng : numpy.random.Generator
         Generator for the moves.
     whole : ndarray of bool, shape (m,), optional
-        Columns with integer values; only without a gradient.
+        Columns with integer values, which are possible only without a gradient.
 
     Returns
     -------
     dict of str to float
-        p-values by group, valid for any n (see `symmetry_pvalues`) and multiplied by the number of
-        comparisons, so that for right draws the probability that any is below α is at most α. The
-        key ``""`` is for log p. If draws lie outside the support, it is the only key, with the
-        value 0. Empty if fewer than twice `LEARNING` draws have a finite log p and gradient.
+        p-values by group, which are valid for any n (see `symmetry_pvalues`). They are multiplied
+        by the number of comparisons, so if the draws are right, any of them is below α with a
+        probability of at most α. The key ``""`` is for log p. If draws lie outside the support, it
+        is the only key, with the value 0. The result is empty if fewer than twice `LEARNING` draws
+        have a finite log p and gradient.
 
     Examples
     --------
@@ -86,14 +93,14 @@ def exchangeability(
         return {}
     learning, before = np.split(thetas, [LEARNING])
     m = max(columns.stop for columns in groups.values())
-    centre, spread = np.median(learning[:, :m], axis=0), _interquartile_range(learning[:, :m])
+    centre, spread = np.median(learning[:, :m], axis=0), interquartile_range(learning[:, :m])
     blocks: list[Mapping[str, slice]]
     if gradients is None:
         blocks = [{name: columns} for name, columns in groups.items()]
         scale = spread
     else:  # use the geometric mean of a marginal and a conditional width
         blocks = [groups]
-        scale = np.sqrt(spread / _interquartile_range(gradients[usable][:LEARNING]))
+        scale = np.sqrt(spread / interquartile_range(gradients[usable][:LEARNING]))
     names: list[str] = []
     compared: list[np.ndarray] = []
     for block in blocks:
@@ -118,8 +125,8 @@ def exchangeability(
 def symmetry_pvalues(differences: np.ndarray) -> np.ndarray:
     r"""Bound the p-value of each column's mean, for columns symmetric about 0.
 
-    Given the absolute values, signs are independent and fair, so z = Σd/√(Σd²) has P(\|z\| ≥ t) ≤
-    2·exp(−t²/2) for any n and any tails: Hoeffding (1963), Theorem 2.
+    Given the absolute values, signs are independent and fair. So z = Σd/√(Σd²) has P(\|z\| ≥ t) ≤
+    2·exp(−t²/2) for any n and any tails (Hoeffding 1963, Theorem 2).
 
     Parameters
     ----------
@@ -160,9 +167,9 @@ def moved(
     thetas : ndarray of shape (n, d)
         States with finite log density and gradient.
     log_density : callable
-        See `exchangeability`; without a gradient the rows move by a random walk.
+        See `exchangeability`. Without a gradient the rows move by a random walk.
     scale : ndarray of shape (m,)
-        Unit of length of the first m columns; a column with 0 does not move.
+        Unit of length of the first m columns. A column with 0 does not move.
     rng : numpy.random.Generator
     whole : ndarray of bool, shape (m,), optional
         Columns that move by integers.
@@ -206,12 +213,12 @@ def moved(
     return np.where(accepted[:, None], end, thetas), np.where(accepted, log_ratio, 0.0)
 
 
-def _interquartile_range(values: np.ndarray) -> np.ndarray:
+def interquartile_range(values: np.ndarray) -> np.ndarray:
     """Return the interquartile range by column, with 1 in place of 0."""
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
     return np.where(high > low, high - low, 1.0)
 
 
 def _functions(u: np.ndarray) -> np.ndarray:
-    """Return bounded functions of every element, for its location and for its spread."""
+    """Return a bounded function of every element for its location, and one for its spread."""
     return np.stack([np.tanh(u), 1 - 1 / (1 + u**2)])

@@ -15,14 +15,15 @@ class TemperatureFlow:
     Attributes
     ----------
     transition : ndarray of shape (K, K)
-        Estimated probability that place k is followed by l; a row without visits is NaN.
+        Estimated probability that place k is followed by l. A row without visits is NaN.
     symmetric_difference : float
         SD, the total variation distance between the flow k → l and the flow l → k, from 0 to 1.
     relative : float
         RSD, the SD divided by the flow of all moves to another place.
     conductance : ndarray of shape (K − 1,)
         Flow across the cut between k and k + 1, averaged over both directions, as a share of the
-        visits on the side with fewer; NaN if a side has none. Few chains pass where it is smallest.
+        visits on the side with fewer visits. It is NaN if a side has none. Few chains pass the cut
+        with the smallest conductance.
     """
 
     transition: np.ndarray
@@ -60,11 +61,11 @@ def temperature_flow(
 ) -> TemperatureFlow:
     """Estimate the transition matrix between temperatures, and whether flows are balanced.
 
-    The flow F_kl is the mean over draws of q(β_l | x) where x was drawn at β_k. In equilibrium it
-    equals r_k ∫ π_k(x) q(β_l | x) dx, which is symmetric for any kernel. So a difference between F
-    and its transpose is noise, or shows chains that drift or are stuck: SD = ½ Σ_kl abs(F_kl −
-    F_lk), and RSD = SD/Σ_{k≠l} F_kl. These are this package's definitions of the measures in
-    Carlson et al. (2016), Appendix G.
+    The flow F_kl is the sum of q(β_l | x) over the states x drawn at β_k, divided by the number of
+    all draws. In equilibrium it equals r_k ∫ π_k(x) q(β_l | x) dx, which is symmetric for any
+    kernel. So a difference between F and its transpose is noise, or shows chains that drift or are
+    stuck. It is measured by SD = ½ Σ_kl abs(F_kl − F_lk) and RSD = SD/Σ_{k≠l} F_kl. These are this
+    package's definitions of the measures in Carlson et al. (2016), Appendix G.
 
     Parameters
     ----------

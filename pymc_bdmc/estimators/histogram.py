@@ -10,18 +10,19 @@ from pymc_bdmc.estimators.checks import checked_pair, log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate, EvidenceDraws
 
 MAX_THIN = 200
-"""Most sweeps per kept draw; if more are needed, the two directions hardly overlap."""
+"""Largest number of sweeps per kept draw. If more are needed, the directions hardly overlap."""
 
 
 def histogram(forward: ArrayLike, reverse: ArrayLike) -> Estimate:
     """Estimate log Z by the maximum-likelihood histogram of work.
 
-    This follows Habeck (2017): of all distributions p on the pooled works, take the one with the
-    largest likelihood of forward works drawn from p and reverse works drawn from p·w/Z. Its masses
-    are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z) with Z = Σ
-    p_j w_j. That fixed point is BAR's equation, so the values agree; iterating towards it gains a
-    factor of 1 − `overlap` a step, so its root is found directly. The squared standard error is
-    from the likelihood, 1/Σ π(1 − π) − 1/n_f − 1/n_r with π = n_r p_j w_j/Z.
+    This follows Habeck (2017). Of all distributions p on the pooled works, it takes the one with
+    the largest likelihood of forward works drawn from p and reverse works drawn from p·w/Z. Its
+    masses are those of the weighted histogram method with two states, p_j = 1/(n_f + n_r w_j/Z)
+    with Z = Σ p_j w_j. This fixed point is BAR's equation, so the values agree. An iteration would
+    reduce the error by a factor of only 1 − `overlap` per step, so the root is found directly. The
+    squared standard error from the likelihood is 1/Σ π(1 − π) − 1/n_f − 1/n_r with π = n_r p_j
+    w_j/Z.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class WorkDistribution:
     log_reverse: np.ndarray
 
     def densities(self, edges: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return densities of forward and reverse work in bins; mass outside them is left out.
+        """Return densities of forward and reverse work in bins, without the mass outside them.
 
         Parameters
         ----------
@@ -95,7 +96,7 @@ class WorkDistribution:
 
 
 def work_distribution(forward: ArrayLike, reverse: ArrayLike) -> WorkDistribution:
-    """Estimate the distributions of work by maximum likelihood; see `histogram`.
+    """Estimate the distributions of work by maximum likelihood (see `histogram`).
 
     Parameters
     ----------
@@ -145,14 +146,15 @@ def histogram_posterior(
 ) -> EvidenceDraws:
     """Sample the posterior of log Z under an unknown distribution of work.
 
-    The forward masses p of the pooled works have a Dirichlet prior, forward works are multinomial
-    under p and reverse ones under p·w/Z. Derived in docs/histogram_gibbs.md: with g a vector of
-    positive numbers proportional to p and one auxiliary number u, sweeps of
+    The forward masses p of the pooled works have a Dirichlet prior. Forward works are multinomial
+    under p, and reverse works are multinomial under p·w/Z. Let g be a vector of positive numbers
+    proportional to p, and u an auxiliary number. Sweeps of
 
     g_j ~ Gamma(1 + concentration, rate n_f + u w_j),  u ~ Gamma(n_r, rate Σ g_j w_j)
 
-    leave the posterior invariant, and log Z = log Σ g_j w_j − log Σ g_j. The number of sweeps
-    between kept draws depends on the `overlap` of the directions.
+    leave the posterior invariant, and log Z = log Σ g_j w_j − log Σ g_j, as derived in
+    docs/histogram_gibbs.md. The number of sweeps between kept draws depends on the `overlap` of the
+    directions.
 
     Parameters
     ----------
@@ -161,17 +163,17 @@ def histogram_posterior(
     reverse : array_like of shape (n_r,)
         Reverse log weights, nats.
     draws : int
-        Draws kept.
+        Number of draws to keep.
     concentration : float
-        Concentration of the Dirichlet prior, per pooled work. Its limit 0 (Haldane's prior, as in
-        the Bayesian bootstrap) centres the posterior at maximum likelihood; larger values pull p
-        towards the pooled works, and so log Z upwards.
+        Concentration of the Dirichlet prior, per pooled work. The limit 0 (Haldane's prior, as in
+        the Bayesian bootstrap) centres the posterior at maximum likelihood. Larger values pull p
+        towards the pooled works, and so increase log Z.
     random_seed : int or Generator, optional
 
     Returns
     -------
     EvidenceDraws
-        Its estimate is valid if `bar` is and the overlap is at least 1/200.
+        Draws whose estimate is valid if `bar` is and the overlap is at least 1/200.
 
     Raises
     ------

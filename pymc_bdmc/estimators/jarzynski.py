@@ -34,9 +34,9 @@ def log_mean_exp(values: ArrayLike) -> float:
 def jarzynski_forward(forward: ArrayLike) -> Estimate:
     """Average the forward weights, log Ẑ = log (1/K) Σ w_k, as in annealed importance sampling.
 
-    This is Jarzynski's equality: Habeck (2017), Eq. 9; Neal (2001). The standard error is by the
-    delta method, sd(w) / (mean(w) √K), widened by the factor 1 + 1.08 γ²/K + 1.21/K, with γ the
-    skewness of w, so that ± 1.96 standard errors cover 95 % (Hall 1992, Sec. 2.6).
+    This is Jarzynski's equality (Habeck 2017, Eq. 9; Neal 2001). The standard error by the delta
+    method is sd(w) / (mean(w) √K). With γ the skewness of w, it is widened by the factor 1 + 1.08
+    γ²/K + 1.21/K, so that ± 1.96 standard errors cover 95 % (Hall 1992, Sec. 2.6).
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
     Returns
     -------
     Estimate
-        Biased low by about var(w)/(2K mean(w)²). Valid if `check_average` is. Large weights that no
-        forward chain found can be seen only in the reverse direction.
+        Biased low by about var(w)/(2K mean(w)²). Valid if `check_average` is. Only the reverse
+        direction can show large weights that no forward chain found.
 
     Raises
     ------
@@ -67,8 +67,8 @@ def jarzynski_forward(forward: ArrayLike) -> Estimate:
 def jarzynski_reverse(reverse: ArrayLike) -> Estimate:
     """Average the reciprocal reverse weights, log Ẑ = −log (1/K) Σ 1/w_k.
 
-    This is the reverse AIS estimator (RAISE) of Burda, Grosse and Salakhutdinov (2015); see also
-    Habeck (2017), Section 2. Its standard error is by the delta method.
+    This is the reverse AIS estimator (RAISE) of Burda, Grosse and Salakhutdinov (2015). See also
+    Habeck (2017), Section 2. The standard error is by the delta method.
 
     Parameters
     ----------

@@ -12,18 +12,17 @@ from pymc_bdmc.estimators.pooled import PooledChains, pool_chains
 from pymc_bdmc.estimators.registry import ESTIMATORS
 
 MAX_DISAGREEMENT = 3.0
-"""Largest difference of an estimate from BAR, or of the two averages, in standard errors.
-"""
+"""Largest difference of an estimate from BAR, or of the two averages, in standard errors."""
 
 MAX_SKEWNESS = {"average": 1.0, "cumulant": 0.3}
-"""Largest skewness of a valid one-sided estimate, from the chains of both directions;
-docs/estimator_tables.md has its coverage."""
+"""Largest skewness of a valid one-sided estimate, from the chains of both directions.
+docs/estimator_tables.md shows the coverage."""
 
 MAX_NEGLECTED = 0.5
-"""Largest bias of a valid one-sided expansion, in standard errors; coverage is at least 92 %."""
+"""Largest bias of a valid one-sided expansion, in standard errors, for a coverage of 92 %."""
 
 MAX_ERROR = 1.0
-"""Largest error of a valid expansion, nats; larger errors come from neglected terms."""
+"""Largest error of a valid expansion, nats. Larger errors come from neglected terms."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Comparison:
     estimates : dict of str to Estimate
         Estimates by method.
     recommended : str or None
-        The method to use; None if no check holds, and only certified bounds are left.
+        Method to use, or None if no check holds and only certified bounds are left.
     reason : str
         Reason for the recommendation.
     """
@@ -49,11 +48,11 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     """Estimate log Z by every method and recommend one.
 
     A check of one direction cannot see what only the other direction finds. So if BAR is valid, the
-    chains of both directions together (`pooled`) check one-sided estimates: an average is valid if
-    its skewness is at most 1; a cumulant expansion if its bias is at most half a standard error,
-    that error at most 1 nat, and its skewness at most 0.3. An estimate that differs from BAR by
-    more than three combined standard errors is not valid. If the averages of the two directions
-    differ by so much, no one-sided estimate is valid.
+    chains of both directions together (`pooled`) check one-sided estimates. An average is valid if
+    its skewness is at most 1. A cumulant expansion is valid if its bias is at most half a standard
+    error, this error is at most 1 nat, and its skewness is at most 0.3. An estimate that differs
+    from BAR by more than three combined standard errors is not valid. If the averages of the two
+    directions differ by more than three standard errors, no one-sided estimate is valid.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ def compare_estimators(forward: ArrayLike, reverse: ArrayLike) -> Comparison:
     -------
     Comparison
         Recommends BAR if it is valid, since no estimator from log weights alone has a smaller
-        asymptotic error; else the valid estimate with the smallest error.
+        asymptotic error. Otherwise it recommends the valid estimate with the smallest error.
 
     Raises
     ------

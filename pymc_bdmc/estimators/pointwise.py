@@ -1,4 +1,4 @@
-"""Split log Z of annealed runs over the observations that came one after the other."""
+"""Split log Z of annealed runs over the observations that entered one after another."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pymc_bdmc.estimators.checks import check_average, skewness_of_mean, student
 
 
 class PredictiveDensities(NamedTuple):
-    """Log predictive densities of observations, given those before, with errors; nats.
+    """Log predictive densities of observations given the earlier ones, with errors, nats.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class PredictiveDensities(NamedTuple):
     cumulative, cumulative_error : ndarray of shape (N,)
         log p(y_1, …, y_i) and one standard error.
     valid : ndarray of bool, shape (N,)
-        Whether the average over the runs up to there passes `check_average`.
+        Whether the average over the runs up to each observation passes `check_average`.
     """
 
     value: np.ndarray
@@ -34,19 +34,19 @@ def predictive_densities(log_weights: ArrayLike) -> PredictiveDensities:
 
     The weight of run k after observation i is w_ki = ∏_{j≤i} exp(log weight of j), and its average
     over the runs is an unbiased estimate of p(y_1, …, y_i). The predictive density is the ratio of
-    two of these averages. By the delta method the error of its logarithm is that of the mean of
-    w_ki/w̄_i − w_k,i−1/w̄_i−1 over the runs, which are independent; it is widened as in
+    two of these averages. The runs are independent, so by the delta method the error of its
+    logarithm is that of the mean of w_ki/w̄_i − w_k,i−1/w̄_i−1 over the runs. It is widened as in
     `jarzynski_forward`.
 
     Parameters
     ----------
     log_weights : array_like of shape (K, N)
-        Part of the log weight of every run that came with every observation, nats; may be −∞.
+        Part of the log weight of every run that each observation added, nats; may be −∞.
 
     Returns
     -------
     PredictiveDensities
-        The values sum to the logarithm of the mean weight, the last ``cumulative``.
+        Densities whose values sum to the last ``cumulative``, the logarithm of the mean weight.
 
     References
     ----------

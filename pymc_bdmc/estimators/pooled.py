@@ -33,36 +33,34 @@ class PooledChains(NamedTuple):
 
         It is 0 if all log weights are equal up to rounding.
         """
-        sign, probability, n = self._side(direction)
-        seen = probability > 0
-        exponents, probability = sign * self.log_weights[seen], probability[seen]
-        deviation = np.exp(exponents - exponents.max())
-        return _skewness(deviation, probability) / np.sqrt(n)
+        sign, log_weights, probability, n = self._side(direction)
+        exponents = sign * log_weights
+        return _skewness(np.exp(exponents - exponents.max()), probability) / np.sqrt(n)
 
     def expansion(self, direction: str) -> tuple[float, float]:
         """Return the cumulant expansion from one direction, and the skewness of its estimate."""
-        sign, probability, n = self._side(direction)
-        seen = probability > 0  # −∞ has none in reverse
-        log_weights, probability = self.log_weights[seen], probability[seen]
+        sign, log_weights, probability, n = self._side(direction)
         mean = probability @ log_weights
         deviation = log_weights - mean
         influence = deviation + sign * deviation**2 / 2
         value = mean + sign * (probability @ deviation**2) / 2
         return float(value), _skewness(influence, probability) / np.sqrt(n)
 
-    def _side(self, direction: str) -> tuple[int, np.ndarray, int]:
-        if direction == "forward":
-            return 1, self.forward, self.n_forward
-        return -1, self.reverse, self.n_reverse
+    def _side(self, direction: str) -> tuple[int, np.ndarray, np.ndarray, int]:
+        """Return the sign of log w in the average, the possible weights, and their number."""
+        is_forward = direction == "forward"
+        probability = self.forward if is_forward else self.reverse
+        seen, n = probability > 0, self.n_forward if is_forward else self.n_reverse
+        return 1 if is_forward else -1, self.log_weights[seen], probability[seen], n
 
 
 def pool_chains(forward: ArrayLike, reverse: ArrayLike, log_z: float) -> PooledChains:
     """Weight the chains of both directions to be a sample of each direction.
 
-    By Crooks' relation p_r/p_f = w/Z a log weight of the pool has the probability 1/(n_f + n_r w/Z)
-    in the forward direction and 1/(n_r + n_f Z/w) in the reverse one: the mixture estimator of
-    Shirts and Chodera (2008) for two states, with log Z by BAR. So each direction shows weights
-    that the other one rarely finds.
+    By Crooks' relation p_r/p_f = w/Z, a log weight of the pool has the probability 1/(n_f + n_r
+    w/Z) in the forward direction and 1/(n_r + n_f Z/w) in the reverse direction. This is the
+    mixture estimator of Shirts and Chodera (2008) for two states, with log Z by BAR. So each
+    direction shows weights that the other one rarely finds.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Register estimators of log Z; a new one is a file in this folder and an entry here.
+"""Register estimators of log Z. A new one needs a file in this folder and an entry here.
 
-What lists them goes over this table: `compare_estimators`, `evidence` and its plots.
+`compare_estimators`, `evidence` and the plots of estimates go through this table.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,11 @@ class Estimator:
     Attributes
     ----------
     function : callable
-        Returns an `Estimate` of log weights. Its arguments are named ``forward`` and ``reverse``,
-        one of them or both: arrays of shape (n,), nats.
+        Function that returns an `Estimate`. It has an argument ``forward``, an argument ``reverse``
+        or both, which are log weights of shape (n,), nats.
     judged_as : {"average", "cumulant", ""}
-        The check that the runs of both directions make of an estimate from one of them, where BAR
-        is valid: of an exponential average, of a cumulant expansion, or none beside its distance
-        from BAR.
+        Check of an estimate from one direction by the chains of both, if BAR is valid: that of an
+        exponential average, that of a cumulant expansion, or only the distance from BAR.
 
     Examples
     --------
@@ -44,7 +43,7 @@ class Estimator:
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
-        """Return the directions of the log weights that it takes, in the order of its arguments."""
+        """Return the directions of its log weights, in the order of the arguments."""
         return tuple(signature(self.function).parameters)
 
     def estimate(self, **log_weights: ArrayLike) -> Estimate:

@@ -27,8 +27,8 @@ class Reweighted:
     log_z : Estimate
         Estimate of log Z_new.
     log_ratio : Estimate
-        Estimate of log(Z_new/Z_old) from the same runs; its error is smaller where the two
-        averages are correlated.
+        Estimate of log(Z_new/Z_old) from the same runs. Its error is smaller if the two averages
+        are correlated.
 
     Examples
     --------
@@ -48,25 +48,25 @@ def reweighted_evidence(
 ) -> Reweighted:
     """Estimate log Z of a new model by reweighting the particles of runs on an old model.
 
-    Z_new = (1/K) Σ_k Ẑ_k Σ_i W_ki f_new(θ_ki)/f_old(θ_ki) is unbiased if f_old > 0 wherever f_new >
-    0. It holds for any schedule, since the particles of a run are properly weighted by Ẑ_k W_ki
-    (Del Moral, Doucet and Jasra 2006, Section 2). Particles of one run are dependent, so errors are
-    those of an average over K independent runs.
+    The estimate (1/K) Σ_k Ẑ_k Σ_i W_ki f_new(θ_ki)/f_old(θ_ki) of Z_new is unbiased if f_old > 0
+    wherever f_new > 0. This holds for any schedule, since the particles of a run are properly
+    weighted by Ẑ_k W_ki (Del Moral, Doucet and Jasra 2006, Section 2). Particles of one run are
+    dependent, so errors are those of an average over K independent runs.
 
     Parameters
     ----------
     log_ratios : array_like of shape (K, N)
-        log f_new(θ_ki) − log f_old(θ_ki), nats; −∞ where f_new is zero.
+        log f_new(θ_ki) − log f_old(θ_ki), nats; −∞ if f_new is zero.
     shares : array_like of shape (K, N)
-        Weights W_ki within each run; they add up to 1.
+        Weights W_ki within each run, which add up to 1.
     log_weights : array_like of shape (K,)
         log Ẑ_k of the runs, nats; may contain −∞.
 
     Returns
     -------
     Reweighted
-        Not valid if the averages of either model fail `check_average`. A small overlap of the two
-        models shows in Pareto k of the weights of the particles, which is not checked here.
+        Not valid if the averages of either model fail `check_average`. Pareto k of the weights of
+        the particles would show a small overlap of the two models. It is not checked here.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def reweighted_evidence(
 def log_ratio_of_averages(above: ArrayLike, below: ArrayLike) -> Estimate:
     """Estimate the logarithm of the ratio of two averages of weights over the same runs.
 
-    The standard error is by the delta method, √(K/(K−1) Σ (u_k − v_k)²) with u and v the normalised
-    weights; derived here. It is widened for skewness, as in `jarzynski_forward`.
+    With u and v the normalised weights, the standard error by the delta method is √(K/(K−1) Σ (u_k
+    − v_k)²), which is derived here. It is widened for skewness, as in `jarzynski_forward`.
 
     Parameters
     ----------

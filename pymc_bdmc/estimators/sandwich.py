@@ -10,8 +10,8 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
     """Average over chains and data sets, with a standard error clustered by data set.
 
     Chains of one data set share y* (and in reverse θ*), so with several data sets the error comes
-    from the spread of their means. With one data set only the spread over chains is known: the
-    error is conditional on that data set.
+    from the spread of their means. With one data set only the spread over chains is known, so the
+    error is conditional on this data set.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
     Returns
     -------
     mean, error : float
-        In the units of ``values``. The error is NaN where there is only one value.
+        In the units of ``values``. The error is NaN if there is only one value.
 
     Examples
     --------
@@ -30,9 +30,7 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
     >>> mean, error
     (2.0, 1.0)
     """
-    values = np.atleast_2d(np.asarray(values, dtype=float))
-    rows = [row[~np.isnan(row)] for row in values]
-    rows = [row for row in rows if row.size]
+    rows = _finished(values)
     if not rows:
         return np.nan, np.nan
     sample = rows[0] if len(rows) == 1 else np.array([row.mean() for row in rows])
@@ -42,7 +40,7 @@ def clustered_mean(values: ArrayLike) -> tuple[float, float]:
 def clustered_median(values: ArrayLike) -> tuple[float, float]:
     """Average the medians of data sets, with a standard error clustered by data set.
 
-    It is for log weights whose mean does not exist. With one data set the error is half the
+    The median suits log weights whose mean does not exist. With one data set, its error is half the
     distance between the values √K/2 ranks above and below the median.
 
     Parameters
@@ -53,7 +51,7 @@ def clustered_median(values: ArrayLike) -> tuple[float, float]:
     Returns
     -------
     median, error : float
-        In the units of ``values``. The error is NaN where there is only one value.
+        In the units of ``values``. The error is NaN if there is only one value.
 
     Examples
     --------
@@ -61,19 +59,23 @@ def clustered_median(values: ArrayLike) -> tuple[float, float]:
     >>> clustered_median([[-1000.0, 1.0, 2.0, 3.0]])
     (1.5, 501.5)
     """
-    values = np.atleast_2d(np.asarray(values, dtype=float))
-    rows = [np.sort(row[~np.isnan(row)]) for row in values]
-    rows = [row for row in rows if row.size]
+    rows = _finished(values)
     if not rows:
         return np.nan, np.nan
     medians = np.array([np.median(row) for row in rows])
     if len(rows) > 1:
         return float(medians.mean()), _standard_error(medians)
-    (row,) = rows
+    row = np.sort(rows[0])
     reach = int(np.ceil(np.sqrt(row.size) / 2))
     low, high = max((row.size - 1) // 2 - reach, 0), min(row.size // 2 + reach, row.size - 1)
     error = (row[high] - row[low]) / 2 if row.size > 1 else np.nan
     return float(medians[0]), float(error)
+
+
+def _finished(values: ArrayLike) -> list[np.ndarray]:
+    """Return the values of finished chains by data set, without data sets that have none."""
+    rows = [row[~np.isnan(row)] for row in np.atleast_2d(np.asarray(values, dtype=float))]
+    return [row for row in rows if row.size]
 
 
 def _standard_error(sample: np.ndarray) -> float:
@@ -86,20 +88,20 @@ def jeffreys_bound(forward: ArrayLike, reverse: ArrayLike) -> tuple[float, float
     """Estimate the expected gap of the sandwich, an upper bound on the Jeffreys divergence.
 
     ⟨log w⟩_r − ⟨log w⟩_f bounds the symmetrised KL divergence between the sampler's approximate
-    posterior (the last state of a forward chain) and the posterior; Grosse, Ancha and Roy
-    (2016), Eqs 7-12.
+    posterior (the last state of a forward chain) and the posterior (Grosse, Ancha and Roy 2016, Eqs
+    7-12).
 
     Parameters
     ----------
     forward, reverse : array_like of shape (n_datasets, n_chains)
-        Log weights on the same data sets, nats; NaN marks a chain that was not finished. The
+        Log weights on the same data sets, nats. NaN marks a chain that was not finished. The
         numbers of chains may differ.
 
     Returns
     -------
     gap, error : float
-        Gap and error, nats. The error is clustered by data set; with one data set it is conditional
-        on that data set.
+        Gap and error, nats. The error is clustered by data set. With one data set it is conditional
+        on this data set.
 
     Examples
     --------
@@ -150,7 +152,7 @@ def log_prior_mass(n_draws: ArrayLike) -> PriorMass:
     Parameters
     ----------
     n_draws : array_like of any shape
-        Numbers of draws from the prior until one was accepted; NaN or 0 if there were none.
+        Number of prior draws until one was accepted. Entries that are NaN or 0 are left out.
 
     Returns
     -------

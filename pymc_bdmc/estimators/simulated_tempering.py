@@ -16,11 +16,11 @@ from pymc_bdmc.estimators.checks import log_sum_exp
 from pymc_bdmc.estimators.estimate import Estimate
 
 MAX_RELATIVE_ERROR = 0.3
-"""Largest relative error of the mean probabilities of the two ends; beyond, the delta method is too
-inaccurate."""
+"""Largest relative error of the mean probabilities of the two ends. Beyond it, the delta method is
+too inaccurate."""
 
 MIN_CHAINS = 8
-"""Fewest independent chains for a trusted standard error."""
+"""Smallest number of independent chains for a trusted standard error."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class LadderEstimate:
     Attributes
     ----------
     log_z : ndarray of shape (K,)
-        Nats; the first is 0.
+        Estimates, nats, of which the first is 0.
     error : ndarray of shape (K,)
         Standard errors from the spread of the chains.
     bias : ndarray of shape (K,)
-        Leading order of E[log Ẑ_k] − log Z_k; not subtracted.
+        Leading order of E[log Ẑ_k] − log Z_k, which is not subtracted.
     estimate : Estimate
         Estimate at the last temperature.
     """
@@ -107,9 +107,9 @@ def rao_blackwellized(
     """Estimate log Z_k by Rao-Blackwellized tempered sampling (RTS).
 
     The estimate is log Ẑ_k + log ĉ_k − log ĉ_1, with ĉ_k the mean of q(β_k | x) over the draws
-    (Carlson, Stinson, Pakman and Paninski 2016). The chains are independent, so the covariance σ of
-    their mean probabilities gives by the delta method (their Eqs 15 and 16) the variance σ_kk/c_k²
-    + σ_11/c_1² − 2σ_1k/(c_1 c_k) and the bias (σ_11/c_1² − σ_kk/c_k²)/2.
+    (Carlson, Stinson, Pakman and Paninski 2016). The chains are independent. Let σ be the
+    covariance of their mean probabilities. By the delta method (their Eqs 15 and 16) the variance
+    is σ_kk/c_k² + σ_11/c_1² − 2σ_1k/(c_1 c_k) and the bias is (σ_11/c_1² − σ_kk/c_k²)/2.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def rao_blackwellized(
     Raises
     ------
     ValueError
-        If the array has not two dimensions or holds a NaN, or the ladder and the guess differ in
-        length.
+        If the array does not have two dimensions or contains NaN, or if the ladder and the guess
+        differ in length.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def rao_blackwellized(
 def log_mean_probabilities(
     log_likelihood: ArrayLike, betas: ArrayLike, log_z: ArrayLike
 ) -> np.ndarray:
-    """Return logs of the chains' mean probabilities of the places, shape (chains, K)."""
+    """Return the log of each chain's mean probability of each place, shape (chains, K)."""
     ell = checked_draws(log_likelihood)
     # One chain at a time, since all of q may not fit into memory.
     rows = []
@@ -180,7 +180,7 @@ def log_mean_probabilities(
 
 
 def checked_draws(log_likelihood: ArrayLike) -> np.ndarray:
-    """Raise an error for draws of ℓ that are not two-dimensional, or NaN."""
+    """Return draws of ℓ as an array, or raise an error if they are NaN or not two-dimensional."""
     ell = np.asarray(log_likelihood, dtype=float)
     if ell.ndim != 2 or ell.size == 0:
         raise ValueError(f"log_likelihood: expected (chains, draws), got the shape {ell.shape}.")
@@ -194,14 +194,15 @@ def sequential_likelihood(
 ) -> LadderEstimate:
     """Combine runs that were made with different guesses Ẑ.
 
-    In run i a draw has place k with probability ∝ Z_k/Ẑ_k⁽ⁱ⁾, so log Z maximises Σ_i n_i Σ_k ĉ_k⁽ⁱ⁾
-    log p_k⁽ⁱ⁾(Z), which is concave: Carlson et al. (2016), Appendix A. With a single run this is
-    RTS. The error comes from the scores of the chains at the maximum (delta method).
+    In run i a draw has place k with probability p_k⁽ⁱ⁾ ∝ Z_k/Ẑ_k⁽ⁱ⁾. The estimate maximises the
+    concave function Σ_i n_i Σ_k ĉ_k⁽ⁱ⁾ log p_k⁽ⁱ⁾(Z) (Carlson et al. 2016, Appendix A). With a
+    single run this is RTS. The error comes from the scores of the chains at the maximum (delta
+    method).
 
     Parameters
     ----------
     log_probabilities : array_like of shape (runs, chains, K)
-        Logs of every chain's mean of q(β_k | x).
+        Log of each chain's mean of q(β_k | x).
     log_z : array_like of shape (runs, K)
         The guesses log Ẑ_k⁽ⁱ⁾.
     draws : array_like of shape (runs,)
@@ -210,7 +211,7 @@ def sequential_likelihood(
     Returns
     -------
     LadderEstimate
-        Without a bias. Valid if there are at least 8 chains.
+        Estimate whose bias is not known. Valid if there are at least 8 chains.
 
     Examples
     --------
@@ -260,8 +261,8 @@ def mbar_error(
     """Estimate standard errors of MBAR's log Z_k for correlated draws.
 
     MBAR solves Σ_n p_k(x_n) = N_k with p_k(x) ∝ N_k exp(β_k ℓ(x))/Z_k (Shirts and Chodera 2008).
-    Given the N_k, the error comes from p_k less its mean at the temperature of the draw. Sums over
-    different chains are independent, which gives the covariance by the delta method; MBAR's own
+    Given the N_k, the error comes from p_k minus its mean at the temperature of the draw. Sums over
+    different chains are independent, which gives the covariance by the delta method. MBAR's own
     error assumes that all draws are independent.
 
     Parameters
@@ -274,7 +275,7 @@ def mbar_error(
     Returns
     -------
     ndarray of shape (K,)
-        Zero for the first.
+        Standard errors, of which the first is zero.
 
     Examples
     --------
@@ -308,7 +309,7 @@ def _information(p: np.ndarray, totals: np.ndarray) -> np.ndarray:
 
 
 def _solve_ladder(information: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve with the first unknown fixed at 0; places without visits are not changed."""
+    """Solve with the first unknown fixed at 0, without changing places that have no visits."""
     solution = np.zeros(right.shape)
     solution[1:] = np.linalg.lstsq(information[1:, 1:], right[1:], rcond=1e-14)[0]
     return solution

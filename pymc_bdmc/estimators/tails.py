@@ -6,17 +6,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 MIN_DRAWS = 100
-"""Fewest draws for judging a tail, which then has at least 20 values."""
+"""Smallest number of draws for judging a tail, which then has at least 20 values."""
+
 LARGEST = 0.4
-"""Power of the number of weights that the largest of them, relative to their mean, exceeds if their
-tail is heavy. Chosen: the largest of n weights with a tail of shape k is about n^k."""
+"""Weights may have a heavy tail if the largest of n exceeds n to this power times their mean. The
+largest of n weights with a tail of shape k is about n^k."""
 
 
 def pareto_shape(values: ArrayLike) -> float:
     """Estimate the shape k of the generalised Pareto distribution of the largest values.
 
-    It is the estimator of Zhang and Stephens (2009) with the weak prior of Vehtari et al. (2024),
-    from the largest fifth of n values but no more than 3√n. Moments of order ≥ 1/k do not exist.
+    This is the estimator of Zhang and Stephens (2009) with the weak prior of Vehtari et al. (2024).
+    It uses the largest fifth of n values, but no more than 3√n. Moments of order ≥ 1/k do not
+    exist.
 
     Parameters
     ----------
@@ -26,7 +28,7 @@ def pareto_shape(values: ArrayLike) -> float:
     Returns
     -------
     float
-        Shape k; NaN if there are too few values, or if all values of the tail are equal.
+        Shape k, or NaN if there are too few values or if all values of the tail are equal.
 
     Examples
     --------
@@ -60,13 +62,13 @@ def pareto_shape(values: ArrayLike) -> float:
 def shape_of_weights(weights: np.ndarray) -> float:
     """Return Pareto k of weights, or 0 if none is large enough for a heavy tail.
 
-    The shape of weights with a sharp upper bound is large too, but does no harm: it is 2.3 for some
-    weights of at most 2.2 times their mean.
+    The estimated shape can also be large for weights with a sharp upper bound, which do no harm. It
+    is 2.3 for some weights of at most 2.2 times their mean.
 
     Parameters
     ----------
     weights : ndarray of shape (n,)
-        Not negative, and not all of them 0.
+        Weights, which are not negative and not all 0.
     """
     is_large = weights.max() > weights.size**LARGEST * weights.mean()
     return pareto_shape(weights) if is_large else 0.0
@@ -78,9 +80,10 @@ class TailCheck(NamedTuple):
     Attributes
     ----------
     shape : float
-        Pareto k of −ℓ of prior draws, divided by the particles of a run; NaN if not known.
+        Pareto k of −ℓ of prior draws, divided by the number of particles of a run. NaN if it is
+        not known.
     exists, resolved : bool
-        Whether the mean exists; whether it exists and has a meaningful standard error.
+        Whether the mean exists, and whether it also has a meaningful standard error.
     reason : str
         Empty if ``resolved`` is true.
     """
@@ -96,8 +99,8 @@ def check_mean_of_logs(log_likelihood: ArrayLike, particles: int = 1) -> TailChe
 
     A forward chain starts from the prior, so its log weight contains a multiple of ℓ(θ_0). If E[ℓ]
     = −∞ under the prior, E_f[log w] = −∞ for every number of temperatures, and a mean over chains
-    that did not reach the tail says nothing. If −ℓ has a tail of Pareto shape k ≥ 1 there is no
-    mean; if k ≥ 1/2 the mean has no standard error.
+    that did not reach the tail says nothing. If the tail of −ℓ has the Pareto shape k ≥ 1, the mean
+    does not exist. If k ≥ 1/2, the mean has no standard error.
 
     A run of N particles keeps the best of N prior draws, and their −ℓ has the shape k/N.
 

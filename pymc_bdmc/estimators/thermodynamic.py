@@ -16,9 +16,8 @@ def integrate_path(
 ) -> np.ndarray:
     """Integrate m(β) = E_β[ℓ] over β, by one of three rules.
 
-    Since m grows with slope v(β) = Var_β[ℓ], left Riemann sums are too low, and the trapezoid rule
-    can be corrected at its ends: Δ(m_k + m_{k+1})/2 − Δ²(v_{k+1} − v_k)/12 (Friel, Hurn and Wyse
-    2014).
+    Since m grows with slope v(β) = Var_β[ℓ], left Riemann sums are too low. The slopes also correct
+    the trapezoid rule, to Δ(m_k + m_{k+1})/2 − Δ²(v_{k+1} − v_k)/12 (Friel, Hurn and Wyse 2014).
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ def thermodynamic_integration(
 ) -> Estimate:
     """Integrate the mean log likelihood of draws from simulated tempering.
 
-    With ``places``, m_k is the mean over the draws made at β_k; with ``log_z``, every draw is
+    With ``places``, m_k is the mean over the draws made at β_k. With ``log_z``, every draw is
     weighted by its probability q(β_k | x) (Rao-Blackwellized TI-RB of Carlson et al. 2016). The
     error is by the jackknife over chains. It does not include the error of the rule, which is
     judged by the difference from the corrected trapezoid rule.

@@ -25,14 +25,14 @@ class TotalVariation:
     value : float
         Mean of the terms. Its expectation is at least the total variation distance.
     upper : float
-        Upper confidence bound on that expectation, at the level `confidence`.
+        Upper confidence bound on this expectation, at the level `confidence`.
     confidence : float
         1 − δ.
     terms : ndarray of shape (D,)
-        One term per data set, between 0 and 1; it is 1 if any run of the data set failed.
+        One term between 0 and 1 per data set, which is 1 if any run of the data set failed.
     islands : int
-        Number m of pooled runs. The bound is about a particle drawn by weight from at least this
-        many forward runs.
+        Number m of pooled runs. The bound applies to a particle drawn by weight from at least m
+        forward runs.
 
     Examples
     --------
@@ -79,16 +79,16 @@ def total_variation(
     Parameters
     ----------
     forward : array_like of shape (D, K_f)
-        Log weights of the forward runs on D data sets, nats; −∞ is a weight of zero. NaN is a run
-        that failed or was not finished.
+        Log weights of the forward runs on D data sets, nats. −∞ stands for a weight of zero, and
+        NaN for a run that failed or was not finished.
     reverse : array_like of shape (D, K_r)
-        Log weights of the reverse runs on the same data sets, nats; +∞ is allowed. NaN is a run
-        that failed. The runs of a data set may share their start θ*.
+        Log weights of the reverse runs on the same data sets, nats. +∞ is allowed, and NaN stands
+        for a run that failed. The runs of a data set may share their start θ*.
     confidence : float
-        1 − δ. If more data sets are simulated after a look, all looks share δ: see
-        `round_confidence`.
+        1 − δ. If more data sets are simulated after a look at the result, all looks share δ (see
+        `round_confidence`).
     islands : int, optional
-        Number m of forward runs from which the draw is taken: one particle of all of them, by
+        Number m of forward runs from which the draw is taken, as one of all their particles, by
         weight. It must be chosen before the weights are seen. By default K_f // 2 + 1.
 
     Returns
@@ -137,17 +137,17 @@ def total_variation(
     :math:`TV(F_K, R_K) = E_F[(1 - \bar w_K/Z)_+]` falls with K: the means :math:`\bar w_K` are a
     reverse martingale, :math:`E[\bar w_m \mid \bar w_K] = \bar w_K`, and the function is convex.
 
-    *Data sets.* A data set without runs, or any of whose runs failed, counts as 1. So does one
-    with a forward weight of +∞ or a reverse weight of −∞, which only overflow can bring about.
+    *Data sets.* A data set counts as 1 if it has no runs or a run that failed. It also counts as 1
+    if it has a forward weight of +∞ or a reverse weight of −∞, which only overflow can cause.
     Leaving it out would select the data sets on which the sampler does well. Runs that share a θ*
-    are one data set: none of them can say anything about a mode that this θ* is not in.
+    are one data set, since none of them can say anything about a mode that does not contain θ*.
 
-    *Starts of the reverse runs.* Exact starts: the bound is proved. Burned-in starts: terms lie
-    between 0 and 1, so a coupling of the start with a posterior draw gives :math:`v \le E[u] +
-    TV(\text{starts}, \text{posterior})`, whose last part is not known. Heuristic starts (draws of
-    another sampler on real data): nothing is certified. The bound applies to data sets like the
-    simulated ones, and to runs with the same particles, temperatures and tuning. The error of
-    finitely many draws must be added.
+    *Starts of the reverse runs.* With exact starts the bound is proved. With burned-in starts, the
+    terms lie between 0 and 1, so a coupling of the start with a posterior draw gives :math:`v \le
+    E[u] + TV(\text{starts}, \text{posterior})`, whose last part is not known. With heuristic starts
+    (draws of another sampler on real data) nothing is certified. The bound applies to data sets
+    like the simulated ones, and to runs with the same particles, temperatures and tuning. The error
+    of finitely many draws must be added.
 
     *Restricted support.* If all runs are restricted to a set S, pass the raw weights of the
     restricted path in both directions: the probability of S cancels.
@@ -199,8 +199,8 @@ def _terms(forward, reverse, islands):
 def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     r"""Bound the mean of independent terms in [0, 1] from above, by constant bets.
 
-    The terms need not be identically distributed: the bound is on the mean v of their means. It
-    holds for any number of terms, with no large-sample argument, and does not depend on their
+    The terms need not be identically distributed, and the bound is on the mean v of their means. It
+    holds for any number of terms, without a large-sample argument, and does not depend on their
     order.
 
     Parameters
@@ -213,7 +213,7 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     Returns
     -------
     float
-        A multiple of 1/2000. Terms that are all zero give about 1 − δ^(1/D).
+        Upper bound, a multiple of 1/2000. Terms that are all zero give about 1 − δ^(1/D).
 
     Raises
     ------
@@ -229,14 +229,14 @@ def upper_confidence_bound(terms: ArrayLike, confidence: float = 0.95) -> float:
     By independence and the inequality of the arithmetic and geometric means, the expectation of
     each product is at most :math:`(1 - c + c (1 - v)/(1 - m))^D`, which is at most 1 if v ≥ m. So
     the capital reaches 1/δ with probability at most δ (Markov), and m is rejected if it does. One
-    bettor has c = 1, which is best for equal terms. The other has c = 1 − a/m, where a < m solves D
-    · kl(a, m) = log(1/δ): this is best for terms that are 0 or 1 with mean a. (In terms of
-    Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
+    bettor has c = 1, which is best for equal terms. The other has c = 1 − a/m with a < m the
+    solution of D · kl(a, m) = log(1/δ), which is best for terms that are 0 or 1 with mean a. (In
+    terms of Waudby-Smith and Ramdas 2024, λ = c/(1 − m).)
 
     The bound is the top of the highest cell of a grid that is not rejected at its lower end. Only
     the cell that contains v has to be kept with probability 1 − δ, and v is above its lower end.
     Stakes that adapt to earlier terms invalidate the argument if the terms are not identically
-    distributed. After several low terms such a bettor stakes more on the next one, and wins if that
+    distributed. After several low terms such a bettor stakes more on the next term, and wins if it
     is low as well, although the mean of all terms is high.
 
     Examples
@@ -263,13 +263,14 @@ def datasets_needed(
     confidence : float
         1 − δ.
     value : float or array_like
-        Value of all terms, or several values with equal shares of the terms, such as the `terms` of
-        a `TotalVariation`. Unequal terms need more data sets than equal ones with the same mean.
+        Value of all terms, or several values with equal shares, such as the `terms` of a
+        `TotalVariation`. Unequal terms need more data sets than equal terms with the same mean.
 
     Returns
     -------
     int or None
-        None if a million data sets are not enough, as when the mean is not below the target.
+        Number of data sets, or None if a million are not enough, such as when the mean of the
+        values is not below the target.
 
     Raises
     ------

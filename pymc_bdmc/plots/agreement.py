@@ -1,4 +1,4 @@
-"""Plot the differences between a sampler's draws and those of a run."""
+"""Plot the differences between a sampler's draws and the particles of a run."""
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -17,8 +17,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
 from pymc_bdmc.plots.common import along, segments
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
-
-__all__ = ["plot_agreement"]
 
 PANELS = {
     "difference of means": "posterior standard deviations, yours less the run's; grey: good",
@@ -41,12 +39,12 @@ def plot_agreement(
     rows: int = 10,
     options: Options,
 ) -> PlotCollection:
-    """Plot how far draws differ from those of a run, and the distributions that differ most.
+    """Plot how far a sampler's draws differ from a run, and the distributions that differ most.
 
-    The left panels show the rows of `agreement` with the largest differences: estimates and 95 %
-    limits, simultaneous over all rows, of the difference of means and of the ratio of standard
-    deviations. Intervals within the shaded margins are good. The right panels show the distribution
-    functions of the two worst elements, from the draws and from the run.
+    The left panels show the rows of `agreement` with the largest differences. They show the
+    difference of means and the ratio of standard deviations, with 95 % limits that hold for all
+    rows simultaneously. Intervals within the shaded margins are good. The right panels show the
+    distribution functions of the two worst elements, from the draws and from the run.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ def plot_agreement(
         * interval, distribution -> :func:`arviz_plots.visuals.line_xy`
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * title, xlabel, ylabel -> the labels
-        * xticks, yticks, xlim -> ratios, names of the rows, and the range that is shown
+        * xticks, yticks, xlim -> ratios, names of the rows, and the range shown
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -121,7 +119,7 @@ def _limits(da, target, **kwargs):
 
 
 def _names(da, target, labels, **kwargs):
-    """Put a named tick at each row; other panels keep their ticks."""
+    """Put a named tick at each row, in the panels that show rows."""
     if not np.isnan(da.values).any():
         names = {"values": da.values.tolist(), "labels": [str(name) for name in labels]}
         set_yticks(da, target, **names | kwargs)
@@ -141,14 +139,11 @@ def _ratios(da, target, **kwargs):
 
 def _by_panel(rows: list, dim: str) -> xr.DataArray:
     """Join the values of the panels of means and of standard deviations along a dimension."""
-    width = max(map(len, rows))
-    values = [[*row, *[np.nan] * (width - len(row))] for row in rows]
-    array = xr.DataArray(values, {"model": list(PANELS)}, ["model", dim])
-    return array
+    return xr.DataArray(rows, {"model": list(PANELS)}, ["model", dim])
 
 
 def _reaches(shown: pd.DataFrame) -> list[float]:
-    """Return half of the shown ranges: they contain all estimates, and intervals up to a limit."""
+    """Return half of the shown ranges, which contain all estimates and most of the intervals."""
     found = []
     for (name, scale), margin in zip(SCALES.items(), MARGINS[:2], strict=True):
         estimate, *ends = (scale(shown[f"{name}{end}"]) for end in ("", "_lower", "_upper"))

@@ -4,32 +4,29 @@ from collections.abc import Mapping
 
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, hline, line_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
-from pymc_bdmc.plots.common import along, panels
+from pymc_bdmc.plots.common import panels, readings
 from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.reading import Reading
-
-__all__ = ["plot_burn_in"]
 
 
 @plot("band line zero title xlabel ylabel xticks")
 def plot_burn_in(
     dt: xr.DataTree | Mapping[str, xr.DataTree], *, options: Options
 ) -> PlotCollection:
-    """Plot the mean reverse log weight against the burn-in S, less its value at the longest.
+    """Plot the mean reverse log weight against the burn-in S, relative to the longest burn-in.
 
-    There is a line for each data set, and a band for the 95 % interval of their mean
+    There is a line for each data set, and a band for the 95 % interval of the mean over data sets
     (`burn_in_effect`), as in Fig. 6 of Grosse, Ancha and Roy (2016). If the band contains zero,
     these runs show no effect of S.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with several burn-ins; a dict gives a panel for each of its
-        entries. These must have the same burn-ins.
+        Results of `sample_bdmc` with several burn-ins. A dict gives a panel for each of its
+        entries, which must have the same burn-ins.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -64,16 +61,13 @@ def plot_burn_in(
     titles = xr.Variable("model", list(panels(dt)))
     tables = [burn_in_effect(each).to_xarray() for each in panels(dt).values()]
     table = xr.concat(tables, titles, join="exact")
-    means = [Reading.of(each).burn_ins.mean("chain") for each in panels(dt).values()]
+    means = [read.burn_ins.mean("chain") for read in readings(dt).values()]
     by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
     canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
     place = xr.ufuncs.log10(table["burn_in"] + 1)
     middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)
-    band = along("kwarg", x=place, y_bottom=middle - reach, y_top=middle + reach)
-    canvas.draw("band", fill_between_y, band, alpha=0.3)
+    canvas.fill("band", place, middle - reach, middle + reach, alpha=0.3)
     canvas.draw("zero", hline, canvas.panel, color="gray", linestyle="C1")
-    lines = along("plot_axis", x=place, y=by_data_set)
-    canvas.draw("line", line_xy, lines, width=0.8, alpha=0.8)
-    labels = [str(each) for each in table["burn_in"].values]
-    canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
+    canvas.trace("line", line_xy, place, by_data_set, width=0.8, alpha=0.8)
+    canvas.ticks("xticks", place.values, table["burn_in"].values)
     return canvas.finish("burn-in S (log scale)", "upper bound less its last value (nats)")

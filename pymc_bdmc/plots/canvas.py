@@ -1,6 +1,6 @@
-"""Draw one visual in every panel; give a plot the options that all plots take."""
+"""Draw visuals in every panel, and give a plot the options that all plots take."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from inspect import signature
 from typing import Any, Literal, NamedTuple
@@ -13,6 +13,7 @@ from arviz_plots.plot_collection import PlotCollection, backend_from_object
 from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
 from arviz_plots.visuals import (
+    fill_between_y,
     labelled_title,
     labelled_x,
     labelled_y,
@@ -20,26 +21,15 @@ from arviz_plots.visuals import (
     set_xticks,
     set_ylim,
 )
+from numpy.typing import ArrayLike
+
+from pymc_bdmc.plots.common import along
 
 ROOM = 30
 """Number of characters that fit into the tick labels of an axis."""
 
 Backend = Literal["matplotlib", "bokeh", "plotly"]
 """Names of the plotting libraries."""
-
-__all__ = [
-    "ROOM",
-    "Backend",
-    "Canvas",
-    "Options",
-    "draw_distributions",
-    "few_xticks",
-    "limit_x",
-    "limit_y",
-    "plot",
-    "set_yticks",
-    "with_text",
-]
 
 
 class Options(NamedTuple):
@@ -53,12 +43,12 @@ class Options(NamedTuple):
 
 
 def plot(names: str) -> Callable[[Callable[..., PlotCollection]], Callable[..., PlotCollection]]:
-    """Give a plot the options that all plots take; it gets them as one argument ``options``.
+    """Give a plot the options that all plots take, and pass them on as one argument ``options``.
 
     Parameters
     ----------
     names : str
-        The visuals of the plot, with a space between them. Other names in ``visuals`` or
+        The visuals of the plot, separated by spaces. Other names in ``visuals`` or
         ``aes_by_visuals`` raise an error.
     """
 
@@ -106,7 +96,7 @@ def few_xticks(da, target, **kwargs):
 
 
 def _round_values(low: float, high: float) -> dict[str, list]:
-    """Return multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
+    """Return round ticks, at the multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
     if low == high:
         return {"values": [low], "labels": [f"{low:g}"]}
     power = int(np.floor(np.log10((high - low) / ROOM)))
@@ -125,28 +115,28 @@ def set_yticks(da, target, values, labels, **kwargs):
 
 
 def with_text(visual: Callable) -> Callable:
-    """Return a visual whose text is the data."""
+    """Return a visual that writes its data as text."""
     return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
 
 
 class Canvas:
-    """Figure with a panel per model, colours by one more dimension, and options for each visual.
+    """Figure with a panel per model, colours along a second dimension, and options per visual.
 
     Parameters
     ----------
     name : str
-        Of the data in the plot's store of artists.
+        Name of the variable under which the plot stores its artists.
     data : DataArray
         Data with the dimensions ``model`` and ``by``.
     options : Options
     colored, dashed : sequence of str
-        Visuals that are told by colour, and those that are told by the style of lines too.
+        Visuals that differ in colour along ``by``, and those that also differ in line style.
     by : str
-        Dimension that the colours, the styles and the legend tell.
+        Dimension that colours, line styles and the legend show.
     legend : bool
-        Whether there is one, unless the caller says otherwise.
+        Whether to draw a legend if the caller gives no option for it.
     **defaults
-        For `PlotCollection.wrap`, where the caller does not say otherwise.
+        Arguments of `PlotCollection.wrap`, which the caller's options replace.
     """
 
     def __init__(
@@ -191,10 +181,28 @@ class Canvas:
                 visual, name, data=self.named(data), ignore_aes=ignore, store_artist=keep, **options
             )
 
+    def trace(
+        self, name: str, visual: Callable, x: xr.DataArray, y: xr.DataArray, **defaults
+    ) -> None:
+        """Draw a line or points through these coordinates."""
+        self.draw(name, visual, along("plot_axis", x=x, y=y), **defaults)
+
+    def fill(
+        self, name: str, x: xr.DataArray, low: xr.DataArray, high: xr.DataArray, **defaults
+    ) -> None:
+        """Fill the area between two curves."""
+        self.draw(name, fill_between_y, along("kwarg", x=x, y_bottom=low, y_top=high), **defaults)
+
+    def ticks(self, name: str, values: ArrayLike, labels: Iterable) -> None:
+        """Put labelled ticks on an axis: ``name`` is ``"xticks"`` or ``"yticks"``."""
+        visual = set_xticks if name == "xticks" else set_yticks
+        places = np.asarray(values).tolist()
+        self.draw(name, visual, self.panel, values=places, labels=[str(each) for each in labels])
+
     def finish(
         self, x: str | xr.DataArray | None = None, y: str | xr.DataArray | None = None
     ) -> PlotCollection:
-        """Add the labels of the axes (one for all panels, or by panel), titles and the legend."""
+        """Add titles, the legend, and the labels of the axes, for all panels or by panel."""
         for name, visual, text in (("xlabel", labelled_x, x), ("ylabel", labelled_y, y)):
             if isinstance(text, str):
                 self.draw(name, visual, self.panel, text=text)
@@ -202,19 +210,12 @@ class Canvas:
                 self.draw(name, with_text(visual), text)
         title = get_visual_kwargs(self.visuals, "title")
         if title is not False and self.panel["model"].values.tolist() != [""]:
-            self.collection.map(
-                _model_title,
-                "title",
-                data=self.named(self.panel),
-                ignore_aes="all",
-                subset_info=True,
-                **title,
-            )
+            options = {"data": self.named(self.panel), "ignore_aes": "all", **title}
+            self.collection.map(_model_title, "title", subset_info=True, **options)
         options = get_visual_kwargs(self.visuals, "legend")
         if options is not False:
-            beside = (
-                {"loc": "outside right upper"} if self.collection.backend == "matplotlib" else {}
-            )
+            is_mpl = self.collection.backend == "matplotlib"
+            beside = {"loc": "outside right upper"} if is_mpl else {}
             self.collection.add_legend(**{"dim": [self.by], **beside, **options})
         return self.collection
 
@@ -222,6 +223,7 @@ class Canvas:
 def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
     """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
     names = ("dist", "face")
+    others = ("credible_interval", "point_estimate", "point_estimate_text", "title")
     # Log weights have no bounds at which a density could end.
     tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
     plot_dist(
@@ -233,10 +235,7 @@ def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
         visuals={
             # Areas below dots or distribution functions would hide one another.
             "face": {"alpha": 0.2} if kind in ("kde", "hist") else False,
-            "credible_interval": False,
-            "point_estimate": False,
-            "point_estimate_text": False,
-            "title": False,
+            **dict.fromkeys(others, False),
             **{name: canvas.visuals[name] for name in names if name in canvas.visuals},
         },
         stats={"dist": tails} if kind == "kde" else {},

@@ -1,4 +1,4 @@
-"""Results as labelled panels, and the arrays that arviz-plots draws."""
+"""Turn results into labelled panels and into the arrays that arviz-plots draws."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,26 +10,19 @@ import xarray as xr
 from pymc_bdmc.results.evidence import evidence_of
 from pymc_bdmc.results.reading import Reading
 
-__all__ = [
-    "along",
-    "around",
-    "estimates",
-    "exact_values",
-    "log_ml_runs",
-    "log_ticks",
-    "panels",
-    "segments",
-    "stacked",
-]
-
 
 def panels(dt: Any) -> dict[str, Any]:
-    """Return results by panel title; a single result has one panel without a title."""
+    """Return results by panel title, which is empty for a single result."""
     return {"": dt} if isinstance(dt, xr.DataTree) or not isinstance(dt, Mapping) else dict(dt)
 
 
+def readings(dt: Any) -> dict[str, Reading]:
+    """Return the readings of results by panel title."""
+    return {title: Reading.of(each) for title, each in panels(dt).items()}
+
+
 def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
-    """Return log weights of every data set by direction, whose averages estimate log ML; nats."""
+    """Return the log weights of every data set by direction, whose averages estimate ML, nats."""
     found = []
     for each in Reading.of(dt).data_sets:
         runs = {"real": each.forward}
@@ -47,10 +40,11 @@ def estimates(
     """Return the columns of `evidence` by all methods, for growing numbers of chains.
 
     The dimensions are ``model`` (a panel for every data set of each result), ``chains`` (the
-    requested numbers of finished chains) and ``estimator``. NaN if a method does not apply.
+    requested numbers of finished chains) and ``estimator``. If a method does not apply, its value
+    is NaN.
     """
     found = {}
-    reads = {title: Reading.of(each) for title, each in panels(dt).items()}
+    reads = readings(dt)
     for size in sizes:
         for title, read in reads.items():
             finished = {
@@ -74,7 +68,7 @@ def estimates(
 def exact_values(
     exact: float | Mapping[str, float] | None, titles: list[str]
 ) -> xr.DataArray | None:
-    """Return known values by panel, NaN if there is none."""
+    """Return known values by panel, with NaN for panels without one."""
     if exact is None:
         return None
     by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
@@ -127,8 +121,16 @@ def around(values: xr.DataArray, margin: float = 0.1, least: float = 0.0) -> xr.
     return along("limit", low=low - space, high=high + space)
 
 
+def around_intervals(
+    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray | None, *margins: float
+) -> xr.DataArray:
+    """Return the limits of an axis around the intervals value ± reach and the true value."""
+    exact = [] if truth is None else [truth.broadcast_like(value)]
+    return around(xr.concat([value - reach, value + reach, *exact], "end"), *margins)
+
+
 def log_ticks(values: np.ndarray) -> dict[str, list]:
-    """Return labelled ticks on a logarithmic axis: 1, 2, 5, 10, … or powers of ten."""
+    """Return labelled ticks on a logarithmic axis, at 1, 2, 5, 10, … or at powers of ten."""
     finite = np.asarray(values)[np.isfinite(values)]
     low, high = finite.min(), finite.max()
     steps = (1, 2, 5) if high - low < 2 else (1,)

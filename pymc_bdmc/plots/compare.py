@@ -9,12 +9,10 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
 from pymc_bdmc.results.log_ml import Z95
-
-__all__ = ["plot_compare"]
 
 PANELS = {
     "temperatures": "number of temperatures",
@@ -23,7 +21,7 @@ PANELS = {
 }
 
 ANSWERS = {"log ML": "nats, with 95 % interval", "posterior probability": "of the valid models"}
-"""Panels of a comparison of models, and what stands below them."""
+"""Panels of a comparison of models, and the labels below them."""
 
 
 @plot("line point interval title xlabel ylabel xticks yticks ylim")
@@ -36,23 +34,25 @@ def plot_compare(
 ) -> PlotCollection:
     """Plot the log ML and probabilities of models, or the gap of samplers against its cost.
 
-    Models are shown by log ML with 95 % intervals and by posterior probabilities, the best at the
-    top. A log ML that cannot be trusted has no point, and its name says so.
+    For models, the plot shows log ML with 95 % intervals and posterior probabilities, with the best
+    model at the top. A log ML that cannot be trusted has no point, and the name of its model is
+    marked.
 
-    Samplers are shown by the Jeffreys bound against temperatures, gradient evaluations and seconds.
-    Every round of a result is a point, with one standard error on either side. Both axes are
-    logarithmic, so a gap that is negative by noise has no point, only the upper end of its error.
+    For samplers, the plot shows the Jeffreys bound against temperatures, gradient evaluations and
+    seconds. Every round of a result is a point, with one standard error on either side. Both axes
+    are logarithmic, so a gap that is negative by chance has no point, only the upper end of its
+    error bar.
 
     Parameters
     ----------
     results : mapping of {str : DataTree}
-        Results on the same data, as for `compare`. Several ``temperatures``, or a ``target_gap``,
-        give a line in the plot of the gap.
+        Results on the same data, as for `compare`. Results with several ``temperatures`` or a
+        ``target_gap`` give a line in the plot of the gap.
     kind : {"log_ml", "gap"}, optional
-        Default: the gap if all results are of one model or system and one of them has a gap;
-        else log ML. Two parametrisations are two models.
+        Quantity to plot. By default it is the gap if all results are of one model or system and one
+        of them has a gap, and log ML otherwise. Two parametrisations count as two models.
     prior : mapping of {str : float}, optional
-        Prior probabilities of the models, as for `compare`; only for log ML.
+        Prior probabilities of the models, as for `compare`, for the plot of log ML.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -98,7 +98,7 @@ def plot_compare(
 
 
 def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
-    """Draw log ML with 95 % intervals, and the probabilities, a row for each model."""
+    """Draw log ML with 95 % intervals and the probabilities, in a row for each model."""
     names = [name if valid else f"{name} (not valid)" for name, valid in table["valid"].items()]
     shown = table.reindex(columns=[*READ, "valid"])
     value = shown["log_ml"].where(shown["valid"])
@@ -113,12 +113,12 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
         "log_ml", middle, options, ["point", "interval"], by="name", legend=False, col_wrap=2
     )
     ends = xr.concat([low, high], "end")
-    canvas.draw("interval", line_xy, along("plot_axis", x=ends, y=height.broadcast_like(ends)))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=middle, y=height))
+    canvas.trace("interval", line_xy, ends, height.broadcast_like(ends))
+    canvas.trace("point", scatter_xy, middle, height)
     rows = along("limit", low=height.min("name") - 0.5, high=height.max("name") + 0.5)
     canvas.draw("ylim", limit_y, rows)
     canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
-    canvas.draw("yticks", set_yticks, canvas.panel, values=height[0].values.tolist(), labels=names)
+    canvas.ticks("yticks", height[0].values, names)
     return canvas.finish(xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)}), "")
 
 
@@ -138,19 +138,19 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
     )
     canvas = Canvas("gap", place, options, ["line", "point", "interval"], by="name", col_wrap=3)
     canvas.draw("interval", line_xy, segments("round", low, high, place))
-    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=value))
+    canvas.trace("line", line_xy, place, value)
+    canvas.trace("point", scatter_xy, place, value)
     top = high.max(["name", "round"]) + 0.1
     shown = along("limit", low=xr.full_like(top, np.log10(floor)), high=top)
     canvas.draw("ylim", limit_y, shown)
     canvas.draw("xticks", _log_xticks, place.stack(tick=("name", "round")))
-    canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(shown.values))
+    canvas.ticks("yticks", **log_ticks(shown.values))
     return canvas.finish("(log scale)", "Jeffreys bound (nats)")
 
 
 def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
-    """Return the smallest gap shown: a tenth of the smallest that may be above zero."""
-    ends = np.concatenate([gap.values.ravel(), (gap + error).values.ravel()])
+    """Return the lower end of the axis, a tenth of the smallest positive gap or upper end."""
+    ends = np.stack([gap.values, (gap + error).values])
     return float(ends[ends > 0].min(initial=1.0)) / 10
 
 

@@ -12,8 +12,6 @@ from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
 from pymc_bdmc.plots.common import along, panels
 from pymc_bdmc.results.consistency import forward_ladder
 
-__all__ = ["plot_consistency"]
-
 WIDTH = 0.12
 """Width of a box, in decades of T."""
 
@@ -24,24 +22,24 @@ def plot_consistency(
 ) -> PlotCollection:
     """Plot quartiles of forward log weights on real and on simulated data, against T.
 
-    Log weights are relative to the best estimate of log ML of their data set (from its longest
-    runs), so perfect runs would lie at 0. If the boxes at one T are similar, both data are equally
-    hard for the sampler, and the bound on its divergence from simulated data applies to the real
-    ones: Figs 1 and 5 of Grosse, Ancha and Roy (2016). `consistency` has the numbers.
+    Log weights are relative to the best estimate of log ML of their data set, from its longest
+    runs, so perfect runs would lie at 0. If the boxes at one T are similar, real and simulated data
+    are equally hard for the sampler, and the bound on its divergence from simulated data applies to
+    the real data (Figs 1 and 5 of Grosse, Ancha and Roy 2016). `consistency` gives the numbers.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc` with one or several numbers of ``temperatures``; a dict gives a
-        panel for each. Simulated data sets are drawn together.
+        Results of `sample_bdmc` with one or several numbers of ``temperatures``. A dict gives a
+        panel for each of its entries. Simulated data sets are drawn together.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
         * box -> :func:`arviz_plots.visuals.line_xy`, quartiles, with lines to the extreme runs
         * estimate -> :func:`arviz_plots.visuals.hline`, at 0
         * title, xlabel, ylabel -> the labels
-        * xticks, ylim -> the numbers of temperatures, and the range of log weights: by default
-          that of the boxes
+        * xticks, ylim -> the numbers of temperatures, and the range of log weights, which by
+          default is the range of the boxes
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -103,7 +101,7 @@ def _boxes(dt: xr.DataTree) -> xr.DataArray:
 
 
 def _box(middle: float, runs: np.ndarray) -> np.ndarray:
-    """Return the outline in x and y: a box at the quartiles, a bar at the median, whiskers."""
+    """Return the x and y of a box at the quartiles, a bar at the median, and whiskers."""
     values = runs[np.isfinite(runs)]
     if not values.size:
         return np.full((2, 1), np.nan)

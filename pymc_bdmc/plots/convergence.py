@@ -5,14 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, hline, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, scatter_xy
 
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
-from pymc_bdmc.plots.common import along, around, estimates, exact_values, panels
+from pymc_bdmc.plots.common import around_intervals, estimates, exact_values, readings
 from pymc_bdmc.results.log_ml import Z95
-from pymc_bdmc.results.reading import Reading
-
-__all__ = ["plot_convergence"]
 
 FEWEST_CHAINS = 4
 
@@ -28,7 +25,7 @@ def plot_convergence(
     """Plot estimates from the first n finished chains, with 95 % intervals, for growing n.
 
     A point marks each number of chains at which the method's check holds. One-sided averages that
-    approach BAR from below or above show their bias; a step shows a rare large weight.
+    approach BAR from below or above show their bias, and a step shows a rare large weight.
 
     Parameters
     ----------
@@ -37,7 +34,8 @@ def plot_convergence(
     methods : sequence of str
         Methods of `evidence`. On the real data only the forward ones are drawn.
     exact : float or dict of {str : float}, optional
-        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+        The true log ML, marked by a line. A number applies to all panels, and a dict gives the
+        value by the title of the panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -46,8 +44,8 @@ def plot_convergence(
         * point -> :func:`arviz_plots.visuals.scatter_xy`, the valid ones
         * exact -> :func:`arviz_plots.visuals.hline`
         * title, xlabel, ylabel -> the labels
-        * xticks, ylim -> numbers of chains, and the range of log ML: by default that of the
-          intervals from an eighth of the chains on
+        * xticks, ylim -> numbers of chains, and the range of log ML, which by default is the range
+          of the intervals from an eighth of the chains on
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -74,7 +72,7 @@ def plot_convergence(
     ...     groups[name] = xr.Dataset(dict(log_weight=weights, prior_draws=draws))
     >>> pc = bdmc.plot_convergence(xr.DataTree.from_dict(groups), exact=0.0)
     """
-    sides = [side for each in panels(dt).values() for side in Reading.of(each).sides.values()]
+    sides = [side for read in readings(dt).values() for side in read.sides.values()]
     chains = max(
         int((~np.isnan(side.log_weight)).sum(axis=1).max())
         for side in sides
@@ -94,28 +92,13 @@ def plot_convergence(
     value, reach = table["value"], Z95 * table["error"]
     canvas = Canvas("log_ml", value, options, ["band", "line", "point"], by="estimator")
     place = xr.ufuncs.log10(table["chains"])
-    band = along("kwarg", x=place, y_bottom=value - reach, y_top=value + reach)
-    canvas.draw("band", fill_between_y, band, alpha=0.15)
+    canvas.fill("band", place, value - reach, value + reach, alpha=0.15)
     if truth is not None:
         canvas.draw("exact", hline, truth, color="gray", linestyle="C1")
-    canvas.draw("line", line_xy, along("plot_axis", x=place, y=value))
-    valid = value.where(table["valid"] == 1)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=place, y=valid))
-    canvas.draw("ylim", limit_y, _shown_range(value, reach, truth))
+    canvas.trace("line", line_xy, place, value)
+    canvas.trace("point", scatter_xy, place, value.where(table["valid"] == 1))
+    late = value["chains"] >= value["chains"].max() / 8  # the first intervals are very wide
+    canvas.draw("ylim", limit_y, around_intervals(value.where(late), reach, truth))
     ticks = [chains // 2**i for i in range(int(np.log2(chains / FEWEST_CHAINS)) + 1)]
-    canvas.draw(
-        "xticks",
-        set_xticks,
-        canvas.panel,
-        values=np.log10(ticks).tolist(),
-        labels=[str(tick) for tick in ticks],
-    )
+    canvas.ticks("xticks", np.log10(ticks), ticks)
     return canvas.finish("chains per direction (log scale)", "log ML (nats)")
-
-
-def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Return limits of the vertical axis: all intervals except those of the fewest chains."""
-    late = value["chains"] >= value["chains"].max() / 8
-    ends = [(value - reach).where(late), (value + reach).where(late)]
-    ends += [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat(ends, "end"))

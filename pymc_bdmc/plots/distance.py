@@ -9,14 +9,12 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_xticks, set_ylim
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim
 
 from pymc_bdmc.estimators import total_variation_of_divergence
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
-
-__all__ = ["plot_distance"]
 
 HEIGHTS = {TO_POSTERIOR: 0.15, FROM_POSTERIOR: -0.15}
 """Heights of the two divergences, relative to the row of their approximation."""
@@ -37,9 +35,9 @@ def plot_distance(
 ) -> PlotCollection:
     """Plot KL(q‖p) and KL(p‖q) of one or several approximations, on a logarithmic scale.
 
-    A point is an estimate, and its line shows the limits of `distance`; a divergence below its
+    A point is an estimate, and its line shows the limits of `distance`. A divergence below its
     noise has a line only. The cross is the certified lower bound on KL(q‖p). Divergences that are
-    infinite or not reliable are named at the right. Below the nats, the axis shows the largest
+    infinite or not reliable have a note at the right. Below the nats, the axis shows the largest
     error of the probability of any event (Pinsker; Bretagnolle and Huber).
 
     Parameters
@@ -47,9 +45,9 @@ def plot_distance(
     dt : DataTree or DataFrame
         Result of `sample_bdmc` on the real data, or the table that `distance` made of it.
     approximation : object, or mapping of str to object
-        As in `distance`; not with a table.
+        As in `distance`. Leave it out with a table.
     model, draws, confidence, random_seed
-        As in `distance`; not with a table.
+        As in `distance`. Leave them out with a table.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -57,7 +55,7 @@ def plot_distance(
         * point, certified -> :func:`arviz_plots.visuals.scatter_xy`
         * note -> :func:`arviz_plots.visuals.annotate_xy`
         * title, xlabel -> the labels
-        * xticks, yticks, xlim, ylim -> numbers, names, and the ranges
+        * xticks, yticks, xlim, ylim -> numbers, names and ranges
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -104,33 +102,25 @@ def plot_distance(
     shown = _shown(value, upper, lower)
     left, right = (float(end) for end in shown)
 
-    whole = heights.expand_dims(model=[""])
-    canvas = Canvas(
-        "divergence_nats",
-        whole,
-        options,
-        ["interval", "point", "certified", "note"],
-        by="divergence",
-    )
+    whole, colored = heights.expand_dims(model=[""]), ["interval", "point", "certified", "note"]
+    canvas = Canvas("divergence_nats", whole, options, colored, by="divergence")
     low = _log(floor).fillna(left).where(valid)
     ends = xr.ufuncs.maximum(low, left), _log(upper)
     canvas.draw("interval", line_xy, segments("approximation", *ends, heights, level=True))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=_log(value), y=heights))
-    crosses = along("plot_axis", x=_log(lower), y=heights)
-    canvas.draw("certified", scatter_xy, crosses, marker="C3")
+    canvas.trace("point", scatter_xy, _log(value), heights)
+    canvas.trace("certified", scatter_xy, _log(lower), heights, marker="C3")
     told = xr.where(valid, 0, xr.where(np.isinf(estimate), 1, xr.where(estimate.isnull(), 2, 3)))
     canvas.draw("note", _notes, along("part", told=told, y=heights), x=right)
     canvas.draw("xlim", limit_x, shown.expand_dims(model=[""]))
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(order), 0.5))
-    names = {"values": places.values.tolist(), "labels": [str(name) for name in order]}
-    canvas.draw("yticks", set_yticks, canvas.panel, **names)
+    canvas.ticks("yticks", places.values, order)
     below = "<br>" if canvas.collection.backend == "plotly" else "\n"
-    canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(shown, below))
+    canvas.ticks("xticks", **_ticks(shown, below))
     return canvas.finish(f"nats (log scale){below}a probability is off by at most")
 
 
 def _table(dt: Any, approximation: Any, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the table of `distance`, which may be given in place of a result."""
+    """Return the given table of `distance`, or compute it from a result."""
     if not isinstance(dt, pd.DataFrame):
         return distance(dt, approximation, **settings)
     known = signature(distance).parameters
@@ -149,7 +139,7 @@ def _log(array: xr.DataArray) -> xr.DataArray:
 
 
 def _shown(value: xr.DataArray, upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:
-    """Return the limits of the axis: all points and limits, and a third more on the left."""
+    """Return the limits of the axis around all points and limits, with a margin."""
     known = np.concatenate([_log(each).values.ravel() for each in (value, upper, lower)])
     known = known[np.isfinite(known)]
     known = known if known.size else np.array([-1.0, 1.0])

@@ -12,8 +12,6 @@ from pymc_bdmc.estimators import error_analysis
 from pymc_bdmc.plots.canvas import Canvas, Options, plot, set_yticks
 from pymc_bdmc.plots.common import log_ml_runs, log_ticks
 
-__all__ = ["plot_error_analysis"]
-
 FEWEST_CHAINS = 64
 
 
@@ -28,22 +26,24 @@ def plot_error_analysis(
 ) -> PlotCollection:
     """Plot the block analysis of the exponential average, as in Favaro et al. (2015), Figs 1-3.
 
-    Left, the variance σ̂²(M) of the log mean of M weights, and the limits of its mean square error.
-    Middle, three estimates of σ²(M) that agree once the central limit holds; a line marks the
-    smallest such M, and without it no interval can be trusted. Right, the bias that the blocks
-    show, Ĉ(M, N), and the limits D̂±(N) of the error that is left with N chains.
+    The left panel shows the variance σ̂²(M) of the log mean of M weights, and the limits of its
+    mean square error. The middle panel shows three estimates of σ²(M), which agree once the central
+    limit theorem holds. A line marks the smallest such M, and without it no interval can be
+    trusted. The right panel shows the bias of the blocks, Ĉ(M, N), and the limits D̂±(N) of the
+    error with N chains.
 
     Parameters
     ----------
     dt : DataTree
         Result of `sample_bdmc`.
     group : {"forward", "reverse", "real"}, optional
-        Group of the weights; by default forward runs on simulated data, else on the real data.
-        Reverse weights are averaged as 1/w, and the biases are those of log 1/Z.
+        Group of the weights. By default it is that of forward runs on simulated data, or on the
+        real data if there are no others. Reverse weights are averaged as 1/w, with the bias of
+        log 1/Z.
     dataset : int
         Index of the simulated data set.
     exact : float, optional
-        The true log ML. If given, the right panel shows the actual error for growing N.
+        The true log ML. If it is given, the right panel shows the actual error for growing N.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 

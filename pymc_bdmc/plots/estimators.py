@@ -7,11 +7,9 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim, vline
 
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
-from pymc_bdmc.plots.common import along, around, estimates, exact_values, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
+from pymc_bdmc.plots.common import along, around_intervals, estimates, exact_values, segments
 from pymc_bdmc.results.log_ml import Z95
-
-__all__ = ["plot_estimators"]
 
 STATUSES = ["recommended", "valid", "invalid"]
 COLORS = ["#bd1f01", "#3f90da", "#a0a0a0"]
@@ -27,16 +25,17 @@ def plot_estimators(
 ) -> PlotCollection:
     """Plot estimates of log ML by every method, with 95 % intervals.
 
-    The recommended method and the other valid ones have different colours; methods whose check
-    fails have grey dotted intervals. The axis covers the valid intervals; an estimate beyond it is
-    written at the edge.
+    The recommended method and the other valid methods have different colours. Methods whose check
+    fails have grey dotted intervals. The axis covers the valid intervals, and an estimate beyond
+    the axis is written at its edge.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
         Results of `sample_bdmc`. There is a panel for every data set of each.
     exact : float or dict of {str : float}, optional
-        The true log ML, marked by a line: the same in all panels, or by the title of the panel.
+        The true log ML, marked by a line. A number applies to all panels, and a dict gives the
+        value by the title of the panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -87,31 +86,28 @@ def plot_estimators(
     seen = value.where((value >= low) & (value <= high))
     intervals = segments("estimator", value - reach, value + reach, place, level=True)
     canvas.draw("interval", line_xy, intervals)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=seen, y=place))
+    canvas.trace("point", scatter_xy, seen, place)
     canvas.draw("far", _far, along("part", value=value, low=low, high=high))
     if truth is not None:
         canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
     canvas.draw("xlim", limit_x, limits)
     canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
-    ticks = {"values": place.values.tolist(), "labels": methods}
-    canvas.draw("yticks", set_yticks, canvas.panel, **ticks)
+    canvas.ticks("yticks", place.values, methods)
     return canvas.finish("log ML (nats)")
 
 
 def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
-    """Spread a column along a new dimension, NaN where the status is another."""
+    """Spread a column along a new dimension ``status``, with NaN for other statuses."""
     recommended, valid = table["recommended"] == 1, table["valid"] == 1
     held = [recommended, valid & ~recommended, ~valid]
     return xr.concat([column.where(each) for each in held], xr.Variable("status", STATUSES))
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
-    """Return limits of each panel: around the valid intervals, if any, and the true value."""
+    """Return limits of each panel around the valid intervals, if any, and the true value."""
     trusted = value.sel(status=STATUSES[:2]).notnull().any(["status", "estimator"])
     count = value["status"].isin(STATUSES[:2]) | ~trusted
-    ends = [(value - reach).where(count), (value + reach).where(count)]
-    ends += [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat(ends, "end"), 0.8, 0.01)
+    return around_intervals(value.where(count), reach, truth, 0.8, 0.01)
 
 
 def _far(da, target, **kwargs):

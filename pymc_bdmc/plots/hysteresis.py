@@ -5,14 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, labelled_x, labelled_y, line_xy, vline
+from arviz_plots.visuals import line_xy, vline
 
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
-from pymc_bdmc.plots.common import along, around, panels, stacked
-from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.plots.common import along, around, readings, stacked
 from pymc_bdmc.results.runs import Side
-
-__all__ = ["plot_hysteresis"]
 
 
 @plot("path loop critical title xlabel ylabel ylim")
@@ -21,7 +18,7 @@ def plot_hysteresis(
 ) -> PlotCollection:
     """Plot the mean ℓ of the chains along β, forward and reverse.
 
-    On a path from a reference r it plots log p(θ) + ℓ(θ) − log r(θ), which replaces ℓ there.
+    On a path from a reference r, log p(θ) + ℓ(θ) − log r(θ) replaces ℓ.
 
     If the directions disagree, the kernels do not equilibrate along the path. The area between the
     curves is the gap of the sandwich, up to discretisation.
@@ -29,7 +26,7 @@ def plot_hysteresis(
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc`; a dict gives a panel for each of its entries. Several data sets
+        Results of `sample_bdmc`. A dict gives a panel for each of its entries. Several data sets
         are averaged.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
@@ -38,8 +35,8 @@ def plot_hysteresis(
         * loop -> :func:`arviz_plots.visuals.fill_between_y`, the area between the directions
         * critical -> :func:`arviz_plots.visuals.vline`, at the critical β of a lattice model
         * title, xlabel, ylabel -> the labels
-        * ylim -> :func:`arviz_plots.visuals.set_ylim`; by default the extreme 5 % of each path,
-          next to the prior, are cut off
+        * ylim -> :func:`arviz_plots.visuals.set_ylim`, by default without the lowest 5 % of each
+          path, which is next to the prior
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -58,7 +55,7 @@ def plot_hysteresis(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_hysteresis(dt)
     """
-    reads = {title: Reading.of(each) for title, each in panels(dt).items()}
+    reads = readings(dt)
     paths = stacked(
         {
             title: {name: _mean_path(read.side(name)) for name in read.directions}
@@ -69,18 +66,16 @@ def plot_hysteresis(
     canvas = Canvas("log_likelihood", paths, options, ["path"])
     if paths.sizes["direction"] == 2:
         low, high = paths.min("direction"), paths.max("direction")
-        band = along("kwarg", x=beta.isel(direction=0, drop=True), y_bottom=low, y_top=high)
-        canvas.draw("loop", fill_between_y, band, color="gray", alpha=0.2)
-    canvas.draw("path", line_xy, along("plot_axis", x=beta, y=paths))
+        canvas.fill("loop", beta.isel(direction=0, drop=True), low, high, color="gray", alpha=0.2)
+    canvas.trace("path", line_xy, beta, paths)
     critical = [read.critical_beta for read in reads.values()]
     if not np.isnan(critical).all():
         lines = xr.DataArray(critical, {"model": paths["model"]})
         canvas.draw("critical", vline, lines, color="gray", linestyle="C1")
-    canvas.draw("ylim", limit_y, _shown_range(paths))
-    canvas.draw("xlabel", labelled_x, canvas.panel, text="inverse temperature β")
+    late = paths.quantile([0.05, 1.0], ["place", "direction"])  # ℓ is extremely low at the start
+    canvas.draw("ylim", limit_y, around(late))
     taken = {read.path or "prior" for read in reads.values()}
-    canvas.draw("ylabel", labelled_y, canvas.panel, text=f"mean {_meaning(taken)} (nats)")
-    return canvas.finish()
+    return canvas.finish("inverse temperature β", f"mean {_meaning(taken)} (nats)")
 
 
 def _meaning(taken: set[str]) -> str:
@@ -91,13 +86,8 @@ def _meaning(taken: set[str]) -> str:
 
 
 def _mean_path(side: Side) -> xr.DataArray:
-    """Return β and mean ℓ by the index along the path; panels may have different schedules."""
+    """Return β and mean ℓ by the index along the path, since schedules may differ."""
     path = side.variable("log_likelihood_path")
     path = path.mean("dataset") if "dataset" in path.dims else path
     pair = along("plot_axis", x=path["beta"], y=path).rename(beta="place")
     return pair.assign_coords(place=range(pair.sizes["place"]))
-
-
-def _shown_range(paths: xr.DataArray) -> xr.DataArray:
-    """Return limits of the vertical axis without the start, where ℓ can be extremely low."""
-    return around(paths.quantile([0.05, 1.0], ["place", "direction"]))

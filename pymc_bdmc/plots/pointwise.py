@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy, scatter_xy
 
 from pymc_bdmc.plots.canvas import ROOM, Canvas, Options, plot
-from pymc_bdmc.plots.common import along, panels, segments
+from pymc_bdmc.plots.common import panels, segments
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.results.pointwise import pointwise
-
-__all__ = ["plot_pointwise"]
 
 PANELS = {"value": "each observation", "cumulative": "sum so far"}
 
@@ -24,9 +22,9 @@ def plot_pointwise(
 ) -> PlotCollection:
     """Plot log predictive densities of observations, or the log Bayes factors that they add.
 
-    The first panel shows every observation, the second the sum so far, both with 95 % intervals. Of
-    a sum whose error is not known only the value is shown. With several results the first is
-    compared with each of the others: above 0, the observation speaks for the first.
+    The first panel shows every observation and the second the sum so far, both with 95 % intervals.
+    If the error of a sum is not known, only its value is shown. With several results, the first is
+    compared with each of the others, and a value above 0 speaks for the first.
 
     Parameters
     ----------
@@ -38,7 +36,7 @@ def plot_pointwise(
         * zero -> :func:`arviz_plots.visuals.hline`, for differences only
         * interval, line -> :func:`arviz_plots.visuals.line_xy`
         * point -> :func:`arviz_plots.visuals.scatter_xy`
-        * title, xlabel, ylabel, xticks -> the labels; observations by their coordinates
+        * title, xlabel, ylabel, xticks -> the labels, and the coordinates of the observations
     plot_collection, backend, aes_by_visuals, **pc_kwargs
         As in every plot, see `pymc_bdmc.plots`.
 
@@ -49,7 +47,7 @@ def plot_pointwise(
     Raises
     ------
     ValueError
-        As `pointwise` does, or for a mapping of no results.
+        As `pointwise` does, or if a mapping has no results.
 
     Examples
     --------
@@ -82,10 +80,9 @@ def plot_pointwise(
         canvas.draw("zero", hline, canvas.panel, color="gray")
     intervals = segments("observation", y - Z95 * error, y + Z95 * error, x)
     canvas.draw("interval", line_xy, intervals)
-    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=y))
-    summed = y.where(y["model"] == PANELS["cumulative"])
-    canvas.draw("line", line_xy, along("plot_axis", x=x, y=summed))
-    canvas.draw("xticks", set_xticks, canvas.panel, **_ticks(first.index))
+    canvas.trace("point", scatter_xy, x, y)
+    canvas.trace("line", line_xy, x, y.where(y["model"] == PANELS["cumulative"]))
+    canvas.ticks("xticks", **_ticks(first.index))
     told = ["log Bayes factor (nats)"] * 2 if compared else ["log p(y_i | y_<i) (nats)", "nats"]
     return canvas.finish(str(first.index.name), xr.DataArray(told, {"model": coords["model"]}))
 
@@ -101,7 +98,7 @@ def _tables(dt: xr.DataTree | Mapping[str, xr.DataTree]) -> tuple[dict[str, pd.D
 
 
 def _ticks(index: pd.Index) -> dict[str, list]:
-    """Return the labels of as many observations, evenly spaced, as fit."""
+    """Return ticks at evenly spaced observations, few enough that their labels fit."""
     step = 1
     while True:
         labels = [str(label) for label in index[::step]]
@@ -111,5 +108,5 @@ def _ticks(index: pd.Index) -> dict[str, list]:
 
 
 def _offsets(n: int) -> np.ndarray:
-    """Return how far the points of n pairs stand beside the place of their observation."""
+    """Return the horizontal distances of the points of n pairs from their observation."""
     return 0.15 * (np.arange(n) - (n - 1) / 2)

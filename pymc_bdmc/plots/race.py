@@ -5,14 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, line_xy, scatter_xy, set_xticks
+from arviz_plots.visuals import line_xy, scatter_xy
 
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
 from pymc_bdmc.plots.common import along, log_ticks
 from pymc_bdmc.results.log_ml import Z95
 from pymc_bdmc.testbeds.factors.race import standings
-
-__all__ = ["plot_race"]
 
 LOWEST = 0.05
 """Smallest error shown, nats."""
@@ -24,13 +22,14 @@ def plot_race(
 ) -> PlotCollection:
     """Plot the root mean square error of each estimator against the CPU time of one estimate.
 
-    Both axes are logarithmic. The shaded area is the uncertainty of the true value: the width of
-    its sandwich, or 1.96 standard errors if that is more. Errors within it cannot be judged.
+    Both axes are logarithmic. The shaded area is the uncertainty of the true value, which is the
+    width of its sandwich or 1.96 standard errors, whichever is larger. Errors within the area
+    cannot be judged.
 
     Parameters
     ----------
     results : Dataset or mapping of {str : Dataset}
-        Result of `testbed.race`; with several problems each has a panel.
+        Result of `testbed.race`, or results on several problems, each of which has a panel.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -67,13 +66,11 @@ def plot_race(
     canvas = Canvas("rmse", seconds, options, ["point"], ["line"], by="estimator")
     ends = xr.concat([seconds.min(), seconds.max()], "budget")
     floor = xr.full_like(top, np.log10(LOWEST))
-    area = along("kwarg", x=ends, y_bottom=floor, y_top=top)
-    canvas.draw("truth", fill_between_y, area, color="gray", alpha=0.3)
-    places = along("plot_axis", x=seconds, y=error)
-    canvas.draw("line", line_xy, places)
-    canvas.draw("point", scatter_xy, places)
+    canvas.fill("truth", ends, floor, top, color="gray", alpha=0.3)
+    canvas.trace("line", line_xy, seconds, error)
+    canvas.trace("point", scatter_xy, seconds, error)
     limits = along("limit", low=floor, high=xr.full_like(top, error.max() + 0.1))
     canvas.draw("ylim", limit_y, limits)
-    canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(seconds.values))
-    canvas.draw("yticks", set_yticks, canvas.panel, **log_ticks(limits.values))
+    canvas.ticks("xticks", **log_ticks(seconds.values))
+    canvas.ticks("yticks", **log_ticks(limits.values))
     return canvas.finish("CPU seconds", "RMSE (nats)")

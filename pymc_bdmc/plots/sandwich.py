@@ -6,15 +6,13 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, line_xy, scatter_xy, set_xticks, vline
+from arviz_plots.visuals import line_xy, scatter_xy, vline
 
 from pymc_bdmc.estimators import clustered_mean
 from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, few_xticks, plot
-from pymc_bdmc.plots.common import along, panels, stacked
+from pymc_bdmc.plots.common import panels, stacked
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
-
-__all__ = ["plot_sandwich"]
 
 type Results = xr.DataTree | Sequence[xr.DataTree]
 
@@ -28,13 +26,14 @@ def plot_sandwich(
 ) -> PlotCollection:
     """Plot log weights of both directions with their means, the bounds on log ML.
 
-    For one result it shows the distributions over chains. For a sequence of results of one model it
-    shows the bounds against the number of temperatures, with a band of ± one standard error.
+    For one result, the plot shows the distributions over chains. For a sequence of results on one
+    model, it shows the bounds against the number of temperatures, with a band of ± one standard
+    error.
 
     Parameters
     ----------
     dt : DataTree, sequence of DataTree, or dict of either
-        Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
+        Results of `sample_bdmc`. A dict gives a panel for each of its entries. With several data
         sets, whose log ML differ, values are relative to the middle of the bounds of each set.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
@@ -122,13 +121,10 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
     )
     canvas = Canvas("log_weight", means, options, ["bound", "band", "point"])
     place = xr.ufuncs.log10(means["temperatures"])
-    band = along("kwarg", x=place, y_bottom=means - errors, y_top=means + errors)
-    canvas.draw("band", fill_between_y, band, alpha=0.2)
-    points = along("plot_axis", x=place, y=means)
-    canvas.draw("bound", line_xy, points)
-    canvas.draw("point", scatter_xy, points)
-    labels = [str(n) for n in means["temperatures"].values]
-    canvas.draw("xticks", set_xticks, canvas.panel, values=place.values.tolist(), labels=labels)
+    canvas.fill("band", place, means - errors, means + errors, alpha=0.2)
+    canvas.trace("bound", line_xy, place, means)
+    canvas.trace("point", scatter_xy, place, means)
+    canvas.ticks("xticks", place.values, means["temperatures"].values)
     return canvas.finish("number of temperatures (log scale)", label)
 
 

@@ -1,4 +1,4 @@
-"""Plot log ML over a prior scale, or any other value, and where the preference turns."""
+"""Plot log ML against a prior scale, or any other value, and mark where the preference turns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, fill_between_y, line_xy, scatter_xy, set_xticks, vline
+from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, vline
 
 from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
 from pymc_bdmc.plots.common import along, around, log_ticks, segments
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.log_ml import Z95
-
-__all__ = ["plot_sensitivity"]
 
 LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
@@ -26,16 +24,17 @@ def plot_sensitivity(
 ) -> PlotCollection:
     """Plot log ML against a value of the prior, for one or two models.
 
-    A band shows 95 % intervals, and a point is a fresh run. Where two curves cross, the preference
-    turns: a vertical line marks the value, interpolated between those of the tables. Rows that are
-    not valid leave a gap. The axis is logarithmic where the values span a factor of 10 or more.
+    A band shows 95 % intervals, and a point is a fresh run. The preference turns where two curves
+    cross. A vertical line marks this value, which is interpolated between the values of the tables.
+    Rows that are not valid leave a gap. The axis is logarithmic if the values span a factor of 10
+    or more.
 
     Parameters
     ----------
     curves : DataFrame or mapping of str to DataFrame or DataTree
-        Table of `sensitivity`, or two by name; the name of its index is the label of the axis. A
-        DataTree, the result of `sample_bdmc` on a model
-        that does not depend on the value, such as a point null, is a level line.
+        Table of `sensitivity`, or two by name. The name of its index is the label of the axis. A
+        DataTree is the result of `sample_bdmc` on a model that does not depend on the value, such
+        as a point null, and gives a level line.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -44,7 +43,7 @@ def plot_sensitivity(
         * interval -> :func:`arviz_plots.visuals.line_xy`, 95 % of fresh runs
         * point -> :func:`arviz_plots.visuals.scatter_xy`
         * turn -> :func:`arviz_plots.visuals.vline`
-        * note -> :func:`arviz_plots.visuals.annotate_xy`, the value where the preference turns
+        * note -> :func:`arviz_plots.visuals.annotate_xy`, the value at which the preference turns
         * title, xlabel, ylabel -> the labels
         * xticks, ylim -> numbers on the axis, and the range of log ML
         * legend -> :meth:`arviz_plots.PlotCollection.add_legend`
@@ -87,11 +86,10 @@ def plot_sensitivity(
     colored = ["band", "line", "interval", "point"]
     several = len(named) > 1
     canvas = Canvas("log_ml", middle, options, colored, by="curve", legend=several)
-    band = along("kwarg", x=x, y_bottom=low, y_top=high)
-    canvas.draw("band", fill_between_y, band, alpha=0.3)
-    canvas.draw("line", line_xy, along("plot_axis", x=x, y=middle))
+    canvas.fill("band", x, low, high, alpha=0.3)
+    canvas.trace("line", line_xy, x, middle)
     canvas.draw("interval", line_xy, segments("value", lowest, highest, x))
-    canvas.draw("point", scatter_xy, along("plot_axis", x=x, y=fresh))
+    canvas.trace("point", scatter_xy, x, fresh)
     limits = around(xr.concat([low, high, fresh, lowest, highest], "end"), 0.1, 0.05)
     turns = _turns(place, middle.values[0]) if several else np.empty(0)
     if turns.size:
@@ -102,12 +100,11 @@ def plot_sensitivity(
         canvas.draw("note", _notes, marks, is_log=is_log)
     canvas.draw("ylim", limit_y, limits)
     if is_log:
-        canvas.draw("xticks", set_xticks, canvas.panel, **log_ticks(place))
+        canvas.ticks("xticks", **log_ticks(place))
     else:
         canvas.draw("xticks", few_xticks, x.expand_dims(model=[""]))
     title = next(each.index.name for each in named.values() if isinstance(each, pd.DataFrame))
-    text = f"{title} (log scale)" if is_log else f"{title}"
-    return canvas.finish(text, "log ML (nats)")
+    return canvas.finish(f"{title} (log scale)" if is_log else f"{title}", "log ML (nats)")
 
 
 def _values(named: Mapping[str, Any]) -> np.ndarray:

@@ -9,13 +9,10 @@ from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
-from pymc_bdmc.plots.common import along, panels
-from pymc_bdmc.results.reading import Reading
-
-__all__ = ["plot_tempering"]
+from pymc_bdmc.plots.common import along, readings
 
 KNOT_CONDUCTANCE = 0.1
-"""Conductance below which a knot is marked; a chain then stays on one side for ten sweeps."""
+"""Conductance below which a knot is marked, since a chain then stays on one side for ten sweeps."""
 
 
 @plot("path knot title xlabel ylabel")
@@ -24,16 +21,16 @@ def plot_tempering(
 ) -> PlotCollection:
     """Plot the inverse temperatures that chains visit by draw, and mark where few pass.
 
-    A result can be trusted if every chain goes from end to end many times. A line marks the β that
-    the fewest chains cross (a knot), if the flow is less than 0.1 of the draws on the side with
-    fewer. See Carlson et al. (2016), Appendix F.
+    A result can be trusted if every chain goes from end to end many times. A line marks a knot, the
+    β that the fewest chains cross, if the flow is less than 0.1 of the draws on the side with fewer
+    draws. See Carlson et al. (2016), Appendix F.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `temper`; a dict gives a panel for each of its entries.
+        Results of `temper`. A dict gives a panel for each of its entries.
     chains : int, default 6
-        Chains to draw.
+        Number of chains to draw.
     visuals : mapping of {str : mapping or False}, optional
         Options of the visuals, or False to leave one out:
 
@@ -55,7 +52,7 @@ def plot_tempering(
     >>> dt = bdmc.temper(rbm, temperatures=4, draws=100, random_seed=1, progressbar=False)
     >>> pc = bdmc.plot_tempering(dt)
     """
-    runs = {title: Reading.of(each).tempering for title, each in panels(dt).items()}
+    runs = {title: read.tempering for title, read in readings(dt).items()}
     titles = xr.Variable("model", list(runs))
     paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
     knots = xr.concat([_knot(run) for run in runs.values()], titles)

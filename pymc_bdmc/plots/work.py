@@ -12,8 +12,6 @@ from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot
 from pymc_bdmc.plots.common import log_ml_runs, panels, stacked
 
-__all__ = ["plot_work"]
-
 
 @plot("dist face estimate title xlabel")
 def plot_work(
@@ -25,15 +23,15 @@ def plot_work(
     """Plot the work W = −log w of both directions, and the estimates of −log Z.
 
     By Crooks' relation p_f(W) e^(−W) = Z p_r(W), the densities cross at W = −log Z. Lines mark the
-    estimates: the exponential average of each direction in its colour, and BAR from both. If the
+    exponential average of each direction in its colour, and BAR from both directions. If the
     densities do not overlap, their crossing is not known.
 
     Parameters
     ----------
     dt : DataTree or dict of {str : DataTree}
-        Results of `sample_bdmc`; a dict gives a panel for each of its entries. With several data
-        sets, whose log Z differ, work is relative to the BAR estimate of each. Without simulated
-        data, the work on the real data is shown. Infinite works are left out.
+        Results of `sample_bdmc`. A dict gives a panel for each of its entries. With several data
+        sets, work is relative to the BAR estimate of each set, since their log Z differ. Without
+        simulated data, the work on the real data is shown. Infinite works are left out.
     kind : {"kde", "hist", "ecdf", "dot"}, default "kde"
         How to draw distributions.
     visuals : mapping of {str : mapping or False}, optional
@@ -77,7 +75,7 @@ def plot_work(
 
 
 def _both_ways(runs: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Keep the data sets with both directions, or the real data if there are none."""
+    """Return the data sets with both directions, or the real data if there are none."""
     return [run for run in runs if "reverse" in run] or runs
 
 

@@ -1,4 +1,4 @@
-"""Run simulated tempering: chains that move on a ladder of inverse temperatures."""
+"""Run simulated tempering, with chains that move on a ladder of inverse temperatures."""
 
 import time
 from collections.abc import Sequence
@@ -28,8 +28,6 @@ from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.warn import warn
-
-__all__ = ["temper"]
 
 FLAT = 0.5
 """Largest |r_k − ĉ_k| K at which a stage of the Wang-Landau start ends."""
@@ -78,7 +76,7 @@ class _Draws(NamedTuple):
 
 
 class _Chains:
-    """Chains on the ladder: states, places, the guess log Ẑ, and what was drawn so far.
+    """Chains on the ladder, with their states and places, the guess log Ẑ and all draws so far.
 
     Every phase ends early if ``stop`` is set.
     """
@@ -94,7 +92,7 @@ class _Chains:
         self.flatness = np.inf
 
     def sweep(self, phase: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw x | k by the kernel and k | x exactly; return ℓ, the places of x, and q(·|x)."""
+        """Draw x | k by the kernel and k | x exactly. Return ℓ, the places of x, and q(·|x)."""
         drawn_at = self.places
         self.state = self.system.step(self.state, self.betas[drawn_at], self.rng)
         ell = self.system.log_likelihood(self.state)
@@ -105,7 +103,7 @@ class _Chains:
         return ell, drawn_at, q
 
     def learn(self, most: int) -> None:
-        """Run the Wang-Landau start: raise log Ẑ at visited β, with decreasing rates."""
+        """Run the Wang-Landau start, which raises log Ẑ at visited β with decreasing rates."""
         K, rate = len(self.betas), 1.0
         visits, length = np.zeros(K), 0
         while rate > LAST_RATE and self.sweeps < most and not self.stop[0]:
@@ -154,13 +152,13 @@ def temper(
     random_seed: RandomSeed = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    r"""Run simulated tempering: draw states and temperatures in turn, and estimate log Z.
+    r"""Run simulated tempering, which draws states and temperatures in turn, to estimate log Z.
 
-    Chains start from the prior. A Wang-Landau start finds a first guess of log Z_k; initial
-    iterations, each twice as long as the one before but no longer than the run, improve it by
-    Ẑ_k ← Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1) until no ĉ_k is further than 0.1/K from r_k; then the draws are
-    made with a fixed guess. r_k is 1/K, and ĉ_k is the mean of the conditional probabilities
-    q(β_k | x): Carlson, Stinson, Pakman and Paninski (2016). Read the result with
+    Chains start from the prior. A Wang-Landau start finds a first guess of log Z_k. Initial
+    iterations improve the guess by Ẑ_k ← Ẑ_k (r_1/r_k)(ĉ_k/ĉ_1) until no ĉ_k is further than 0.1/K
+    from r_k. Each of them is twice as long as the one before, but no longer than the run. Then the
+    draws are made with a fixed guess. Here r_k is 1/K, and ĉ_k is the mean of the conditional
+    probabilities q(β_k | x) (Carlson, Stinson, Pakman and Paninski 2016). Read the result with
     `evidence` and `plot_tempering`.
 
     Parameters
@@ -168,7 +166,8 @@ def temper(
     system : Ising, Potts, RBM or another `System`, pymc.Model, or None
         Default: the model of the ``with`` block.
     chains : int, default 32
-        Number of chains, independent except for their common guess; errors come from their spread.
+        Number of chains, which are independent except for their common guess. Errors come from the
+        spread of the chains.
     draws : int, default 1000
         Number of draws of each chain after the guess is fixed.
     temperatures : int or array_like of shape (K,), default 50
@@ -177,22 +176,22 @@ def temper(
         Spacing of the temperatures.
     initial : int, default 50
         Number of draws of the first initial iteration. The Wang-Landau start takes at most 40 times
-        as many sweeps.
+        this number of sweeps.
     iterations : int, default 8
-        Most initial iterations.
+        Largest number of initial iterations.
     step
         Kernel of a PyMC model, as for `sample_bdmc`.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
-        Seed of the result. Chains share a guess and move together, in one thread.
+        Seed of the result. Chains share a guess and move together in one thread.
     progressbar : bool, default True
 
     Returns
     -------
     DataTree
-        Group ``tempering``: ``log_likelihood`` (ℓ) and ``place`` (index of the temperature at which
-        the state was drawn) by (chain, draw), ``log_probability`` (log ĉ_k) by (chain, beta),
-        ``log_z_guess`` by beta. Group ``initial``: the last two by iteration, and ``draws``. After
-        Ctrl-C the result has the draws with the latest guess.
+        The group ``tempering`` has ``log_likelihood`` (ℓ) and ``place`` (index of the temperature
+        at which the state was drawn) by (chain, draw), ``log_probability`` (log ĉ_k) by
+        (chain, beta), and ``log_z_guess`` by beta. The group ``initial`` has the last two and
+        ``draws`` by iteration. After Ctrl-C the result has the draws with the latest guess.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Check samplers, simulators and models in a project's own tests, with guaranteed α.
 
-A check takes a subject, a model, and keyword options; it returns a `Report`. The probability that a
-correct subject fails is at most ``alpha``, whenever the check stops.
+A check takes a subject, a model and keyword options, and returns a `Report`. A correct subject
+fails with a probability of at most ``alpha``, whenever the check stops.
 """
 
 from pymc_bdmc.testing.bayes_factor import check_bayes_factor

@@ -35,10 +35,11 @@ def check_bayes_factor(
 ) -> Report:
     r"""Check log Bayes factors on data that are simulated from the models.
 
-    With BF = p(y|model_1)/p(y|model_0), under model_0 the mean of BF is 1, under model_1 that of
-    1/BF; and if a fair coin chose the model of each data set, the odds of model_1 given BF are BF
-    itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the robust use of Bayes
-    factors). Bets against each of these are settled after every data set.
+    Let BF = p(y|model_1)/p(y|model_0). On data from model_0 the mean of BF is 1, and on data from
+    model_1 the mean of 1/BF is 1. If a fair coin chooses the model of each data set, the odds of
+    model_1 given BF are BF itself (Turing's theorem; Schad et al. 2022, Workflow techniques for the
+    robust use of Bayes factors). Bets against each of these three statements are settled after
+    every data set.
 
     Parameters
     ----------
@@ -46,14 +47,15 @@ def check_bayes_factor(
         Function from data, a dict by observed variable, to log BF in nats.
     model_0 : pymc.Model
     model_1 : pymc.Model, optional
-        Model with the same observed variables. Without it only the mean under model_0 is checked.
-        Then BF may be noisy, if its estimate (not that of its logarithm) is unbiased. With it log
-        BF must be exact, or its error small compared to 1/√budget.
+        Model with the same observed variables. Without this model only the mean under model_0 is
+        checked, and BF may be a noisy estimate if it is unbiased (the estimate of BF itself, not
+        of its logarithm). With this model log BF must be exact, or have an error that is small
+        compared to 1/√budget.
     alpha : float, default 1e-5
         Largest probability that a correct subject fails, whenever the check stops, by Ville's
         inequality for the mean of the bettors' capitals (`pymc_bdmc.testing.bets`).
     budget : int, default 2000
-        Number of data sets, unless it fails earlier.
+        Number of data sets, unless the check fails earlier.
     random_seed : int, sequence of int, SeedSequence, Generator or None
         Seed of the data.
 
@@ -64,7 +66,7 @@ def check_bayes_factor(
     Raises
     ------
     ValueError
-        If the models cannot be simulated, or have other observed variables.
+        If the models cannot be simulated, or differ in their observed variables.
 
     Examples
     --------

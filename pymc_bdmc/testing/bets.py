@@ -1,10 +1,11 @@
 r"""Test samplers by bets that are fair if the sampler is correct (e-processes).
 
-A bettor starts with capital 1 and stakes a share of it, fixed beforehand, on every new observation,
-at odds that are fair for a correct sampler. So the capital M is a nonnegative martingale of mean 1,
-and P(M ever reaches 1/α) ≤ α for any stopping rule (Ville 1939; Grünwald, de Heide and Koolen 2024,
-Safe Testing). The mean capital of many bettors is such a process too. In this way many directions,
-sizes and functions of a fault are tested at once, at the cost of the logarithm of their number.
+A bettor starts with capital 1. On every new observation the bettor stakes a share of the capital
+that was fixed beforehand, at odds that are fair for a correct sampler. So the capital M is a
+nonnegative martingale of mean 1, and P(M ever reaches 1/α) ≤ α for any stopping rule (Ville 1939;
+Grünwald, de Heide and Koolen 2024, Safe Testing). The mean capital of many bettors is also such a
+martingale. So one check can test many directions, sizes and functions of a fault at once, at the
+cost of the logarithm of their number.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 STAKES = 0.9 * 2.0 ** -np.arange(8)
-"""Stakes, as shares of the capital; each is staked in both directions if there are two."""
+"""Stakes as shares of the capital. Bets with two directions use every stake in both."""
+
 SHIFTS = np.array([-2.0, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 2.0])
 SLOPES = np.array([0.0, 0.5, 0.8, 1.0, 1.25, 2.0])
 """Slopes of the log odds of a bettor, shift + slope · claimed log odds."""
@@ -23,12 +25,12 @@ TILTS = np.array([-4.0, -2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 1.0, 2.0, 4.0])
 
 
 class Bets:
-    """Capitals of groups of bettors; all groups start with the same capital.
+    """Capitals of groups of bettors, which all start with the same capital.
 
     Parameters
     ----------
     *blocks : sequence of str
-        Subject of the bets of each group, by block; groups of a block have equally many bettors.
+        Subject of the bets of each group, by block. Groups of a block have equally many bettors.
 
     Examples
     --------
@@ -72,7 +74,7 @@ class Bets:
             return float(np.exp(logsumexp(self._log_evidence) - np.log(len(self._names))))
 
     def findings(self, alpha: float) -> tuple[str, ...]:
-        """Return the names of groups whose own e-value is at least 1/alpha, the largest first."""
+        """Return the groups with an e-value of at least 1/alpha, in decreasing order."""
         log_evidence = self._log_evidence
         order = np.argsort(-log_evidence, kind="stable")
         return tuple(self._names[i] for i in order if log_evidence[i] >= -np.log(alpha))
@@ -81,14 +83,14 @@ class Bets:
 def even_chance(n: int, n_groups: int, alpha: float) -> float:
     """Return the mean of a small bet that is detected with probability 1/2, in standard deviations.
 
-    The best stake on a mean μ of standard deviation σ lets the logarithm of the capital grow by
-    (μ/σ)²/2 an observation (Kelly 1956). Within n of them it must reach 1/alpha times the number of
-    bettors, who share the first capital.
+    With the best stake on a mean μ of standard deviation σ, the logarithm of the capital grows by
+    (μ/σ)²/2 per observation (Kelly 1956). Within n observations the capital must grow by a factor
+    of 1/alpha times the number of bettors, who share the initial capital.
 
     Parameters
     ----------
     n : int
-        Observations.
+        Number of observations.
     n_groups : int
         Number of bettors.
     alpha : float
@@ -105,13 +107,13 @@ def even_chance(n: int, n_groups: int, alpha: float) -> float:
 def fair_bets(values: np.ndarray) -> np.ndarray:
     """Return the payoffs of bets on the sign of a mean that is 0 for a correct sampler.
 
-    A stake of λ pays 1 + λ·d, which has mean 1 and is positive (Waudby-Smith and Ramdas 2024,
-    Estimating means of bounded random variables by betting, Section 4).
+    A stake of λ on the value d pays 1 + λ·d, which has mean 1 and is positive (Waudby-Smith and
+    Ramdas 2024, Estimating means of bounded random variables by betting, Section 4).
 
     Parameters
     ----------
     values : ndarray of shape (n, groups)
-        Values from −1 to 1; bets on all n are settled.
+        Values from −1 to 1. Bets on all n are settled.
 
     Returns
     -------
@@ -136,7 +138,7 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values : ndarray of shape (n, groups)
-        Nonnegative values; a correct sampler never gives ∞. Bets on all n are settled.
+        Nonnegative values. A correct sampler never gives ∞. Bets on all n are settled.
 
     Returns
     -------
@@ -157,8 +159,8 @@ def unit_bets(values: np.ndarray) -> np.ndarray:
 def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
     """Return the payoffs of bets against the claimed odds of an event.
 
-    If p is claimed, a bettor who believes in a probability q gets q/p if the event happens and (1 −
-    q)/(1 − p) if not; the mean is 1 if p is right.
+    If p is claimed, a bettor who believes in a probability q is paid q/p if the event happens and
+    (1 − q)/(1 − p) otherwise. If p is right, the mean of this payoff is 1.
 
     Parameters
     ----------
@@ -189,15 +191,15 @@ def odds_bets(log_odds: np.ndarray, happened: np.ndarray) -> np.ndarray:
 def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """Return the payoffs of bets on h of weighted states against h of exact states.
 
-    If a weight w ≥ 0 has mean 1, and weighted states have the distribution of exact ones, w·(1 ± h)
-    − (1 ± h′) has mean 0 and is at least −2.
+    If a weight w ≥ 0 has mean 1 and the weighted states have the distribution of exact states,
+    w·(1 ± h) − (1 ± h′) has mean 0 and is at least −2.
 
     Parameters
     ----------
     weights : ndarray of shape (n, 1) or (n, groups)
         w.
     reached, exact : ndarray of shape (n, groups)
-        h and h′, from −1 to 1; bets on all n are settled.
+        h and h′, from −1 to 1. Bets on all n are settled.
 
     Returns
     -------
@@ -221,8 +223,8 @@ def tilted_bets(weights: np.ndarray, reached: np.ndarray, exact: np.ndarray) -> 
 def order_bets(log_odds: np.ndarray, differences: np.ndarray) -> np.ndarray:
     """Return the payoffs of bets on the order of pairs.
 
-    The elements of a pair are known, and odds are claimed for the order in which they came. Bettors
-    add to the log odds a multiple of a quantity that changes sign with the order.
+    The two elements of a pair are known, and odds are claimed for their order. Bettors change the
+    log odds by a multiple of a quantity whose sign depends on the order.
 
     Parameters
     ----------

@@ -21,13 +21,13 @@ class Check:
     Parameters
     ----------
     name : str
-        The name of the check.
+        Name of the check.
     budget : int
-        What it may spend.
+        Largest cost, such as a number of transitions.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Seed of everything random in it.
+        Seed of everything random in the check.
     alpha : float, optional
-        Probability of a false alarm, at most. None: nothing is left to chance.
+        Largest probability of a false alarm; None for a deterministic check.
 
     Raises
     ------
@@ -53,7 +53,8 @@ class Check:
         Raises
         ------
         TypeError, ValueError
-            If a model cannot be annealed, or not ``simulated``; names the variable.
+            If a model cannot be annealed, or cannot be simulated and ``simulated`` is true. The
+            message names the variable.
         """
         plain = [checked_model(model) for model in models]
         for model in plain if simulated else []:
@@ -70,14 +71,14 @@ class Check:
         evidence: float | None = None,
         kind: Literal["e-value", "p-value"] = "p-value",
     ) -> Report:
-        """Return the verdict: by an e-value if there is one, else by whether there are findings.
+        """Return the verdict, which an e-value decides if there is one, and else the findings.
 
         Parameters
         ----------
         subject, cost, findings, blind_to, kind
             See `Report`.
         evidence : float, optional
-            None of a check that leaves nothing to chance.
+            E-value or p-value; None for a deterministic check.
         """
         for loan in self._loans:
             loan.give_back()

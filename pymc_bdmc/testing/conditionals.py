@@ -34,36 +34,37 @@ def check_conditionals(
 ) -> Report:
     r"""Check that ``log p(x|u)``, for one variable x, agrees with ``log p(x, u)``.
 
-    For any two values, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` up to rounding, for any
-    normalisation. A missing factor or a wrong sign is found at once (Grosse and Duvenaud 2014,
-    Testing MCMC code, Section 3).
+    For any two values x and x′, ``p(x|u) / p(x′|u) = p(x, u) / p(x′, u)`` up to rounding, whether
+    or not the densities are normalised. One pair of points shows a missing factor or a wrong sign
+    (Grosse and Duvenaud 2014, Testing MCMC code, Section 3).
 
     Parameters
     ----------
     conditional_logp : callable
         Function from a point to log p(x|u), nats, up to a constant that may depend on u.
     joint : pymc.Model or callable
-        A model, whose points map the names of all its variables, the observed ones too, to values
-        on the model's own scale, without transforms; or a function from a point to log p(x, u).
+        A model, or a function from a point to log p(x, u). The points of a model map the names of
+        all variables, including the observed ones, to values on the model's own scale, without
+        transforms.
     name : str
         Name of x in a point.
     points : sequence of mappings, optional
-        Points to compare, if ``joint`` is a function; x′ of a point is the x of the next one. With
-        a model they are drawn.
+        Points to compare if ``joint`` is a function. The x′ of a point is the x of the next point.
+        With a model the points are drawn.
     budget : int, default 100
-        Number of pairs of points; with ``points`` all are used.
+        Number of pairs of points that are drawn from a model. Given points are all used.
     random_seed : int, sequence of int, SeedSequence, Generator or None
         Seed of the points.
 
     Returns
     -------
     Report
-        Report with evidence 0 if a ratio is wrong, else 1; only the points are random.
+        Report with evidence 0 if a ratio is wrong and 1 otherwise. Only the points are random.
 
     Raises
     ------
     ValueError
-        If ``points`` are missing or superfluous, lack the name, or all have impossible pairs.
+        If ``points`` are missing or superfluous or lack the name, or if log p is −∞ at all of them.
 
     Examples
     --------

@@ -25,19 +25,19 @@ def check_exact_rank(
 ) -> Report:
     r"""Check the rank of an exact draw in a chain that runs through it both ways.
 
-    θ is drawn together with its data y, and becomes the state at a random position of a chain: the
-    sampler makes the later states, and its reversal the earlier ones. For a correct sampler, the
-    rank of θ among all states is uniform for every function of θ and y.
+    θ is drawn together with its data y. It becomes the state at a random position of a chain, whose
+    later states are made by the sampler and whose earlier states are made by its reversal. If the
+    sampler is correct, the rank of θ among all states is uniform for every function of θ and y.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Number of transitions, without those of the pilot. The check ends earlier if the sampler
-        fails.
+        Number of transitions, not counting those of the pilot. The check ends earlier if the
+        sampler fails.
     steps : int, default 9
-        Transitions on each data set; a rank is one of ``steps + 1``.
+        Number of transitions on each data set, which give ``steps + 1`` possible ranks.
 
     Returns
     -------
@@ -46,13 +46,13 @@ def check_exact_rank(
     Raises
     ------
     ValueError, TypeError
-        As in `check_sampler`, and if the sampler does not say what its reversal is; PyMC's own step
-        methods and the compiled kernels of continuous variables do.
+        As in `check_sampler`, and if the reversal of the sampler is not known. It is known for
+        PyMC's own step methods and for the compiled kernels of continuous variables.
 
     Notes
     -----
-    Ties are broken at random, and the rank becomes a u that is exactly uniform on (0, 1). Then
-    cos(πju) has mean 0, and bets on it are fair (`pymc_bdmc.testing.bets`).
+    Ties are broken at random, which turns the rank into a number u that is exactly uniform on
+    (0, 1). Then cos(πju) has mean 0, and bets on it are fair (`pymc_bdmc.testing.bets`).
 
     References
     ----------
@@ -96,5 +96,4 @@ def check_exact_rank(
         return [fair_bets(waves(np.array([ranks(subject) for _ in range(n)])).reshape(n, -1))]
 
     names = [f"{shape} of the rank of {name}" for name in features.names for shape in SHAPES]
-    noise = np.sqrt(0.5)
-    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, noise)
+    return trial.hold(step, np.array([0.0, 1.0]), [names], observe, steps, np.sqrt(0.5))

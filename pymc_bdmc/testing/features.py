@@ -8,38 +8,42 @@ from pymc.logprob.transforms import CircularTransform
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
+from pymc_bdmc.estimators.exchangeability import interquartile_range
 from pymc_bdmc.model.tempered import TemperedDensity
 
 LEARNING = 500
-"""Number of joint draws that set the scale of the features; they are not tested."""
+"""Number of joint draws that set the scale of the features. These draws are not tested."""
+
 MOST_PAIRS = 45
-"""Largest number of products of two elements; with more pairs, random ones are chosen."""
+"""Largest number of products of two elements. If there are more pairs, random ones are chosen."""
+
 SHAPES = ("location", "spread", "skewness", "tails")
 """Properties of every value that are compared."""
+
 SHIFT, SPREAD = 0.671, 0.742
-"""Derivatives of the means of the first two waves of a normal value: with respect to its mean (in
-standard deviations), and to the logarithm of its standard deviation."""
+"""Derivatives of the means of the first two waves of a normal value. The first is with respect to
+the mean of the value in standard deviations, the second to the log of its standard deviation."""
 
 
 class Features:
     """Features of the elements of θ, the slopes of log p, log p itself and moments of the data.
 
-    The slope ∂ log p(θ, y)/∂θ_i shows the position of θ_i within its posterior, for any data: for a
+    The slope ∂ log p(θ, y)/∂θ_i shows the position of θ_i within its posterior, for any data. For a
     normal posterior it is the distance from the conditional mean divided by the conditional
-    variance. So it shows faults that are small relative to the prior but not to the posterior.
+    variance. So slopes show faults that are small relative to the prior but not to the posterior.
 
-    A value is converted to u in (0, 1) by its rank among joint draws. The features are cos(πju), j
-    = 1, 2, 3, 4, which respond to location, spread, skewness and tails (Neyman 1937, Smooth test
-    for goodness of fit). Values may have any distribution.
+    Each value is converted to u in (0, 1) by its rank among joint draws, so values may have any
+    distribution. The features are cos(πju) for j = 1, 2, 3, 4, which respond to location, spread,
+    skewness and tails (Neyman 1937, Smooth test for goodness of fit).
 
     Parameters
     ----------
     density : TemperedDensity
-        Density whose current data enter the features too.
+        Density whose current data also enter the features.
     draw : callable
         Function that returns θ from the joint distribution and sets its data in the density.
     rng : numpy.random.Generator
-        Generator that chooses pairs, if there are too many.
+        Generator that chooses pairs if there are too many.
     data : bool
         Whether moments of the observed variables are among the values.
 
@@ -47,6 +51,8 @@ class Features:
     ----------
     names : list of str
         Names of the values.
+    titles : list of str
+        Names of the features: a property of a value, such as ``"spread of mu"``.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class Features:
         learned = [self._values(*row) for row in zip(elements, slopes, others, strict=True)]
         self._learned = list(zip(*map(_midranks, np.transpose(learned)), strict=True))
         self.names = self._named()
+        self.titles = [f"{shape} of {name}" for name in self.names for shape in SHAPES]
 
     def too_small(self, ratio: float) -> str:
         """Describe the effects that are too small to be found."""
@@ -111,7 +118,7 @@ class Features:
         return [*elements, *pairs, *slopes, *sizes, *logs, *moments]
 
     def _elements(self, point: Point) -> np.ndarray:
-        """Return all elements of θ; angles are reduced modulo a full turn."""
+        """Return all elements of θ, with angles reduced modulo a full turn."""
         turned = {
             name: np.arctan2(np.sin(point[name]), np.cos(point[name])) for name in self._angles
         }
@@ -132,7 +139,7 @@ class Features:
         return np.concatenate([elements, pairs, slopes, size, others])
 
     def values(self, points: Sequence[Point]) -> np.ndarray:
-        """Return the named values at each θ, shape (points, names); −∞ in place of NaN."""
+        """Return the named values at each θ, shape (points, names), with −∞ in place of NaN."""
         found = np.array([
             self._values(self._elements(point), self._slopes(point), self._others(point))
             for point in points
@@ -155,7 +162,7 @@ class Features:
 
 
 def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
-    """Return the slopes of log p(θ, y) along continuous elements; empty without a gradient."""
+    """Return the slopes of log p(θ, y) along continuous elements, or none without a gradient."""
     try:
         gradient = density.gradient
     except (NotImplementedError, NullTypeGradError):
@@ -170,13 +177,12 @@ def _gradient_of(density: TemperedDensity) -> Callable[[Point], np.ndarray]:
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """Return the interquartile range of every column, with 1 in place of 0."""
-    low, high = np.quantile(np.nan_to_num(values, posinf=0, neginf=0), [0.25, 0.75], axis=0)
-    return np.where(high > low, high - low, 1.0)
+    """Return the interquartile range of every column, with 0 in place of infinite values."""
+    return interquartile_range(np.nan_to_num(values, posinf=0, neginf=0))
 
 
 def waves(ranks: np.ndarray) -> np.ndarray:
-    """Return cos(πju), with j in the last axis; its mean is 0 for uniform u."""
+    """Return cos(πju), whose mean is 0 for uniform u, with j along the last axis."""
     return np.cos(np.pi * ranks[..., None] * np.arange(1, len(SHAPES) + 1))
 
 

@@ -10,15 +10,15 @@ from pymc_bdmc.testing.report import CheckFailed, Report
 class Checks:
     """The checks of `pymc_bdmc.testing`, which raise `CheckFailed` if they fail.
 
-    The k-th check called in a test gets alpha/(k(k + 1)). For any number of checks these add up to
-    less than the test's alpha.
+    The k-th check of a test gets alpha/(k(k + 1)). For any number of checks these shares add up to
+    less than the alpha of the test.
 
     Parameters
     ----------
     alpha : float
         The alpha of the test.
     budget : int or None
-        Default budget of each check; None for the check's own default.
+        Default budget of all checks, or None for each check's own default.
     reports : list
         List to which the report of every check is added, as a dictionary.
 

@@ -1,4 +1,4 @@
-"""Check a sampler together with the simulator of the data, which take turns."""
+"""Check a sampler together with the simulator of the data, by letting them take turns."""
 
 import numpy as np
 import pymc as pm
@@ -6,7 +6,6 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -21,19 +20,19 @@ def check_geweke(
     random_seed: RandomSeed = None,
     rounds: int = 10,
 ) -> Report:
-    r"""Check a sampler together with the simulator of the data, which take turns.
+    r"""Check a sampler together with the simulator of the data, by letting them take turns.
 
     Starting from a joint draw of θ and y, transitions of θ given y alternate with new data given θ.
-    If both are right, the joint distribution does not change. Small faults add up over the rounds,
-    and faults of the simulator or of the likelihood are found too.
+    If sampler and simulator are right, the joint distribution does not change. Small faults add up
+    over the rounds, and the check also finds faults of the simulator and of the likelihood.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 20000
-        Number of transitions, without those of the pilot. The check ends earlier if the sampler
-        fails.
+        Number of transitions, not counting those of the pilot. The check ends earlier if the
+        sampler fails.
     rounds : int, default 10
         Number of transitions before a new joint draw.
 
@@ -49,9 +48,9 @@ def check_geweke(
     Notes
     -----
     Features of θ and y, averaged over the rounds, are compared with those of the joint draw from
-    which the rounds started. The difference has mean 0 and is bounded: see `check_invariance`. In
-    the original test both samplers run once, and their means are compared by standard errors, so
-    its false-alarm rate is right only asymptotically; restarting from exact draws makes it exact
+    which the rounds started. The difference has mean 0 and is bounded (see `check_invariance`). The
+    original test runs both samplers once and compares their means by standard errors, so its
+    false-alarm rate is right only asymptotically. Restarting from exact draws makes this rate exact
     (Gandy and Scott 2020, Section 3).
 
     References
@@ -90,6 +89,6 @@ def check_geweke(
         changes = states[:, 1:].mean(axis=1) - states[:, 0]
         return [fair_bets(changes.reshape(n, -1) / 2)]
 
-    names = [f"over {rounds} rounds: {s} of {name}" for name in features.names for s in SHAPES]
+    names = [f"over {rounds} rounds: {title}" for title in features.titles]
     noise = np.sqrt((1 + 1 / rounds) / 2)
     return trial.hold(step, np.array([0.0, 1.0]), [names], observe, rounds, noise)

@@ -18,8 +18,8 @@ BLIND_TO = ("a log density that is wrong itself", "places where prior draws do n
 def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed = None) -> Report:
     """Compare the gradient that step methods use with differences of the log density.
 
-    The points are draws from the prior. PyMC and PyTensor test their own gradients; this check is
-    for your own operations and `pymc.CustomDist`.
+    The points are draws from the prior. PyMC and PyTensor test their own gradients, so this check
+    is for your own operations and for `pymc.CustomDist`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
     Returns
     -------
     Report
-        Report with evidence 0 if a derivative is wrong, else 1; only the points are random.
+        Report with evidence 0 if a derivative is wrong and 1 otherwise. Only the points are random.
 
     Examples
     --------

@@ -8,7 +8,6 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.testing.bets import fair_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -26,16 +25,16 @@ def check_invariance(
     r"""Check that a sampler leaves the joint distribution of parameters and data as it is.
 
     θ is drawn together with its data y, so it is an exact posterior sample. If the sampler is
-    correct, so is every state of a chain that starts at θ. The state after one step, and the mean
-    over several steps, are compared with θ; several steps find faults that build up along a chain.
+    correct, every state of a chain that starts at θ is one too. The state after one step and the
+    mean over several steps are compared with θ. The mean shows faults that build up along a chain.
 
     Parameters
     ----------
     step, model, alpha, random_seed
         As in `check_sampler`.
     budget : int, default 100000
-        Number of transitions, without those of the pilot. The check ends earlier if the sampler
-        fails.
+        Number of transitions, not counting those of the pilot. The check ends earlier if the
+        sampler fails.
     steps : int, default 5
         Number of transitions on each data set.
 
@@ -50,11 +49,11 @@ def check_invariance(
 
     Notes
     -----
-    For every value of `Features`, a function h of θ and y with values in [−1, 1], the difference d
-    = (h(θ′) − h(θ))/2 has mean 0 if the sampler leaves the posterior invariant, whether or not
-    detailed balance holds, and lies in [−1, 1]. So a stake of λ on it is a fair bet, and the mean
-    capital of all bettors reaches 1/alpha with probability at most alpha
-    (`pymc_bdmc.testing.bets`). Comparing pairs with the same θ removes the variance between θ.
+    Every feature in `Features` is a function h of θ and y with values in [−1, 1]. If the sampler
+    leaves the posterior invariant, with or without detailed balance, the difference d = (h(θ′) −
+    h(θ))/2 has mean 0, and it lies in [−1, 1]. So a stake of λ on d is a fair bet, and the mean
+    capital of all bettors reaches 1/alpha with a probability of at most alpha
+    (`pymc_bdmc.testing.bets`). Comparing θ′ with its own θ removes the variance between the θ.
 
     References
     ----------
@@ -84,12 +83,8 @@ def check_invariance(
     trial = Trial("check_invariance", model, alpha, budget, random_seed)
     check_counts(steps=steps)
     features = trial.features()
-    names = [
-        f"{when}: {shape} of {name}"
-        for when in ("after 1 step", f"over {steps} steps")
-        for name in features.names
-        for shape in SHAPES
-    ]
+    times = ("after 1 step", f"over {steps} steps")
+    names = [f"{time}: {title}" for time in times for title in features.titles]
 
     def values(subject: Subject) -> np.ndarray:
         start = trial.draw()

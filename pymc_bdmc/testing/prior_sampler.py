@@ -25,19 +25,19 @@ def check_prior_sampler(
     budget: int = 2_000,
     random_seed: RandomSeed = None,
 ) -> Report:
-    """Check that draws of all variables, the observed ones too, come from their log density.
+    """Check that draws of all variables, including the observed ones, come from their log density.
 
-    It finds `pymc.CustomDist` whose ``random`` and ``logp`` disagree, a wrong sampler of a
-    multivariate normal, and priors with atoms. Draws are moved by Metropolis steps, one variable at
-    a time. If they have the stated density, a draw and its moved state are exchangeable (see
+    The check finds a `pymc.CustomDist` whose ``random`` and ``logp`` disagree, a wrong sampler of a
+    multivariate normal, and priors with atoms. Metropolis steps move every draw, one variable at a
+    time. If draws have the stated density, a draw and its moved state are exchangeable (see
     `pymc_bdmc.estimators.exchangeability`).
 
     Parameters
     ----------
     model : pymc.Model
     alpha : float, default 1e-5
-        Largest probability that a correct model fails: p-values are bounded by Hoeffding (1963,
-        Theorem 2), and multiplied by the number of comparisons.
+        Largest probability that a correct model fails. The p-values are Hoeffding's bounds (1963,
+        Theorem 2), multiplied by the number of comparisons.
     budget : int, default 2000
         Number of draws.
     random_seed : int, sequence of int, SeedSequence, Generator or None
@@ -46,8 +46,8 @@ def check_prior_sampler(
     Returns
     -------
     Report
-        The evidence is the smallest p-value. Findings name the variables whose location or spread
-        is wrong, and log p if it is wrong. A wrong variable affects those that depend on it.
+        The evidence is the smallest p-value. Findings name the variables with a wrong location or
+        spread, and log p if it is wrong. A wrong variable affects those that depend on it.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def check_prior_sampler(
 def _pvalues(
     density: TemperedDensity, free: Point, data: Point, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Return p-values by variable, and that of log p of all under the key ``""``."""
+    """Return the p-values of variables by name, and that of log p under the key ``""``."""
     model, draws = density.model, {**free, **data}
     # Moves cannot reach an atom; data may have atoms.
     fixed = [

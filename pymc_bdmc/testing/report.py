@@ -1,4 +1,4 @@
-"""Report the result of a check: verdict, evidence, cost, and the seed that repeats it."""
+"""Report the result of a check, with its evidence, its cost and the seed that repeats it."""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from pymc_bdmc.base.streams import Entropy
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a check; every ``check_…`` returns one.
+    """Result that every ``check_…`` returns.
 
     Attributes
     ----------
@@ -23,8 +23,8 @@ class Report:
     alpha : float
         Largest probability that a correct subject fails; 0 for a deterministic check.
     evidence : float
-        An e-value, which fails the check if it is ≥ 1/alpha, or a p-value, which fails it if ≤
-        alpha; 0 or 1 for a deterministic check.
+        An e-value or a p-value. The check fails if an e-value is at least 1/alpha, or if a p-value
+        is at most alpha. For a deterministic check it is 0 or 1.
     kind : {"e-value", "p-value"}
         Kind of evidence.
     cost : int
@@ -32,9 +32,9 @@ class Report:
     seconds : float
         Wall-clock time.
     random_seed : int or sequence of int
-        Seed that repeats the check exactly, in the same call.
+        Seed with which the same call repeats the check exactly.
     findings : tuple of str
-        Faults found, the strongest evidence first; empty if the check passed.
+        Faults found, with the strongest evidence first. Empty if the check passed.
     blind_to : tuple of str
         Faults that this check cannot see.
 
@@ -77,7 +77,7 @@ class Report:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes for JSON; an infinite e-value becomes the largest float."""
+        """Return all attributes for JSON, with the largest float for an infinite e-value."""
         whole = asdict(self)
         whole["evidence"] = min(self.evidence, sys.float_info.max)
         return whole | {name: list(whole[name]) for name in ("findings", "blind_to")}
@@ -114,7 +114,7 @@ class Report:
 
 
 class CheckFailed(AssertionError):
-    """Error of a failed check; its text is the report.
+    """Error of a failed check, whose text is the report.
 
     Attributes
     ----------

@@ -12,7 +12,6 @@ from pymc_bdmc.base.streams import RandomSeed
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.testing.bets import fair_bets, order_bets, tilted_bets, unit_bets
-from pymc_bdmc.testing.features import SHAPES
 from pymc_bdmc.testing.report import Report
 from pymc_bdmc.testing.subjects import ALPHA, BUDGET, Sampler, Subject
 from pymc_bdmc.testing.trial import Trial
@@ -30,29 +29,29 @@ def check_sampler(
 ) -> Report:
     r"""Check a sampler by sandwiches of simulated data sets, and stop if it is refuted.
 
-    θ is drawn together with its data y. It makes a few transitions at β = 1; if the sampler is
-    right, it is still an exact posterior sample. From there a reverse chain runs to the prior, and
-    a forward chain runs from the prior. In addition, the kernel of every β moves draws from the
-    prior. So everything on which `sample_bdmc` relies is checked: the kernels, the weights, and the
-    reversal if the sampler states it.
+    θ is drawn together with its data y, and the sampler moves it by a few transitions at β = 1. If
+    the sampler is right, the moved θ is still an exact posterior sample. A reverse chain runs from
+    there to the prior, and a forward chain starts from the prior. In addition, the kernel of every
+    β moves draws from the prior. So the check covers everything on which `sample_bdmc` relies: the
+    kernels, the weights, and the reversal if the sampler states one.
 
     Parameters
     ----------
     step : Sampler
-        A name, a step method, a class of kernels or a function; see
+        A name, a step method, a class of kernels or a function. See
         `pymc_bdmc.testing.subjects.Sampler`.
     model : pymc.Model
-        Model for the check; its observed variables are simulated, so their values do not matter.
+        Model for the check. Its observed variables are simulated, so their values do not matter.
     alpha : float, default 1e-5
         Largest probability that a correct sampler fails, whenever the check stops.
     budget : int, default 100000
-        Number of transitions, without those of the pilot. The check ends earlier if the sampler
-        fails.
+        Number of transitions, not counting those of the pilot. The check ends earlier if the
+        sampler fails.
     random_seed : int, sequence of int, SeedSequence, Generator or None
-        Seed; the report contains it, so that the check can be repeated.
+        Seed, which the report contains so that the check can be repeated.
     temperatures : int, default 4
-        T of the chains. In long chains a wrong kernel is wrong in both directions in the same way,
-        and the bounds close around a wrong value.
+        T of the chains. In long chains a wrong kernel has the same fault in both directions, and
+        the bounds close around a wrong value.
     steps : int, default 4
         Number of transitions at β = 1 before the reverse chain.
 
@@ -65,29 +64,29 @@ def check_sampler(
     ValueError
         If the model cannot be simulated, or a step method cannot be built or frozen.
     TypeError
-        If ``step`` is no sampler, or an instance instead of a class.
+        If ``step`` is not a sampler, or is an instance instead of a class.
 
     Notes
     -----
-    Given everything before, all of these bets are fair (`pymc_bdmc.testing.bets`), for any stopping
-    rule:
+    Given all earlier observations, the following bets are fair for any stopping rule
+    (`pymc_bdmc.testing.bets`):
 
-    1. With w_f and w_r the weights of a forward and a reverse chain, independent given y, w_f/w_r
-       has the mean Z·(1/Z) = 1 (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). It needs
-       invariance only, of the kernels of the reverse chain too.
+    1. The weights w_f and w_r of a forward and a reverse chain are independent given y, so w_f/w_r
+       has the mean Z·(1/Z) = 1 (Grosse, Ghahramani and Adams 2015, Eqs 3 and 8). This bet assumes
+       only that the kernels of both chains leave their distributions invariant.
     2. A chain from the prior to f_β and back, with one step θ → θ′ by the kernel of β, has the
-       weight w = exp(β(ℓ(θ) − ℓ(θ′))), and here Z is 1. So w has the mean 1, and for every function
-       h with values in [−1, 1] w(1 ± h(θ′)) − (1 ± h(θ)) has mean 0 (Neal 2001, Eq. 13) and is at
+       weight w = exp(β(ℓ(θ) − ℓ(θ′))), and its Z is 1. So w has the mean 1. For every function h
+       with values in [−1, 1], w(1 ± h(θ′)) − (1 ± h(θ)) has mean 0 (Neal 2001, Eq. 13) and is at
        least −2.
-    3. Where the reversal is what it is said to be, Crooks' relation p_f·w = Z·p_r holds for whole
-       paths. Given two paths but not which is which, the odds of their order are therefore w_r to
-       w_f, whatever Z is. And if a fair coin chooses the kernel of β or its reversal, the odds of
-       the order of θ and θ′ are exp(β(ℓ(θ′) − ℓ(θ))). Bettors hold the log odds to be more by a
-       multiple of themselves, which is what a wrong β makes of them, or of h(θ′) − h(θ).
-    4. h of the moved θ\*, less h of the first: see `check_invariance`.
+    3. If the stated reversal is right, Crooks' relation p_f·w = Z·p_r holds for whole paths. For
+       two paths in unknown order, the odds of one order against the other are then w_r to w_f,
+       whatever Z is. If a fair coin chooses the kernel of β or its reversal, the odds of the order
+       of θ and θ′ are exp(β(ℓ(θ′) − ℓ(θ))). Bettors change these log odds in proportion to
+       themselves, which is the effect of a wrong β, or in proportion to h(θ′) − h(θ).
+    4. The difference of h between the moved and the first θ\* has mean 0; see `check_invariance`.
 
-    The mean capital of all is a nonnegative martingale from 1 on, so it reaches 1/alpha with
-    probability alpha at most (Ville 1939).
+    The mean capital of all bettors is a nonnegative martingale that starts at 1, so it reaches
+    1/alpha with a probability of at most alpha (Ville 1939).
 
     Examples
     --------
@@ -138,21 +137,21 @@ def check_sampler(
             *orders,
         ]
 
-    values = [f"{shape} of {name}" for name in features.names for shape in SHAPES]
+    titles = features.titles
     chains, draws = "forward and reverse chains", "prior draws moved at all β"
     blocks = [
         [f"mean weight of {chains} above 1"],
         [f"mean weight of {draws} above 1"],
-        [f"{draws}: {value}" for value in values],
-        [f"over {steps} steps: {value}" for value in values],
+        [f"{draws}: {title}" for title in titles],
+        [f"over {steps} steps: {title}" for title in titles],
         [f"order of {chains}: weight"],
-        [f"order of {draws}: {value}" for value in ["weight", *values]],
+        [f"order of {draws}: {title}" for title in ["weight", *titles]],
     ]
     noise = np.sqrt((1 + 1 / steps) / 2)
     return trial.hold(step, betas, blocks, observe, 3 * temperatures + steps, noise)
 
 
 def _log_likelihoods(density: TemperedDensity, points: Sequence[Point]) -> np.ndarray:
-    """Return ℓ of each point, nats; −∞ in place of NaN."""
+    """Return ℓ of each point, nats, with −∞ in place of NaN."""
     found = np.array([density.terms(*point.values())[1] for point in points], float)
     return np.where(np.isnan(found), -np.inf, found)

@@ -52,7 +52,7 @@ class Target:
         return self.density.present_data
 
     def __call__(self, point: Point) -> float:
-        """Return log f_β with the Jacobian of transforms, nats; NaN and +∞ count as −∞."""
+        """Return log f_β with the Jacobian of transforms, nats, and −∞ in place of NaN and +∞."""
         point = self._typed(point)
         log_prior, ell = map(float, self.density.terms(*point.values()))
         value = log_prior + self.beta * ell if self.beta > 0 else log_prior
@@ -84,11 +84,11 @@ Sampler = Step | Callable[..., Kernel] | Transition
 """Sampler to check, in one of these forms.
 
 - The name of a compiled kernel, "hmc", "nuts", "autostep" or "metropolis", or a `NamedKernel`.
-- A class of PyMC step methods, a `functools.partial` of one with options, or several of them. They
-  are tuned by a pilot on data of its own, then frozen. None is PyMC's own choice of them.
-- Any other class, called as ``kernel(density, betas)``, whose objects have the methods ``reset``,
+- A class of PyMC step methods, a `functools.partial` of one with options, or several of these. A
+  pilot tunes them on separate data and then freezes them. None stands for PyMC's own choice.
+- Any other class, which is called as ``kernel(density, betas)`` and has the methods ``reset``,
   ``step`` and ``reversal`` of `pymc_bdmc.base.types.Kernel`.
-- A plain function ``transition(point, target, rng)``, for a sampler of any other origin.
+- A plain function ``transition(point, target, rng)``, for any other sampler.
 """
 
 
@@ -132,7 +132,7 @@ class Subject:
             yield point
 
     def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
-        """Return log w of a forward chain, or of the reverse chain from ``start``; nats."""
+        """Return log w of a forward chain, or of the reverse chain from ``start``, nats."""
         direction = Direction.REVERSE if start else Direction.FORWARD
         starts = [start or self.density.draw_prior(rng)[0]]
         run = anneal(
@@ -201,7 +201,7 @@ def make_subject(
     data: Mapping[str, np.ndarray],
     seed: np.random.SeedSequence,
 ) -> Subject:
-    """Convert a sampler to a `Subject`; `Sampler` lists its forms.
+    """Convert a sampler, in any form that `Sampler` lists, to a `Subject`.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def make_subject(
     betas : ndarray of shape (T + 1,)
         The schedule.
     data : mapping of str to ndarray
-        Data on which a pilot tunes the sampler; other data than those of the check.
+        Data on which a pilot tunes the sampler. They are not used in the check.
     seed : SeedSequence
         Seed of the pilot.
 

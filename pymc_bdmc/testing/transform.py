@@ -1,4 +1,4 @@
-"""Check a transform: that it can be inverted, and its volume."""
+"""Check that a transform can be inverted, and that its volume is right."""
 
 import numpy as np
 import pytensor.tensor as pt
@@ -32,20 +32,20 @@ def check_transform(
     dist : TensorVariable
         Distribution to transform, such as ``pm.HalfNormal.dist()``.
     budget : int, default 20
-        Number of draws of ``dist`` at which it is checked.
+        Number of draws of ``dist`` at which the transform is checked.
     random_seed : int, sequence of int, SeedSequence, Generator or None
         Seed of the draws.
 
     Returns
     -------
     Report
-        Report with evidence 0 if something is wrong, else 1; only the draws are random.
+        Report with evidence 0 if something is wrong and 1 otherwise. Only the draws are random.
 
     Raises
     ------
     ValueError
-        If ``forward`` neither keeps the number of elements nor drops the last one of every row (as
-        for a simplex), since then the volume is not defined.
+        If ``forward`` neither keeps the number of elements nor drops the last element of every row
+        (as for a simplex), since the volume is then not defined.
 
     Examples
     --------

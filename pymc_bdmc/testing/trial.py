@@ -1,4 +1,4 @@
-"""Shared parts of the checks of samplers: exact draws, and bets."""
+"""Shared parts of the checks of samplers: exact draws and bets."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ from pymc_bdmc.testing.subjects import Sampler, Subject, make_subject, name_of
 SLOW_MIXING = "slow mixing: a sampler that never moves passes"
 
 BATCH = 10
-"""Number of data sets between two looks at the e-value; any number of looks is allowed."""
+"""Number of data sets between two looks at the e-value. Any number of looks is allowed."""
 
 
 class Trial(Check):
@@ -64,7 +64,7 @@ class Trial(Check):
         self.density.set_data(simulator.draw(*(constrained[name][0] for name in free))[1])
 
     def features(self, *, data: bool = False) -> Features:
-        """Return the features to compare, on scales learned from draws that are not tested."""
+        """Return the features to compare, with scales from draws that are not tested."""
         self._features = Features(self.density, self.draw, self.rng, data)
         return self._features
 
@@ -78,23 +78,22 @@ class Trial(Check):
         noise: float,
         blind_to: Sequence[str] = (SLOW_MIXING,),
     ) -> Report:
-        """Settle bets on data sets, one after the other, until there is a verdict.
+        """Settle bets on one data set after another until there is a verdict.
 
         Parameters
         ----------
         step : Sampler
-            Sampler; a pilot tunes it on the data of another draw.
+            Sampler, which a pilot tunes on the data of another draw.
         betas : ndarray of shape (T + 1,)
             The schedule.
         names : sequence of sequence of str
-            Names of the groups of bettors, by block; see `Bets`.
+            Names of the groups of bettors by block (see `Bets`).
         observe : callable
             Function that draws θ and n data sets, and returns the payoffs of the bets on them.
         cost : int
             Cost of one data set.
         noise : float
-            Standard deviation of the bets on features, relative to the mean of a wave that they
-            measure.
+            Standard deviation of a bet on a feature, in units of the mean that the bet measures.
         blind_to : sequence of str
             See `Report`.
         """

@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
+@dataclass(frozen=True)
 class _Bimodal(ContinuousSystem):
     """System with likelihood w·φ(x − d) + (1 − w)·φ(x + d), φ a product over the dimensions.
 
-    By symmetry both modes have the same evidence, so their posterior weights are those of the
-    likelihood.
+    By symmetry both modes have the same evidence, so the posterior weights of the modes equal the
+    weights in the likelihood.
     """
 
-    distance: float
-    likelihood_scale: float
-    upper_weight: float
+    dimension: int = 5
+    distance: float = 10.0
+    likelihood_scale: float = 1.0
+    prior_std: float = 10.0
+    upper_weight: float = 1 / 21
 
     @property
     def log_weights_of_modes(self) -> tuple[float, float]:
@@ -73,12 +76,6 @@ class BimodalGaussian(_Bimodal):
     (-18.6077, -20.0308)
     """
 
-    dimension: int = 5
-    distance: float = 10.0
-    likelihood_scale: float = 1.0
-    prior_std: float = 10.0
-    upper_weight: float = 1 / 21
-
     @property
     def log_z(self) -> float:
         """Return the log evidence, a multivariate normal density, nats."""
@@ -106,15 +103,11 @@ class BimodalGaussian(_Bimodal):
         import pymc as pm
 
         covariance = np.eye(self.dimension) * self.likelihood_scale**2
+        weights = [self.upper_weight, 1 - self.upper_weight]
         with pm.Model() as model:
             x = pm.Normal("x", 0, self.prior_std, shape=self.dimension)
             modes = [pm.MvNormal.dist(x + sign * self.distance, cov=covariance) for sign in (-1, 1)]
-            pm.Mixture(
-                "y",
-                w=[self.upper_weight, 1 - self.upper_weight],
-                comp_dists=modes,
-                observed=np.zeros(self.dimension),
-            )
+            pm.Mixture("y", w=weights, comp_dists=modes, observed=np.zeros(self.dimension))
         return model
 
     def _upper_mode(self, n, rng):
@@ -125,10 +118,10 @@ class BimodalGaussian(_Bimodal):
 
 @dataclass(frozen=True)
 class BimodalCauchy(_Bimodal):
-    """Mixture of two products of Cauchy densities at ±(d, …, d): heavy-tailed work.
+    """Mixture of two products of Cauchy densities at ±(d, …, d), which has heavy-tailed work.
 
-    The evidence is a product of Voigt profiles, the convolutions of the prior with a Cauchy
-    density. The default parameters are those of `BimodalGaussian`, not published ones.
+    The evidence is a product of Voigt profiles, which are the convolutions of the prior with a
+    Cauchy density. The default parameters are those of `BimodalGaussian`; they are not published.
 
     Parameters
     ----------
@@ -147,12 +140,6 @@ class BimodalCauchy(_Bimodal):
     >>> round(BimodalCauchy().log_z, 4)
     -18.7915
     """
-
-    dimension: int = 5
-    distance: float = 10.0
-    likelihood_scale: float = 1.0
-    prior_std: float = 10.0
-    upper_weight: float = 1 / 21
 
     @property
     def log_z(self) -> float:
@@ -188,14 +175,8 @@ class BimodalCauchy(_Bimodal):
 
         with pm.Model() as model:
             x = pm.Normal("x", 0, self.prior_std, shape=self.dimension)
-            pm.CustomDist(
-                "y",
-                x,
-                dist=draw,
-                logp=log_density,
-                signature="(n)->(n)",
-                observed=np.zeros(self.dimension),
-            )
+            given = {"signature": "(n)->(n)", "observed": np.zeros(self.dimension)}
+            pm.CustomDist("y", x, dist=draw, logp=log_density, **given)
         return model
 
     def _log_cauchy(self, x):

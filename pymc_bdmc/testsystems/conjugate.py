@@ -72,10 +72,10 @@ class ConjugateRegression(ContinuousSystem):
 
 @dataclass(frozen=True)
 class UnidentifiedBinomial(ContinuousSystem):
-    """Model y ~ Binomial(trials, p₁p₂) with uniform p₁, p₂; data identify only the product.
+    """Model y ~ Binomial(trials, p₁p₂) with uniform p₁, p₂, of which data identify the product.
 
-    The state is z with p = Φ(z), whose prior is standard normal. The product r has prior density
-    −log r, so the evidence is (ψ(trials + 2) − ψ(successes + 1)) / (trials + 1).
+    The state is z with p = Φ(z), so the prior of z is standard normal. The product r = p₁p₂ has the
+    prior density −log r, so the evidence is (ψ(trials + 2) − ψ(successes + 1)) / (trials + 1).
 
     Parameters
     ----------
@@ -119,5 +119,5 @@ class UnidentifiedBinomial(ContinuousSystem):
         return ndtri_exp(np.array([u * log_r, (1 - u) * log_r]))
 
     def step_size(self, beta: float) -> float:
-        """Return a step size that shrinks from the prior's spread to that of the ridge."""
+        """Return a step size that shrinks from the width of the prior to that of the ridge."""
         return 2.4 / np.sqrt(2 * (1 + beta * self.trials / 10))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.base.schedules import make_schedule
 
 BATCH = 10_000
-"""Number of chains moved at a time, whose states fit into the processor's cache."""
+"""Number of chains moved at a time, chosen so that their states fit into the processor's cache."""
 
 
 class ContinuousSystem(ABC):
@@ -84,15 +84,16 @@ class ContinuousSystem(ABC):
         schedule : array_like of shape (T + 1,), optional
             β from 0 to 1. By default 25 increments of the cubic 0.05 s + 0.95 s³.
         moves : int
-            Number of Metropolis steps at each β. All use the same proposal, so they are their own
-            reversal.
+            Number of Metropolis steps at each β. All steps use the same proposal, so together they
+            are their own reversal.
 
         Returns
         -------
         log_weights : ndarray of shape (n,)
             Nats.
         states : ndarray of shape (dimension, n)
-            Last states: near the posterior in forward runs, near the prior in reverse runs.
+            Last states, which are near the posterior in forward runs and near the prior in
+            reverse runs.
 
         Raises
         ------

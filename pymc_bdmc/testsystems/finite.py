@@ -26,7 +26,7 @@ class ExactSandwich:
     jeffreys : float
         J, the Jeffreys divergence between the last state of a forward chain and the posterior.
     forward_divergence, reverse_divergence : float
-        Its terms KL(q‖p) and KL(p‖q), nats.
+        The terms KL(q‖p) and KL(p‖q) of J, nats.
     """
 
     log_z: float
@@ -46,11 +46,11 @@ def exact_sandwich(
 ) -> ExactSandwich:
     """Compute the expected sandwich of any annealing run on a finite state space.
 
-    Marginals of the states are propagated through the transition matrices, forwards from the prior
-    and, by the reversals, backwards from the posterior. With q_t and r_t the marginals of state t
-    of either run, ⟨log w⟩_f = Σ_t (β_t − β_{t−1}) Σ_s q_{t−1}(s) ℓ(s), and likewise for r: Grosse,
-    Ancha and Roy (2016), App. B, Eqs 22-23. The last transition, at β = 1, is applied and its
-    outcome enters J.
+    The distribution of the state is propagated forwards from the prior through the transition
+    matrices, and backwards from the posterior through their reversals. With q_t the distribution of
+    state t in a forward run, ⟨log w⟩_f = Σ_t (β_t − β_{t−1}) Σ_s q_{t−1}(s) ℓ(s). The same holds
+    for reverse runs (Grosse, Ancha and Roy 2016, App. B, Eqs 22-23). J is that of the state after
+    the last transition, at β = 1.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def exact_sandwich(
     schedule : array_like of shape (T + 1,)
         β_0 = 0 < … < β_T = 1.
     transitions : array_like of shape (T, n, n), or function
-        Row-stochastic matrices K_1, …, K_T, where K_t leaves p(s) exp(β_t ℓ(s)) invariant; or a
+        Row-stochastic matrices K_1, …, K_T, of which K_t leaves p(s) exp(β_t ℓ(s)) invariant, or a
         function from m values of β to m such matrices.
 
     Returns
@@ -115,16 +115,9 @@ def exact_sandwich(
             r = p * (matrix @ (r / p))
             upper += increments[t - 1] * (r @ log_likelihood)
 
+    log_z, sides = logsumexp(log_prior + log_likelihood), (lower, upper, upper - lower)
     forward, reverse = rel_entr(q, posterior).sum(), rel_entr(posterior, q).sum()
-    return ExactSandwich(
-        log_z=float(logsumexp(log_prior + log_likelihood)),
-        lower=float(lower),
-        upper=float(upper),
-        bound=float(upper - lower),
-        jeffreys=float(forward + reverse),
-        forward_divergence=float(forward),
-        reverse_divergence=float(reverse),
-    )
+    return ExactSandwich(*map(float, (log_z, *sides, forward + reverse, forward, reverse)))
 
 
 @dataclass(frozen=True)
@@ -166,8 +159,8 @@ class FiniteSystem:
     def ising(cls, side: int, coupling: float, temperatures: int = 30) -> "FiniteSystem":
         """Make a periodic square lattice of spins with a linear schedule and 2^(side²) states.
 
-        At each temperature side² spins are chosen at random, one after another, and flipped by the
-        Metropolis rule.
+        At each temperature, side² random spins are flipped by the Metropolis rule, one after
+        another.
         """
         n = side**2
         states = np.arange(2**n)
@@ -177,14 +170,10 @@ class FiniteSystem:
         proposal = np.zeros((2**n, 2**n))
         for spin in range(n):
             proposal[states, states ^ (1 << spin)] = 1 / n
-        log_prior = np.full(2**n, -n * np.log(2))
-        flip = metropolis_transitions(log_prior, coupling * bonds, proposal)
-        return cls(
-            log_prior,
-            coupling * bonds,
-            np.linspace(0, 1, temperatures + 1),
-            lambda betas: np.linalg.matrix_power(flip(betas), n),
-        )
+        log_prior, ell = np.full(2**n, -n * np.log(2)), coupling * bonds
+        flip = metropolis_transitions(log_prior, ell, proposal)
+        schedule = np.linspace(0, 1, temperatures + 1)
+        return cls(log_prior, ell, schedule, lambda b: np.linalg.matrix_power(flip(b), n))
 
     @property
     def log_z(self) -> float:
@@ -201,7 +190,7 @@ class FiniteSystem:
         return log_weights + increments[-1] * self.log_likelihood[states]
 
     def reverse(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the log weights of n independent reverse chains, each from its own start, nats."""
+        """Draw the log weights of n independent reverse chains with separate starts, nats."""
         states = _draw_rows(self._kernel(-1)[1][None], np.zeros(n, dtype=int), rng)
         log_weights, increments = np.zeros(n), np.diff(self.schedule)
         for t in range(increments.size, 0, -1):

@@ -11,12 +11,12 @@ from scipy.optimize import brentq
 class GaussianBridge:
     """Annealing between Gaussians with a kernel of known relaxation (Habeck 2017, Sec. 4).
 
-    Distribution k has unnormalised density f_k(x) = exp(−(x − μ_k)²/(2σ_k²)), so Z_k ∝ σ_k and log
-    Z = log(σ_K/σ_0). Kernel k is N((1 − τ)μ_k + τx, (1 − τ²)σ_k²), which is its own reversal: τ = 0
-    draws independently, τ → 1 does not move. A forward chain starts from x_0 ~ p_0 and for k = 1..K
-    adds log f_k(x_{k−1}) − log f_{k−1}(x_{k−1}) before it moves with kernel k; a reverse chain runs
-    backwards from x_K ~ p_K. A chain is a Gaussian vector and its log weight a quadratic form of
-    it, which gives the moments.
+    Distribution k has the unnormalised density f_k(x) = exp(−(x − μ_k)²/(2σ_k²)), so Z_k ∝ σ_k and
+    log Z = log(σ_K/σ_0). Kernel k is N((1 − τ)μ_k + τx, (1 − τ²)σ_k²), which is its own reversal.
+    With τ = 0 it draws independently, and for τ → 1 it does not move. A forward chain starts from
+    x_0 ~ p_0. For k = 1..K it adds log f_k(x_{k−1}) − log f_{k−1}(x_{k−1}) to its log weight and
+    then moves with kernel k. A reverse chain runs backwards from x_K ~ p_K. The states of a chain
+    are a Gaussian vector and its log weight is a quadratic form of them, which gives the moments.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ class GaussianBridge:
     ) -> "GaussianBridge":
         """Make the geometric bridge f_0^(1 − β) f_1^β, which is linear in 1/σ² and μ/σ².
 
-        Each f_k is scaled to have maximum one, so log Z is that of the linear bridge. Parameters
-        are those of `linear`.
+        Each f_k is scaled to a maximum of one, so log Z equals that of the linear bridge. The
+        parameters are those of `linear`.
         """
         return cls(*_geometric(_fractions(steps, path), start, end), correlation)
 
@@ -116,9 +116,9 @@ class GaussianBridge:
         ValueError
             If the bridge is unknown or a parameter out of range.
         """
-        if bridge not in ("linear", "geometric"):
+        curve = {"linear": _linear, "geometric": _geometric}.get(bridge)
+        if curve is None:
             raise ValueError(f"bridge must be 'linear' or 'geometric', not {bridge!r}.")
-        curve = {"linear": _linear, "geometric": _geometric}[bridge]
 
         def apart(here, there):
             means, stds = curve(np.array([here, there]), start, end)
@@ -180,10 +180,10 @@ class GaussianBridge:
     def log_weight_moments(self, direction: str) -> tuple[float, float]:
         """Return the exact mean and variance of log w, in nats and nats².
 
-        With log w = c + Σ_k b_k x_k + a_k x_k² over k = 0..K−1 and x a Gaussian chain of means m,
-        variances v and correlations that decay by τ per step in the order of the chain, the
-        variance is that of a quadratic form, Σ_jk (2 a_j a_k S_jk² + h_j h_k S_jk) with S the
-        covariance and h = b + 2am.
+        The log weight is log w = c + Σ_k b_k x_k + a_k x_k² over k = 0..K−1. Here x is a Gaussian
+        chain with means m and variances v, whose correlations decay by τ per step. So log w is a
+        quadratic form with the variance Σ_jk (2 a_j a_k S_jk² + h_j h_k S_jk), with S the
+        covariance of x and h = b + 2am.
 
         Parameters
         ----------
@@ -245,10 +245,8 @@ class GaussianBridge:
 
     def _log_ratio(self, k, x):
         """Return log f_k(x) − log f_{k−1}(x)."""
-        return (
-            ((x - self.means[k - 1]) / self.stds[k - 1]) ** 2
-            - ((x - self.means[k]) / self.stds[k]) ** 2
-        ) / 2
+        before, after = ((x - self.means[i]) / self.stds[i] for i in (k - 1, k))
+        return (before**2 - after**2) / 2
 
 
 _Parameters = tuple[tuple[float, ...], tuple[float, ...]]

@@ -15,7 +15,7 @@ MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
 class Grid:
     """Square grid of states with a uniform prior, and Metropolis steps to neighbours.
 
-    A step proposes one of the four neighbours with equal probability; proposals outside the grid
+    A step proposes one of the four neighbours with equal probability. Proposals outside the grid
     are rejected.
 
     Parameters
@@ -41,7 +41,7 @@ class Grid:
 
     @classmethod
     def barrier(cls) -> "Grid":
-        """Make four rooms with walls: ℓ is −10 on the walls, 3 in one room, else 0."""
+        """Make four rooms with walls. ℓ is −10 on the walls, 3 in one room and 0 in the others."""
         log_likelihood = np.zeros((SIDE, SIDE))
         middle = SIDE // 2
         log_likelihood[:middle, :middle] = 3.0
@@ -55,16 +55,13 @@ class Grid:
 
     def transitions(self, betas: np.ndarray) -> np.ndarray:
         """Return transition matrices at m values of β, shape (m, side², side²)."""
-        flat = self.log_likelihood.ravel()
-        return metropolis_transitions(self.log_prior, flat, _proposal(*self.log_likelihood.shape))(
-            betas
-        )
+        proposal = _proposal(*self.log_likelihood.shape)
+        return metropolis_transitions(self.log_prior, self.log_likelihood.ravel(), proposal)(betas)
 
     def sandwich(self, schedule: ArrayLike) -> ExactSandwich:
         """Compute J and B exactly for a schedule of shape (T + 1,); see `exact_sandwich`."""
-        return exact_sandwich(
-            self.log_prior, self.log_likelihood.ravel(), schedule, self.transitions
-        )
+        flat = self.log_likelihood.ravel()
+        return exact_sandwich(self.log_prior, flat, schedule, self.transitions)
 
 
 def _proposal(rows, columns):

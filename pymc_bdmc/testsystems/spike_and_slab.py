@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 class SpikeAndSlab(ContinuousSystem):
     """Posterior that is a narrow Gaussian spike on a slab equal to the prior; log Z = 0.
 
-    The likelihood is (1 − a) + a N(x; 0, s²)/N(x; 0, 1), so the posterior is the mixture of the
-    prior, with weight 1 − a, and a spike of width s. Along the path there is a first-order
-    transition. A forward chain almost never enters the spike; its log weight is log(1 − a), without
-    any sign of the missing mass. Most reverse chains start in the spike, stay there, and have much
-    larger log weights.
+    The likelihood is (1 − a) + a N(x; 0, s²)/N(x; 0, 1), so the posterior is a mixture of the prior
+    with weight 1 − a and a spike of width s. The path has a first-order transition. A forward chain
+    almost never enters the spike. Its log weight is log(1 − a), without any sign of the missing
+    mass. Most reverse chains start in the spike, stay there, and have much larger log weights.
 
     Parameters
     ----------
@@ -76,6 +75,6 @@ class SpikeAndSlab(ContinuousSystem):
         return stds * rng.normal(size=(self.dimension, n))
 
     def step_size(self, beta: float) -> float:
-        """Return a step size for the slab up to β = 1/2, which then shrinks to fit the spike."""
+        """Return a step size that fits the slab up to β = 1/2 and then shrinks to fit the spike."""
         shrink = self.spike_std ** np.clip(2 * beta - 1, 0, 1)
         return 2.4 / np.sqrt(self.dimension) * self.prior_std * shrink

@@ -14,10 +14,9 @@ from scipy.special import logsumexp
 class GaussianWork:
     """Work distributed as a mixture of Gaussians: Gaussian, bimodal or with a hidden spike.
 
-    Tilting N(m, s²) by w gives exp(m + s²/2) N(m + s², s²); so the components of the reverse
-    mixture have the same spreads, shifted means, and weights that differ from the forward ones.
-    The parameters are those of forward log w − `log_z` up to a common shift, which is fixed by
-    E_f[w] = Z.
+    Tilting N(m, s²) by w gives exp(m + s²/2) N(m + s², s²). So the components of the reverse
+    mixture have the same spreads, shifted means and other weights than the forward components. The
+    parameters describe forward log w − `log_z` up to a common shift, which E_f[w] = Z determines.
 
     Parameters
     ----------
@@ -25,7 +24,7 @@ class GaussianWork:
         Means, standard deviations and weights of the forward log weights, nats; the weights add up
         to one.
     log_z : float
-        The log Z that the draws have, nats.
+        True log Z of the draws, nats.
 
     Examples
     --------
@@ -66,9 +65,9 @@ class GammaWork:
     Parameters
     ----------
     shape, rate : float
-        Positive parameters; a smaller rate gives a longer tail of large work.
+        Positive parameters. A smaller rate gives a longer tail of large work.
     log_z : float
-        The log Z that the draws have, nats.
+        True log Z of the draws, nats.
 
     Examples
     --------

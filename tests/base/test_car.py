@@ -45,7 +45,7 @@ def squares(dist):
 
 
 def in_law(total):
-    """Whether it is a draw of chi squared, α = 1e-3."""
+    """Return whether the sum of squares may be a draw of chi squared (α = 1e-3)."""
     return 5e-4 < stats.chi2(5 * 2000).cdf(total) < 1 - 5e-4
 
 
@@ -102,7 +102,7 @@ def exact(noise):
 
 @pytest.mark.parametrize("is_latent", [False, True])
 def test_log_ml_of_observed_and_latent_fields(is_latent):
-    """Within 4 standard errors of the exact value, α = 6e-5; the twin is PyMC's own constant."""
+    """Log ML is within 4 standard errors of the truth (α = 6e-5). The twin has PyMC's constant."""
     with pm.Model() as model:
         alpha = pm.Uniform("alpha", 0, 1)
         observed = {} if is_latent else {"observed": Y}

@@ -37,7 +37,7 @@ SHORTER = {"exp": "EXP", "log": "ATANH", "log1p": "ATANH", "sigmoid": "EXP", "so
 
 
 def grid(n: int = 100_000) -> np.ndarray:
-    """All scales, both signs, subnormal numbers, and around zero and one."""
+    """Return numbers of all scales and both signs, subnormal ones, and ones around zero and one."""
     rng = np.random.default_rng(1)
     scales = np.exp2(rng.uniform(-1074, 1024, n))
     small = np.exp2(rng.uniform(-54, 0, n))
@@ -80,7 +80,7 @@ def test_error_is_at_most_two_units(name):
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_a_polynomial_one_degree_short_fails(name, monkeypatch, minimax):
-    """Its coefficients are the best ones for that degree."""
+    """The polynomial of lower degree has the best coefficients for its degree."""
     which = SHORTER[name]
     made = {
         "EXP": lambda: minimax.exp_coefficients(8),
@@ -118,7 +118,7 @@ EDGES = [
 
 @pytest.mark.parametrize(("name", "at", "expected"), EDGES)
 def test_edges(name, at, expected):
-    """Alone and in a vector, they are the same, and zeros have the right sign."""
+    """Results are the same alone and in a vector, and zeros have the right sign."""
     function = getattr(elementary, name)
     values = looped(function)(np.tile(at, 8))  # vectors and what is left over
     np.testing.assert_allclose(values, np.tile(expected, 8), rtol=2 * EPS, atol=0)
@@ -133,7 +133,7 @@ def test_edges(name, at, expected):
 )
 @pytest.mark.parametrize("name", REFERENCES)
 def test_loops_have_vector_instructions_and_no_calls(name):
-    """The twin with the C library's exponential has none."""
+    """The loop has vector instructions. The twin with the C library's exponential has none."""
 
     def packed(function) -> bool:
         loop = looped(function)

@@ -88,7 +88,7 @@ def test_deviations(model):
 
 
 def test_history(model):
-    """Differences of equal states are 0, so that only the jitter of a proposal is left."""
+    """With equal past states, differences are 0 and only the jitter of a proposal is left."""
     step = pm.DEMetropolisZ(model=model)
     point = model.initial_point()
     step.setup_chain(np.random.default_rng(1), tune=0, draws=3)
@@ -105,7 +105,7 @@ def test_competence(model):
 
 
 def test_no_other_file_touches_private_attributes():
-    """Ours may be written as `self._x`, or on an object of a class of the same file."""
+    """Private attributes are used as `self._x`, or on an object of a class of the same file."""
     root = Path(pymc_bdmc.__file__).parent
     allowed = {"_asdict", "_fields", "_replace"}  # public, in a NamedTuple
     allowed |= {"_exit", "_processes"}  # of the standard library
@@ -137,7 +137,7 @@ def settings():
 
 
 def most_at_once(monkeypatch, work):
-    """How many of two threads, each at work on a model, have settings changed at one moment."""
+    """Count how many of two threads that compile models have settings changed at the same time."""
     changing = type(pytensor.config.change_flags())
     enter, leave = changing.__enter__, changing.__exit__
     inside, most = Counter(), [0]

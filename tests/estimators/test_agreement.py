@@ -1,4 +1,4 @@
-"""Draws and weighted particles are told apart where they differ, and seldom where they do not.
+"""Draws that differ from weighted particles are called bad, and sound draws seldom are.
 
 Elements stand for replicates: ten of them are a posterior of ten elements, thirty hypotheses. Sound
 draws may be called bad in 1 of 200. Of 100 posteriors at most 5 may be, of 400 at most 9 (if slow):
@@ -12,7 +12,8 @@ from scipy.signal import lfilter
 from scipy.stats import binom, norm
 
 from pymc_bdmc.estimators import compare_draws, copies, differing_directions
-from pymc_bdmc.estimators.agreement import MARGINS, batch_variance
+from pymc_bdmc.estimators.agreement import MARGINS
+from pymc_bdmc.estimators.draws import batch_variance
 
 ROWS, MOST_BAD = 10, {100: 5, 400: 9}
 RUNS = (16, 64)
@@ -25,7 +26,7 @@ def autoregressive(rho, shape, rng):
 
 
 def alternating(shape, rng):
-    """Each draw is followed by its mirror image: the mean is exact, the spread is not."""
+    """Draw pairs of mirror images, whose mean is exact and whose spread is not."""
     half = rng.normal(size=(shape[0], shape[1] // 2, *shape[2:]))
     return np.stack([half, -half], axis=2).reshape(shape)
 
@@ -107,7 +108,7 @@ def test_a_slow_chain_whose_order_is_lost_is_called_bad():
 
 @pytest.mark.parametrize("spread", [0.7, 1.5])
 def test_runs_of_unequal_weight_are_clusters(spread, posteriors):
-    """Twin: errors as if particles were independent, whose runs share an ancestor."""
+    """Sound draws are seldom bad. The twin treats particles of one run as independent."""
     rng, n = np.random.default_rng(13), elements(posteriors)
     weights = np.exp(spread * rng.normal(size=(16, 1))) * np.ones(RUNS)
     particles = 0.4 * rng.normal(size=(16, 1, n)) + np.sqrt(0.84) * rng.normal(size=(*RUNS, n))
@@ -120,7 +121,7 @@ def test_runs_of_unequal_weight_are_clusters(spread, posteriors):
 
 
 def test_every_functional_has_an_error_of_its_own():
-    """On an alternating chain. Twin: the distance with the error that the mean would give it."""
+    """Errors hold on an alternating chain. The twin gives the distance the error of the mean."""
     rng, n = np.random.default_rng(14), 500
     draws, particles = alternating((4, 240, n), rng), rng.normal(size=(64, 256, n))
     found = compare_draws(draws, particles, np.ones((64, 256)))
@@ -148,7 +149,7 @@ def test_every_functional_has_an_error_of_its_own():
     ids=["shift 0.25", "0.8", "1.2", "0.1", "shift 1", "another shape"],
 )
 def test_what_is_off_by_a_quarter_deviation_or_a_fifth_is_caught(change, least):
-    """One element alone, of posteriors of ten; both sides are worth some thousands."""
+    """One of ten elements is off, with thousands of effective draws and particles."""
     rng = np.random.default_rng(15)
     draws, particles = rng.normal(size=(4, 750, 300)), rng.normal(size=(16, 96, 300))
     found = compare_draws(change(draws), particles, np.ones((16, 96)))
@@ -165,7 +166,7 @@ def test_sound_draws_are_called_good_where_both_sides_are_worth_a_thousand():
 
 
 def test_chains_that_disagree_are_open():
-    """Three chains in one mode and one in another, which says of no share what it is."""
+    """Three chains lie in one mode and one in another, which does not show the share of a mode."""
     rng = np.random.default_rng(17)
     draws, particles = rng.normal(size=(4, 1000, 1)), rng.normal(size=(*RUNS, 1))
     draws[:3] += 6
@@ -178,7 +179,7 @@ def test_chains_that_disagree_are_open():
 
 
 def test_slow_chains_of_many_elements_are_called_good_and_seldom_where_one_is_off():
-    """Of 16 posteriors of 50 elements. With a mean at its margin, P(more than 5 good) < 1e-3."""
+    """12 of 16 posteriors are good. With a mean at its margin, P(more than 5 good) < 1e-3."""
     rng, good, wrong = np.random.default_rng(22), 0, 0
     for _ in range(16):
         draws, particles = autoregressive(0.9, (4, 4000, 50), rng), rng.normal(size=(16, 96, 50))
@@ -192,7 +193,7 @@ def test_slow_chains_of_many_elements_are_called_good_and_seldom_where_one_is_of
 
 @pytest.mark.parametrize("law", ["normal", "cauchy", "lognormal"])
 def test_chains_that_never_move_are_seldom_far_off(law):
-    """Each stays at one draw from the posterior. Twin: at a draw 1000 times as far out."""
+    """Each chain stays at one posterior draw. The twin's draws lie 1000 times as far out."""
     rng, far, twin = np.random.default_rng(23), 0, 0
     for _ in range(200):
         particles = LAWS[law]((16, 32, 5), rng)
@@ -229,7 +230,7 @@ def test_constants_are_the_same_or_not():
 
 
 def test_directions_show_a_wrong_correlation():
-    """That no element shows; under the null they are seldom bad. Twin: tested where found."""
+    """No single element shows it. The twin tests directions on the half that gave them."""
     rng, weights = np.random.default_rng(19), np.ones((16, 64))
     covariance = np.eye(10) + 0.5 * (1 - np.eye(10))
     related = rng.multivariate_normal(np.zeros(10), covariance, size=(4, 500))
@@ -276,7 +277,7 @@ def test_copies_are_counted(size, kind):
 
 
 def test_copies_of_draws_whose_elements_move_one_at_a_time_are_counted():
-    """As in Metropolis within Gibbs."""
+    """Elements move one at a time, as in Metropolis within Gibbs."""
     rng = np.random.default_rng(21)
     moves = np.array([rng.normal(size=3)] * 100)
     for t in range(1, 100):
@@ -318,7 +319,7 @@ def test_bad_input_is_named(draws, particles, weights, said):
 
 
 def test_particles_without_weight_may_be_infinite():
-    """One with weight may not."""
+    """A particle that has weight must be finite."""
     rng = np.random.default_rng(11)
     draws, particles = rng.normal(size=(4, 250, 2)), rng.normal(size=(8, 64, 2))
     weights = np.ones((8, 64))

@@ -1,4 +1,4 @@
-"""Divergences of an approximation: closed forms, honest errors, and what says that it is not."""
+"""Divergences of an approximation have closed forms and honest errors, or are called invalid."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def kl_of_normals(d, deviation):
 
 
 def misses(truth, pairs, degrees):
-    """Number of 95 % intervals of (value, error) that do not hold the truth."""
+    """Count the 95 % intervals of (value, error) that do not contain the truth."""
     reach = stats.t.isf(0.025, degrees)
     return sum(abs(value - truth) > reach * error for value, error in pairs)
 
@@ -65,7 +65,7 @@ def test_closed_forms_of_normals(d, deviation):
 
 
 def test_the_covariance_with_log_ml_counts():
-    """Where heavy runs have other terms, errors in quadrature are too large or too small."""
+    """If terms depend on the weight of a run, errors added in quadrature are wrong."""
     rng, found = np.random.default_rng(1), []
     for _ in range(TRIALS):
         log_weights = rng.normal(-0.125, 0.5, RUNS)
@@ -116,7 +116,7 @@ def test_tails_without_a_mean_are_told():
 
 
 def test_the_certified_bound_holds_and_is_sharp():
-    """At 50 %, so that a bound without its confidence terms is caught: it fails in half."""
+    """At a confidence of 50 %, a bound without its confidence terms fails too often."""
     rng, (to, _) = np.random.default_rng(3), kl_of_normals(2, 1.5)
     terms = [normal_terms(0.2 + 1.5 * rng.normal(size=(4000, 2)), 1.5) for _ in range(TRIALS)]
     bounds = np.array([certified_divergence(each, 0.0, 0.5) for each in terms])
@@ -182,7 +182,7 @@ def test_bad_weights_and_few_draws_are_told():
 
 @pytest.mark.parametrize("shift", [0.05, 0.5, 2.0, 5.0])
 def test_total_variation_is_bounded(shift):
-    """Of N(0, 1) and N(shift, 1): KL = shift²/2, and the total variation is known."""
+    """The total variation of N(0, 1) and N(shift, 1) is known, and KL = shift²/2."""
     exact = 2 * stats.norm.cdf(shift / 2) - 1
     assert exact <= total_variation_of_divergence(shift**2 / 2) <= 1
     assert not exact <= total_variation_of_divergence(shift**2 / 9)  # broken twin

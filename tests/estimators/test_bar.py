@@ -106,7 +106,7 @@ def test_tight_works_that_lie_apart_do_not_overlap(apart, n):
 
 @pytest.mark.parametrize("apart", [0.3, 1.0])
 def test_tight_works_that_overlap_must_keep_to_crooks_relation(apart):
-    """They may lie 0.01 nats apart, their variance. 16 chains are 4 to 5 standard errors off."""
+    """The means must differ by the variance, 0.01 nats. With 16 chains, z is 4 to 5 otherwise."""
     rng = np.random.default_rng(11)
     found = [bar(*tight(apart, 16, rng)) for _ in range(20)]
     assert not any(each.valid for each in found)

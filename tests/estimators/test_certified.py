@@ -181,7 +181,7 @@ def refuted(gap, sds, runs, rule=refutes, trials=400):
 
 @pytest.mark.parametrize("runs", [4, 16])
 def test_a_sound_way_is_seldom_refuted(runs):
-    """In 5 % at most, whichever of the two has the heavier weights; α = 1e-3 a rate."""
+    """A sound method is refuted in at most 5 % of trials, for heavy weights too (α = 1e-3)."""
     limit = binom.ppf(0.999, 400, 0.05) / 400
     for sds in ((0.1, 0.1), (1.5, 1.5), (0.3, 1.5), (1.5, 0.3)):
         assert refuted(0.0, sds, runs) <= limit

@@ -66,7 +66,7 @@ def test_certified_interval(replicates, kind):
     ],
 )
 def test_asymptotic_interval_where_valid(replicates, estimator, request):
-    """93 to 97 %, give or take three standard deviations of the replicates that are valid."""
+    """Valid intervals cover 93 to 97 %, give or take three standard deviations."""
     name, pairs = replicates
     if name == "spike" and "forward" in request.node.name:
         pytest.skip("one direction alone cannot know what only the other finds")
@@ -86,7 +86,7 @@ def test_asymptotic_interval_where_valid(replicates, estimator, request):
 
 
 def _one_sided(system, chains=100, replicates=300):
-    """Averages of either direction, and the exponents that they average."""
+    """Yield averages of each direction, and the exponents that they average."""
     rng = np.random.default_rng(11)
     for estimator, draw, sign in (
         (jarzynski_forward, system.forward, 1),
@@ -100,7 +100,7 @@ def _one_sided(system, chains=100, replicates=300):
     "name", ["regression", *(pytest.param(each, marks=SLOW) for each in ("bridge", "ising"))]
 )
 def test_averages_are_called_valid_where_they_cover(name):
-    """At least 90 % of 300 replicates of which 95-100 % are: α = 1e-4 for each of six."""
+    """At least 90 % of 300 replicates are valid; 95-100 % are expected (α = 1e-4 each)."""
     for runs, exponents in _one_sided(SYSTEMS[name]):
         valid = np.array([run.valid for run in runs])
         covers = np.array([abs(run.value) < 1.96 * run.error for run in runs])
@@ -121,9 +121,10 @@ def test_averages_are_called_valid_where_they_cover(name):
     ids=["bimodal", "bridge", "gamma"],
 )
 def test_averages_are_not_called_valid_where_they_do_not_cover(system):
-    """At most 5 % of 300 replicates of which 0-1 % are: α = 1e-6; the reverse ones cover 55-75 %.
+    """At most 5 % of 300 replicates are valid; 0-1 % are expected (α = 1e-6).
 
-    Broken twin: an effective sample size of 10 alone, which a third or more of them have.
+    Reverse replicates cover 55-75 %. The broken twin asks for an effective sample size of 10
+    only, which at least a third of the replicates have.
     """
     for runs, exponents in _one_sided(system):
         assert np.mean([run.valid for run in runs]) <= 0.05
@@ -143,7 +144,7 @@ def test_averages_are_not_called_valid_where_they_do_not_cover(system):
     ids=["equal divergence", "linear"],
 )
 def test_both_directions_tell_averages_that_cover_from_those_that_do_not(system):
-    """Of 300 replicates 97 % and 0 % are called valid: α = 1e-8. No sample alone can tell them."""
+    """Of 300 replicates 97 % and 0 % are valid (α = 1e-8). One direction alone cannot show this."""
     rng = np.random.default_rng(12)
     pairs = [(system.forward(100, rng), system.reverse(100, rng)) for _ in range(300)]
     found = [compare_estimators(*pair).estimates for pair in pairs]
@@ -173,7 +174,7 @@ HELD_OUT = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_further_systems(name):
-    """Where most replicates are valid, 92 to 98 %: for 1000 of 95 % α = 3e-5 an interval."""
+    """If most replicates are valid, 92 to 98 % of them cover (α = 3e-5 for 1000 of 95 %)."""
     system, rng = HELD_OUT[name], np.random.default_rng(21)
     forward, reverse = (
         draw(REPLICATES * 200, rng).reshape(REPLICATES, 200) - system.log_z

@@ -72,7 +72,7 @@ def test_says_invalid_for_skewed_work(name, skewed_work):
     ],
 )
 def test_one_sided_interval_covers_where_valid(work, direction, chains):
-    """93-97 % as asked; the replicates of 95 % that are valid leave this range with α < 1e-3."""
+    """Valid intervals cover 93-97 %. If they cover 95 %, they leave this range with α < 1e-3."""
     estimator = {"forward": cumulant_forward, "reverse": cumulant_reverse}[direction]
     draws = getattr(work, direction)(2000 * chains, np.random.default_rng(5))
     runs = [estimator(row) for row in draws.reshape(2000, chains)]
@@ -96,7 +96,7 @@ def test_a_check_by_the_third_cumulant_alone_picks_out_what_is_wrong():
 
 
 def test_symmetric_tails_are_not_valid():
-    """Their third cumulant is zero, and it is the fourth that the expansion lacks."""
+    """The third cumulant of symmetric work is zero, and the expansion lacks the fourth."""
     work = GaussianWork(means=(0.0, 0.0), stds=(0.3, 1.0), weights=(0.8, 0.2))
     rows = work.forward(500 * 2000, np.random.default_rng(7)).reshape(500, 2000)
     assert np.mean([cumulant_forward(row).valid for row in rows]) < 0.1

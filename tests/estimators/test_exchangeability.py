@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.mark.parametrize(("log_density", "draw"), CASES)
 def test_false_alarms_are_as_rare_as_said(log_density, draw):
-    """At most 5 % of 200 smallest p-values below 0.05 (α = 1e-4); twin: draws 1.5 times as wide."""
+    """At most 5 % of 200 minimal p-values are below 0.05 (α = 1e-4). The twin draws too widely."""
     rng = np.random.default_rng(1)
 
     def alarms(widening):
@@ -64,7 +64,7 @@ def test_a_move_leaves_the_density_alone(wrap):
 
 
 def test_hoeffdings_bound_holds_where_it_can_be_counted():
-    """All signs of six sizes: no probability is above its bound."""
+    """No probability over all signs of six values is above its bound."""
     sizes = np.array([1.0, 2.0, 2.5, 3.0, 5.0, 1e200])
     signs = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1)
     pvalues = symmetry_pvalues(sizes[:, None] * signs)

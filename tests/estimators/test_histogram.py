@@ -18,7 +18,7 @@ def weights(gaussian_work):
 
 
 def fixed_point_step(forward, reverse, log_z):
-    """One iteration of the two-state weighted histogram equations."""
+    """Iterate the two-state weighted histogram equations once."""
     pooled = np.concatenate([forward, reverse])
     masses = 1 / (forward.size + reverse.size * np.exp(pooled - log_z))
     return np.log(np.sum(masses * np.exp(pooled)) / masses.sum())

@@ -59,7 +59,7 @@ def one_direction(system, direction, chains, rng, replicates=2000):
     ],
 )
 def test_interval_covers_where_valid(system, direction, chains):
-    """93-97 % as asked; 2000 replicates of 95 % leave this range with α = 4e-5 each."""
+    """Valid intervals cover 93-97 %; 2000 intervals of 95 % leave this range with α = 4e-5 each."""
     rows = one_direction(system, direction, chains, np.random.default_rng(5))
     runs = [jarzynski_forward(row) for row in rows]
     valid = np.array([r.valid for r in runs])
@@ -134,7 +134,7 @@ def test_a_check_by_pareto_k_picks_out_what_is_too_low():
 
 
 def test_symmetric_tails_cost_some_coverage():
-    """One chain in five is three times as wide; 1000 intervals, 88 % of which would be α = 1e-9."""
+    """One chain in five is three times as wide. 1000 intervals of 88 % would have α = 1e-9."""
     work = GaussianWork(means=(0.0, 0.0), stds=(0.3, 1.0), weights=(0.8, 0.2))
     rows = one_direction(work, "forward", 300, np.random.default_rng(7), replicates=1000)
     runs = [run for run in map(jarzynski_forward, rows) if run.valid]
@@ -157,7 +157,7 @@ def test_all_weights_zero():
 
 
 def test_weights_that_are_equal_but_for_a_few():
-    """A few chains on their way to a mode that none reached. Broken twin: weights that vary."""
+    """A few chains were on their way to a mode that none reached. The twin's weights all vary."""
     weights = np.zeros(48)
     weights[:4] = 0.1
     assert not jarzynski_forward(weights).valid

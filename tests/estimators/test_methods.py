@@ -53,7 +53,7 @@ def test_an_average_that_the_other_side_contradicts_is_not_recommended(n_f, n_r,
 
 @pytest.mark.parametrize(("n_f", "n_r"), [(100, 1), (100, 3), (3, 100)])
 def test_few_chains_that_agree_do_not_speak_against_the_other_side(n_f, n_r):
-    """3 standard errors: of 100 replicates at most 4 where 0.3 are expected, α = 2e-5."""
+    """At most 4 of 100 replicates differ by 3 standard errors; 0.3 are expected (α = 2e-5)."""
     work, rng = GaussianWork(stds=(0.3,)), np.random.default_rng(5)
     method = "forward average" if n_f > n_r else "reverse average"
     found = [

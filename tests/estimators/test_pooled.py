@@ -13,7 +13,7 @@ from pymc_bdmc.testsystems import GammaWork, GaussianWork
     "work", [GaussianWork(stds=(1.0,), log_z=2.0), GammaWork(shape=5.0, rate=4.0)]
 )
 def test_moments_are_those_of_a_direction_alone(work, direction):
-    """To 0.1 nats, and the skewness to a factor of two: five and four standard deviations."""
+    """Values agree to 0.1 nats, and skewnesses to a factor of two (5 and 4 standard deviations)."""
     rng = np.random.default_rng(1)
     forward, reverse = np.sort(work.forward(2_000, rng)), np.sort(work.reverse(1_000, rng))
     pooled = pool_chains(forward, reverse, solve_bar(forward, reverse))

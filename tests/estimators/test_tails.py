@@ -9,7 +9,7 @@ from pymc_bdmc.estimators.tails import shape_of_weights
 
 @pytest.mark.parametrize(("n", "high"), [(128, 8), (1536, 40)])
 def test_bounded_weights_have_no_heavy_tail(n, high):
-    """A few at their bound, the others nearly equal. Twin: k alone calls their tail heavy."""
+    """A few weights are at their bound and the others nearly equal. The twin judges by k alone."""
     rng = np.random.default_rng(1)
     weights = 1 + 1e-4 * rng.exponential(size=n)
     weights[:high] = 2.2 - 0.1 * rng.random(high)
@@ -19,7 +19,7 @@ def test_bounded_weights_have_no_heavy_tail(n, high):
 
 @pytest.mark.parametrize("n", [128, 1536])
 def test_a_heavy_tail_is_noted(n):
-    """Of 200 samples of weights without a mean nine in ten are; 98 % are to be expected.
+    """At least 90 % of 200 samples of weights without a mean are noted; 98 % are expected.
 
     With 128 weights the prior of k pulls a shape of 1.5 to 1.14 ± 0.33; α is below 1e-6.
     """

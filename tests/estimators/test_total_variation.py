@@ -134,7 +134,7 @@ def test_pooling_makes_the_claim_sharper(particles, model):
 
 
 def test_terms_are_the_formula():
-    """By loops and without logarithms."""
+    """The terms equal those by plain loops without logarithms."""
     rng = np.random.default_rng(1)
     forward, reverse = rng.normal(size=(4, 5)), rng.normal(size=(4, 3))
     for m in range(1, 6):
@@ -162,7 +162,7 @@ def test_what_is_printed():
 
 
 def test_the_scale_of_the_weights_cancels():
-    """So does the probability of a restricted support, however large or small."""
+    """The probability of a restricted support cancels as well, however small it is."""
     rng = np.random.default_rng(2)
     forward, reverse = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     terms = total_variation(forward, reverse).terms
@@ -256,7 +256,7 @@ def most_failures(probability=DELTA, alpha=1e-4):
 @pytest.mark.parametrize("datasets", [1, 2, 20, 60])
 @pytest.mark.parametrize("law", LAWS)
 def test_upper_end_covers(law, datasets):
-    """On 10⁴ sets a law, α = 1e-4 a test."""
+    """The bound fails on at most δ of 10⁴ sets for each law (α = 1e-4 per test)."""
     draw, mean = LAWS[law]
     mean = np.mean(mean(datasets)) if callable(mean) else mean
     sets = draw(np.random.default_rng(datasets), datasets)
@@ -265,7 +265,7 @@ def test_upper_end_covers(law, datasets):
 
 @pytest.mark.parametrize("datasets", [2, 6])
 def test_upper_end_covers_where_no_two_terms_are_equal(datasets):
-    """On 10⁴ sets of beta variables whose mean is 0.1, α = 1e-4; twin: their mean and 2 % more."""
+    """Bounds hold on 10⁴ sets of beta variables (α = 1e-4). The twin adds 2 % to their mean."""
     sets = np.random.default_rng(3).beta(0.05, 0.45, (SETS, datasets))
     assert (upper_ends(sets) < 0.1).sum() <= most_failures()
     assert (sets.mean(axis=1) + 0.02 < 0.1).sum() > most_failures()
@@ -354,7 +354,7 @@ def test_one_start_is_not_many_data_sets():
 
 
 def test_failed_data_sets_are_not_left_out():
-    """Where the reverse runs fail whenever their θ* is in the mode."""
+    """Reverse runs fail whenever their θ* is in the mode, and their data sets count as 1."""
     failures = np.arange(DATASETS)  # all of them fail with probability 0.3^20
     chance = binom.pmf(failures, DATASETS, MISSED)
 

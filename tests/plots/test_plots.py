@@ -65,7 +65,7 @@ def test_the_bounds_are_marked_at_the_means(schools_result):
     ("log_ml", "spread"), [(-31.31, 0.005), (-477.35, 1e-4), (-120_000.0, 0.005), (0.0, 2.0)]
 )
 def test_ticks_of_log_weights_do_not_touch(log_ml, spread):
-    """And are written in full, none in relation to an offset."""
+    """Tick labels are written in full, without an offset."""
     weights = log_ml + spread * np.random.default_rng(1).normal(size=(2, 16))
     results = dict.fromkeys(["a", "b", "c"], tree(*weights[:, None]))
     pc = bdmc.plot_sandwich(results, backend="matplotlib")
@@ -222,7 +222,7 @@ def test_plots_of_an_interrupted_run(works, parts):
 
 @pytest.mark.parametrize("plot", EVIDENCE_PLOTS)
 def test_plots_where_the_prior_is_cut(works, plot):
-    """Chains then count the trials of several draws each."""
+    """With several draws per chain, a chain counts the trials of all its draws."""
     dt = works.copy(deep=True)
     for group in ("forward", "real"):
         trials = dt[group]["prior_draws"].expand_dims(start=3, axis=-1)
@@ -558,7 +558,7 @@ def test_agreement_names_its_rows_and_draws_their_limits(schools_result, perturb
 
 
 def test_distribution_functions_are_steps():
-    """Flat between the values of a discrete element, with a jump at each of them."""
+    """The function is flat between the values of a discrete element, and jumps at each value."""
     rng = np.random.default_rng(1)
     counts = {"own": rng.poisson(2.0, (16, 64)), "given": rng.poisson(2.0, (4, 500))}
     weights = (("chain", "particle"), np.full((16, 64), 1 / 1024))
@@ -631,7 +631,7 @@ def test_sensitivity(works, backend):
 
 
 def test_sensitivity_shows_the_errors_of_fresh_runs():
-    """95 % intervals, and room for them; a value without a fresh run has none."""
+    """The range contains all 95 % intervals. A value without a fresh run has none."""
     fresh = dict(fresh_log_ml=[0.1, np.nan, -9.0], fresh_error=[0.5, np.nan, 2.0])
     curve = sensitivity_table([0.0, 1.0, 2.0], [1.0, 2.0, 3.0], **fresh)
     pc = bdmc.plot_sensitivity(curve, backend="matplotlib")

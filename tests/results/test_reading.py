@@ -35,7 +35,8 @@ def test_every_sentence_is_said_somewhere_and_every_message_has_one():
     used = set().union(*map(literals, sources("results", "studies")))
     told = {kind for kind in WORDS if kind in used}
     # Kinds that end in, or begin with, what was found: a source of data, or the start of a path.
-    composed = {kind for kind in WORDS if re.match("start at|from |.* data$|at least and", kind)}
+    pattern = "start at|from |brief |.* data$|at least and"
+    composed = {kind for kind in WORDS if re.match(pattern, kind)}
     assert set(WORDS) == told | composed
     text = (ROOT / "results" / "say.toml").read_text(encoding="utf-8")
     assert len(WORDS) + len(READER) + len(PAPER) == len(re.findall(r"^[^#\[\n].* = ", text, re.M))

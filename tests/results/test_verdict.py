@@ -16,6 +16,7 @@ from pymc_bdmc.estimators import total_variation, total_variation_bound
 from pymc_bdmc.results.agreement import Agreement, agreement_dataset
 from pymc_bdmc.results.checks.likeness import model
 from pymc_bdmc.results.log_ml import write_log_ml
+from pymc_bdmc.results.reading import Reading
 from tests.results.test_consistency import BETAS, runs
 
 
@@ -161,7 +162,7 @@ def test_a_wrong_model_is_told():
     found = bdmc.verdict(odd)
     assert found.status == found.table.loc["model", "status"] == "open"
     assert "of y" in found.text
-    assert found.text.splitlines()[-1].startswith("Next: change the model")
+    assert found.text.splitlines()[-1].endswith("to mend the model, see bdmc.consistency(dt).")
     extreme = {
         "value": 2.8,
         "p_value": 1 / 21,
@@ -169,8 +170,11 @@ def test_a_wrong_model_is_told():
         "flagged": True,
         "kind": "tails of y",
     }
-    assert model(pd.Series(extreme), "prior").status is None
-    assert model(pd.Series(extreme | {"value": -4.3}), "prior").status == "open"
+    for value, simulate, status in [
+        (2.8, "prior", None), (-4.3, "prior", "open"), (-4.3, "posterior", None),
+    ]:  # fmt: skip
+        row = pd.Series(extreme | {"value": value})
+        assert model(row, Reading({}, simulate=simulate), "tails of y").status == status
     right = bdmc.verdict(runs(**SETS, y=rng.normal(size=200)))
     assert right.table.loc["model", "status"] == "good"
     assert "do not stand out" in right.text
@@ -316,10 +320,10 @@ def test_lattices_speak_of_themselves():
 
 def test_it_prints_and_shows_and_cannot_be_changed():
     found = bdmc.verdict(runs(**SETS))
-    assert repr(found) == str(found) == found.text
+    assert repr(found) == str(found) == found.brief
     html = found._repr_html_()
     assert "<table" in html
-    assert found.text.splitlines()[0] in html
+    assert found.brief.splitlines()[0] in html
     assert "&lt;" not in html
     with pytest.raises(FrozenInstanceError):
         found.status = "bad"

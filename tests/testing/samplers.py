@@ -19,7 +19,7 @@ def walk(point, target, rng):
 
 
 def stretch(point, target, rng, hastings=1.0):
-    """Multiplies mu; the proposal's ratio is that of new to old."""
+    """Multiplies mu by a factor, which is also the ratio of the proposal densities."""
     factor = np.exp(rng.normal())
     new = {**point, "mu": point["mu"] * factor}
     log_ratio = target(new) - target(point) + hastings * np.log(factor)
@@ -27,7 +27,7 @@ def stretch(point, target, rng, hastings=1.0):
 
 
 def no_hastings(point, target, rng):
-    """Forgets that ratio."""
+    """Forgets the ratio of the proposal densities."""
     return stretch(point, target, rng, hastings=0.0)
 
 
@@ -39,7 +39,7 @@ def no_jacobian(point, target, rng):
 
 
 def wrong_beta(point, target, rng):
-    """Takes another temperature than it is told; at β = 1 there is no difference."""
+    """Uses a wrong temperature, which makes no difference at β = 1."""
     beta, target.beta = target.beta, target.beta**0.5
     try:
         return walk(point, target, rng)
@@ -48,7 +48,7 @@ def wrong_beta(point, target, rng):
 
 
 def alternating(point, target, rng):
-    """Updates both variables at once, each given the old value of the other: right marginals."""
+    """Updates each variable given the old value of the other, which gives right marginals."""
     moved = {}
     for name in point:
         new = {**point, name: point[name] + rng.normal()}

@@ -9,7 +9,7 @@ ALPHA, PROCESSES, LENGTH = 0.1, 1000, 200
 
 
 def share_that_ever_wins(pays) -> float:
-    """Of processes whose e-value reaches 1/α at any time."""
+    """Return the share of processes whose e-value reaches 1/α at any time."""
     bets, winners = Bets([str(i) for i in range(PROCESSES)]), set()
     for _ in range(LENGTH):
         bets.settle(pays())
@@ -18,7 +18,7 @@ def share_that_ever_wins(pays) -> float:
 
 
 def games(rng, fault: float) -> dict:
-    """What bets of each kind pay, on odds that are fair without a fault."""
+    """Return the payoffs of each kind of bets, at odds that are fair without a fault."""
 
     def odds():
         log_odds = rng.normal(size=PROCESSES)
@@ -47,7 +47,7 @@ def games(rng, fault: float) -> dict:
 
 @pytest.mark.parametrize("kind", ["fair", "unit", "odds", "order", "tilted"])
 def test_capital_reaches_one_over_alpha_with_probability_alpha_at_most(kind):
-    """Ville: α = 0.1, and 4 standard errors for the share; of the twin nearly all reach it."""
+    """By Ville's inequality at most 10 % reach 1/α, plus 4 standard errors. Nearly all twins do."""
     error = np.sqrt(ALPHA * (1 - ALPHA) / PROCESSES)
     assert share_that_ever_wins(games(np.random.default_rng(1), 0.0)[kind]) < ALPHA + 4 * error
     assert share_that_ever_wins(games(np.random.default_rng(1), 0.8)[kind]) > 0.5

@@ -72,7 +72,7 @@ def write(folder, files):
 
 @pytest.fixture
 def run_here(tmp_path, monkeypatch, capsys):
-    """Runs pytest on a project with these files in this process, which has imported PyMC."""
+    """Run pytest on a project with these files in this process, which has imported PyMC."""
 
     def run(*options, **files):
         write(tmp_path, files)
@@ -88,7 +88,7 @@ def run_here(tmp_path, monkeypatch, capsys):
 
 
 def run_pytest(folder, *options, **files):
-    """Of a project with these files, in another process with the installed plugin."""
+    """Run pytest on a project with these files, in a process with the installed plugin."""
     write(folder, files)
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
@@ -105,12 +105,12 @@ def reports(folder):
 
 
 def blocks(language):
-    """What stands on the page about testing in this language."""
+    """Return the blocks in this language on the page about testing."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.S)
 
 
 def repaired(sampler):
-    """With the lines of the page's diff."""
+    """Return the sampler with the diff of the page applied."""
     (diff,) = blocks("diff")
     old, new = (
         "".join(line[1:] + "\n" for line in diff.splitlines() if line[0] == sign) for sign in "-+"
@@ -146,7 +146,7 @@ def test_the_page_tells_what_happens(tmp_path, run_here, passes):
 
 
 def test_workers_of_xdist_come_to_the_same_shares(tmp_path):
-    """Each of them sees all tests and runs some; the reports of all are gathered."""
+    """Each worker sees all tests and runs some, and the reports of all are gathered."""
     options = ("--bdmc-alpha=1e-3", "--bdmc-json=checks.json", "-n2")
     run = run_pytest(tmp_path, *options, test_workers=TEST_WORKERS)
     assert "4 passed" in run.stdout

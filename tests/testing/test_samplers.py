@@ -94,7 +94,7 @@ def lazy(point, target, rng):
 
 @pytest.mark.filterwarnings("ignore:Numba will use object mode:UserWarning")
 def test_models_without_slopes():
-    """One of discrete variables only, and one whose likelihood has no gradient."""
+    """One model has only discrete variables, and the likelihood of the other has no gradient."""
     with pm.Model() as coins:
         pm.Normal("y", pm.Bernoulli("k", 0.5, shape=2).sum(), 0.3, observed=0.0)
     report = check_invariance(lazy, coins, random_seed=1)
@@ -106,7 +106,7 @@ def test_models_without_slopes():
 
 
 def test_a_larger_budget_sees_smaller_effects(model):
-    """At four times the budget they are half as large."""
+    """With four times the budget, the smallest visible effects are half as large."""
     shifts = [
         float(check_invariance(walk, model, budget=n).blind_to[-1].split("about ")[1].split()[0])
         for n in (100, 400)
@@ -122,7 +122,7 @@ def test_the_seed_repeats_it(model):
 
 
 class Walk:
-    """The same as `walk`, as a class of kernels."""
+    """Class of kernels that move as `walk` does."""
 
     def __init__(self, density, betas, scale=1.0, forgets_beta=False):
         self.density, self.betas, self.scale = density, betas, scale
@@ -175,7 +175,7 @@ def test_compiled_kernels(model):
 
 
 def test_a_sampler_that_runs_to_where_there_is_no_density_fails(model, monkeypatch):
-    """The pilot's steps find no number there."""
+    """A pilot whose log p is NaN lets the check fail."""
 
     def step(self, t, point):
         raise FloatingPointError("log p of mu is NaN")
@@ -187,7 +187,7 @@ def test_a_sampler_that_runs_to_where_there_is_no_density_fails(model, monkeypat
 
 
 def test_the_gradient_is_compiled_once(monkeypatch):
-    """Beside log p, and serves features, the sampler and its reversal."""
+    """Only log p and one gradient are compiled, for features, the sampler and its reversal."""
     compiled = []
 
     def count(*args, **options):
@@ -210,7 +210,7 @@ def test_rank_needs_a_reversal(model):
 
 
 class Idle:
-    """No kernel."""
+    """Class without the methods of a kernel."""
 
     def __init__(self, density, betas):
         pass

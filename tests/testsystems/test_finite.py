@@ -93,7 +93,7 @@ def test_agrees_with_enumeration_of_paths():
 
 
 def test_chains_have_the_exact_means():
-    """Of four states with a kernel that is not its own reversal; two-sided α = 6e-5 each."""
+    """Means agree for a kernel that is not its own reversal (two-sided α = 6e-5)."""
     rng = np.random.default_rng(4)
     log_prior, log_likelihood = np.log(rng.dirichlet(np.ones(4))), 2 * rng.normal(size=4)
     betas, kernel = np.linspace(0, 1, 5), two_sweeps(log_prior, log_likelihood)

@@ -22,8 +22,6 @@ from pymc_bdmc.testbeds.factors.kernels import MOVES
 from pymc_bdmc.testbeds.factors.loops import PATHS, Record, observation_weights
 from pymc_bdmc.testbeds.factors.models import Problem
 
-__all__ = ["anneal", "run", "sequential_harmonic_mean"]
-
 _RUNNING = np.zeros(1, np.uint8)
 
 
@@ -52,15 +50,15 @@ def anneal(
     problem : Problem
         From `FactorModel.simulate`.
     path : {"prior", "data"}, default "prior"
-        Whether all observations gain weight together, or come in one after the other.
+        Whether all observations gain weight together or enter one after another.
     chains : int, default 8
-        Runs per direction, at least 2.
+        Number of runs per direction, at least 2.
     particles : int, default 32
-        States of a run; reverse runs have them beside the way of the exact sample.
+        Number of states of a run. In reverse runs the path of the exact sample is one of them.
     temperatures : int or array_like of shape (T + 1,), default 200
         T, the number of transitions of a state, or the inverse temperatures themselves.
     schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
-        How the inverse temperatures are spaced.
+        Spacing of the inverse temperatures.
     target_gap, max_temperatures, max_time : optional
         A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
     random_seed, cores, executor, progressbar, store, callback : optional
@@ -69,8 +67,8 @@ def anneal(
     Returns
     -------
     DataTree
-        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the plots.
-        The path of ℓ is that of the mean slopes of log f along β.
+        Groups ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        plots. In place of ℓ the path has the mean slope of log f along β.
 
     Raises
     ------
@@ -104,12 +102,12 @@ def run(
     rng: np.random.Generator,
     stop: np.ndarray = _RUNNING,
 ) -> tuple[float, np.ndarray]:
-    """One run of a population.
+    """Run one population.
 
     Returns
     -------
     log_weight : float
-        log Ẑ, nats; NaN where it was stopped.
+        log Ẑ, nats; NaN if the run was stopped.
     rises : ndarray of shape (T + 1,)
         Mean log weight of the step to every β.
     """
@@ -130,7 +128,7 @@ def run(
 def sequential_harmonic_mean(
     problem: Problem, betas: np.ndarray, particles: int, rng: np.random.Generator
 ) -> float:
-    """Log Ẑ, nats, from particles that start at the exact sample and lose the observations."""
+    """Return log Ẑ, nats, from particles that start at the exact sample and lose observations."""
     y = problem.y
     states = np.repeat(problem.rows[None], particles, axis=0)
     way = observation_weights("data", betas, len(y))._replace(backwards=True)
@@ -171,7 +169,7 @@ class ProblemRuns:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Return what a result says of the problem."""
+        """Return the attributes that describe the problem in a result."""
         return {
             "system": repr(self.problem.model),
             "path": self.path,
@@ -181,7 +179,7 @@ class ProblemRuns:
         }
 
     def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
-        """Anneal a population; its log weight is NaN if ``stop`` is set."""
+        """Anneal a population, whose log weight is NaN if ``stop`` is set."""
         rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         log_weight, rises = run(
             self.problem, task.direction, self.path, task.betas, self.particles, rng, stop

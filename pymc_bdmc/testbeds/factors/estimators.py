@@ -11,25 +11,20 @@ from pymc_bdmc.base.schedules import linear, sigmoid
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, log_mean_exp
 from pymc_bdmc.testbeds.factors.annealing import run, sequential_harmonic_mean
-from pymc_bdmc.testbeds.factors.kernels import (
-    constrained_sweep,
-    features_of,
-    log_row_marginals,
-    sweep,
-)
+from pymc_bdmc.testbeds.factors.features import features_of
+from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep
 from pymc_bdmc.testbeds.factors.models import Problem
+from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from pymc_bdmc.testbeds.factors.variational import variational_bound
 
-__all__ = ["ESTIMATORS", "Estimator", "harmonic", "posterior_chain"]
-
 LIVE, MORE_LIVE = 10, 30
-"""Numbers of particles of nested sampling: as in the paper, and more."""
+"""Numbers of particles of nested sampling, as in the paper and larger."""
 
 INFORMATION = 200
 """Information in nats for which the budget of nested sampling is planned."""
 
 PARTICLES, STEPS = 32, 600
-"""Most particles of an annealed population, and fewest steps before more particles are used."""
+"""Largest number of particles of an annealed population, and smallest number of its steps."""
 
 
 def harmonic(log_z: ArrayLike) -> float:
@@ -52,13 +47,13 @@ class Estimator:
     Attributes
     ----------
     estimate : callable
-        ``estimate(problem, budget, rng) -> (log_ml, transitions)``: log Ẑ in nats, and the number
-        of sweeps used, about ``budget``.
+        ``estimate(problem, budget, rng) -> (log_ml, transitions)``, which returns log Ẑ in nats and
+        the number of sweeps used, about ``budget``.
     combine : callable
-        Function that combines independent estimates: `estimators.log_mean_exp` if the mean of Ẑ is
-        Z, `harmonic` if that of 1/Ẑ is 1/Z.
+        Function that combines independent estimates. It is `estimators.log_mean_exp` if the mean of
+        Ẑ is Z, and `harmonic` if the mean of 1/Ẑ is 1/Z.
     exact : bool
-        Whether it uses the rows from which the observations were simulated.
+        Whether the estimator uses the rows from which the observations were simulated.
     """
 
     estimate: Callable[[Problem, int, np.random.Generator], tuple[float, int]]
@@ -73,12 +68,12 @@ def likelihood_weighting(problem, budget, rng):
 
 
 def chain(problem, rows, n, rng, backwards=False):
-    """Yield the states of a Gibbs chain of n sweeps, starting with the first."""
-    model, y, ones = problem.model.factors, problem.y, np.ones(problem.model.n)
+    """Return the states of a Gibbs chain of n sweeps, starting with the first."""
+    model, ones = problem.model.factors, np.ones(problem.model.n)
     states = [rows]
     for _ in range(n):
         states.append(states[-1].copy())
-        sweep(model, states[-1], y, ones, backwards, rows[:0], rng)
+        sweep(model, states[-1], problem.y, ones, backwards, rows[:0], rng)
     return states
 
 
@@ -118,10 +113,11 @@ def bic(problem, budget, rng):
 def chib_murray_salakhutdinov(problem, budget, rng):
     """Estimate log ML by the Chib-style estimator of Murray and Salakhutdinov (2008).
 
-    The estimate is f(L*) divided by the mean density of transitions to L*, the end of a Gibbs
-    chain. The transitions start from the states of a chain whose state at a random position comes
-    from L* by the reversal, which makes the mean of Ẑ equal to Z. For normal rows the density of a
-    transition is known only given newly drawn features, so the mean of Ẑ is Z only approximately.
+    L* is the end of a Gibbs chain, and the estimate is f(L*) divided by the mean density of
+    transitions to L*. The transitions start from the states of a second chain. Its state at a
+    random position is drawn from L* by the reversal, which makes the mean of Ẑ equal to Z. For
+    normal rows the density of a transition is known only given newly drawn features, so the mean
+    of Ẑ is only approximately Z.
     """
     model, y, ones = problem.model, problem.y, np.ones(problem.model.n)
     half = max(budget // 2, 1)
@@ -172,11 +168,11 @@ def variational_symmetric(problem, budget, rng):
     return variational(problem, budget, rng)[0] + gammaln(problem.model.n_features + 1), budget
 
 
-def annealed(direction):
-    """Return annealed importance sampling, or its reverse, with one chain and δ = 4."""
+def single(direction, path="prior", schedule=sigmoid):
+    """Return annealing of a single particle, by default AIS with δ = 4 or its reverse."""
 
     def estimate(problem, budget, rng):
-        return run(problem, direction, "prior", sigmoid(budget).betas, 1, rng)[0], budget
+        return run(problem, direction, path, schedule(budget).betas, 1, rng)[0], budget
 
     return estimate
 
@@ -185,15 +181,8 @@ def particle_learning(problem, budget, rng):
     """Estimate log ML by sequential Monte Carlo over observations."""
     n = problem.model.n
     particles = max(1, budget // n)
-    return (
-        run(problem, Direction.FORWARD, "data", linear(n).betas, particles, rng)[0],
-        particles * n,
-    )
-
-
-def particle_learning_single(problem, budget, rng):
-    """Estimate log ML by sequential Monte Carlo with one particle and more moves."""
-    return run(problem, Direction.FORWARD, "data", linear(budget).betas, 1, rng)[0], budget
+    found = run(problem, Direction.FORWARD, "data", linear(n).betas, particles, rng)[0]
+    return found, particles * n
 
 
 def sequential_harmonic(problem, budget, rng):
@@ -204,7 +193,7 @@ def sequential_harmonic(problem, budget, rng):
 
 
 def population(direction):
-    """Return an annealed population; in reverse the conditional one."""
+    """Return annealing of a population, which in reverse is a conditional one."""
 
     def estimate(problem, budget, rng):
         particles = min(max(1, budget // STEPS), PARTICLES)
@@ -225,10 +214,10 @@ ESTIMATORS: dict[str, Estimator] = {
     "likelihood weighting": Estimator(likelihood_weighting, log_mean_exp),
     "harmonic mean": Estimator(harmonic_mean, harmonic),
     "BIC": Estimator(bic, np.max),
-    "AIS": Estimator(annealed(Direction.FORWARD), log_mean_exp),
-    "reverse AIS": Estimator(annealed(Direction.REVERSE), harmonic, exact=True),
+    "AIS": Estimator(single(Direction.FORWARD), log_mean_exp),
+    "reverse AIS": Estimator(single(Direction.REVERSE), harmonic, exact=True),
     "SMC": Estimator(particle_learning, log_mean_exp),
-    "SMC, one particle": Estimator(particle_learning_single, log_mean_exp),
+    "SMC, one particle": Estimator(single(Direction.FORWARD, "data", linear), log_mean_exp),
     "sequential harmonic mean": Estimator(sequential_harmonic, harmonic, exact=True),
     "Chib-Murray-Salakhutdinov": Estimator(chib_murray_salakhutdinov, log_mean_exp),
     "nested sampling": Estimator(nested_sampling(LIVE), np.mean),
@@ -239,4 +228,4 @@ ESTIMATORS: dict[str, Estimator] = {
     "reverse population": Estimator(population(Direction.REVERSE), harmonic, exact=True),
     "populations, BAR": Estimator(populations_bar, np.mean, exact=True),
 }
-"""The estimators of the paper, followed by populations; histogram estimates equal BAR's."""
+"""The estimators of the paper, followed by populations. Histogram estimates equal those of BAR."""

@@ -8,8 +8,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
 from pymc_bdmc.testbeds.factors.kernels import ObservationWeights
 
-__all__ = ["PATHS", "Record", "anneal", "observation_weights"]
-
 PATHS = ("prior", "data")
 
 
@@ -19,17 +17,17 @@ class Record(NamedTuple):
     rises: np.ndarray
     """Weighted mean log weight of the step to every temperature, shape (T + 1,), nats."""
     kept: np.ndarray
-    """Path of the first sample of a reverse run, shape (T + 1, N, K); (0, N, K) if not kept."""
+    """Path of the first sample of a reverse run, shape (T + 1, N, K), or (0, N, K) if not kept."""
 
 
 def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeights:
-    """Weigh N observations along a path: all have weight β, or one after the other rises.
+    """Weigh N observations along a path, either all by β or one after another.
 
     Parameters
     ----------
     name : {"prior", "data"}
-        On "data", βN observations are present (Habeck 2017, Section 6.4). With β in steps of 1/N
-        this is the path of particle learning.
+        On the path "data", βN observations are present (Habeck 2017, Section 6.4). With β in steps
+        of 1/N this is the path of particle learning.
     betas : ndarray of shape (T + 1,)
     n : int
         N.
@@ -55,13 +53,13 @@ def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeig
 def anneal(moves, model, y, path, states, rng, stop, record):
     """Anneal a population along a path, in place, with resampling.
 
-    Forward, it goes from the prior to all data. If a run ``backwards`` has kept a path in the
-    ``record``, the first particle follows it, with the log weights there, and the others are drawn
+    A forward run goes from the prior to all data. If a run ``backwards`` has kept a path in the
+    ``record``, the first particle follows this path with its log weights, and the others are drawn
     conditionally.
 
-    Backwards, exact posterior samples go to the prior with inverse weights. A single sample is a
-    reverse chain. Several, which may be equal at first, are resampled: this is the sequential
-    harmonic mean estimator, Algorithm 3 of Grosse et al. (2015).
+    A run backwards takes exact posterior samples to the prior, with inverse weights. A single
+    sample is a reverse chain. Several samples, which may be equal at first, are resampled, which is
+    the sequential harmonic mean estimator (Algorithm 3 of Grosse et al. 2015).
 
     Parameters
     ----------
@@ -69,12 +67,12 @@ def anneal(moves, model, y, path, states, rng, stop, record):
     path : ObservationWeights
     states : ndarray of shape (n, N, K)
     record : Record
-        Its ``rises`` are overwritten, and backwards its ``kept`` path too.
+        Record whose ``rises`` are overwritten, and in a run backwards also its ``kept`` path.
 
     Returns
     -------
     float
-        log Ẑ, nats; NaN if it was stopped.
+        log Ẑ, nats; NaN if the run was stopped.
     """
     rises, kept = record
     n, none, back = len(states), states[0, :0], path.backwards

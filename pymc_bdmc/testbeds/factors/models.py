@@ -11,7 +11,7 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.compiling import load_numba
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.testbeds.factors.kernels import (
+from pymc_bdmc.testbeds.factors.features import (
     BINARY,
     NORMAL,
     ONE_HOT,
@@ -20,15 +20,13 @@ from pymc_bdmc.testbeds.factors.kernels import (
     log_prior,
 )
 
-__all__ = ["BinaryAttributes", "Clustering", "FactorModel", "LowRank", "Problem"]
-
 
 @dataclass(frozen=True)
 class FactorModel(ABC):
     """Model of observations Y = L R + noise, shape (n, size), with normal features R and noise.
 
-    The models differ only in the rows of L. Except in `pymc_model`, R is integrated out, so a state
-    is L.
+    The models differ only in the rows of L. R is integrated out except in `pymc_model`, so a state
+    consists of L.
 
     Parameters
     ----------
@@ -108,14 +106,15 @@ class FactorModel(ABC):
 
 @dataclass(frozen=True)
 class Problem:
-    """Observations of a model, and the rows from which they were simulated (a posterior sample).
+    """Observations of a model, and the rows behind them, which are a posterior sample.
 
     Attributes
     ----------
     model : FactorModel
     y : ndarray of shape (n, size)
     rows : ndarray of shape (n, n_features)
-        Rows, used by reverse runs only; leave them out for observations of other origin.
+        Rows from which the observations were simulated, for reverse runs. Leave them out for other
+        observations.
 
     Raises
     ------
@@ -150,7 +149,7 @@ def _discrete(
 
 @dataclass(frozen=True)
 class Clustering(FactorModel):
-    """Mixture of spherical normals in equal proportions: every row chooses one centre.
+    """Mixture of spherical normals in equal proportions, where every row chooses one centre.
 
     Examples
     --------
@@ -180,7 +179,7 @@ class Clustering(FactorModel):
 
 @dataclass(frozen=True)
 class LowRank(FactorModel):
-    """Low-rank matrix: every row is a vector of normal loadings.
+    """Low-rank matrix, where every row is a vector of normal loadings.
 
     Parameters
     ----------
@@ -219,7 +218,7 @@ class LowRank(FactorModel):
 
 @dataclass(frozen=True)
 class BinaryAttributes(FactorModel):
-    """Sums of features: every row is a set of them.
+    """Sums of features, where every row is a set of features.
 
     Parameters
     ----------

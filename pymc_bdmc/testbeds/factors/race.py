@@ -1,4 +1,4 @@
-"""Compare estimators of log ML on a problem whose log ML a sandwich bounds."""
+"""Compare estimators of log ML on a problem with a sandwich that bounds log ML."""
 
 import logging
 import time
@@ -15,8 +15,6 @@ from pymc_bdmc.results.summary import summary
 from pymc_bdmc.testbeds.factors.annealing import anneal
 from pymc_bdmc.testbeds.factors.estimators import ESTIMATORS, Estimator
 from pymc_bdmc.testbeds.factors.models import Problem
-
-__all__ = ["race", "standings"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -37,9 +35,9 @@ def race(
     problem : Problem
         Result of `FactorModel.simulate`.
     estimators : mapping of {str : Estimator}
-        Estimators by name. Default: `ESTIMATORS`, those of the paper and of this package.
+        Estimators by name. By default `ESTIMATORS`, from the paper and from this package.
     truth : DataTree, optional
-        Result of `anneal`. Default: the result with default options.
+        Result of `anneal`, by default with its default options.
     budgets : sequence of int, default (100, 1000, 10_000)
         Numbers of transitions per estimate.
     trials : int, default 25
@@ -49,9 +47,10 @@ def race(
     Returns
     -------
     Dataset
-        ``log_ml``, in nats, ``transitions`` and ``seconds`` of CPU by (estimator, budget, trial);
-        ``combined`` log Ẑ of all trials by (estimator, budget). Its attributes have the true
-        ``log_ml`` and its standard ``error``, by BAR, and the sandwich, ``lower`` and ``upper``.
+        Estimates ``log_ml`` in nats, with their ``transitions`` and ``seconds`` of CPU, by
+        (estimator, budget, trial), and the ``combined`` log Ẑ of all trials by (estimator, budget).
+        The attributes have the true ``log_ml`` by BAR, its standard ``error``, and the ends
+        ``lower`` and ``upper`` of the sandwich.
 
     Raises
     ------
@@ -118,8 +117,9 @@ def standings(result: xr.Dataset) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By estimator and budget: ``bias`` and ``rmse`` of single estimates and the error of the
-        ``combined`` one, in nats; mean ``transitions`` and ``seconds`` of CPU of a single one.
+        Rows by estimator and budget. Columns are the ``bias`` and ``rmse`` of single estimates and
+        the error of the ``combined`` estimate, in nats, and the mean ``transitions`` and
+        ``seconds`` of CPU of a single estimate.
 
     Examples
     --------

@@ -5,10 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, expit, log_expit, softmax
 
-from pymc_bdmc.testbeds.factors.kernels import NORMAL, ONE_HOT, Factors
+from pymc_bdmc.testbeds.factors.features import NORMAL, ONE_HOT, Factors
 from pymc_bdmc.testbeds.factors.models import Problem
-
-__all__ = ["variational_bound"]
 
 
 class _Rows(NamedTuple):
@@ -29,7 +27,7 @@ def variational_bound(problem: Problem, sweeps: int, rng: np.random.Generator) -
     ----------
     problem : Problem
     sweeps : int
-        Most updates of all factors; it ends if they no longer improve the bound.
+        Largest number of updates of all factors. It ends earlier if the bound no longer improves.
     rng : numpy.random.Generator
     """
     model, y = problem.model.factors, problem.y

@@ -1,4 +1,4 @@
-"""Anneal a lattice model in one call: forward from the uniform prior, in reverse from β = 1."""
+"""Anneal a lattice model in one call, forward from the uniform prior and in reverse from β = 1."""
 
 import os
 from collections.abc import Callable
@@ -22,8 +22,6 @@ from pymc_bdmc.testbeds.lattice.potts import PottsChains
 from pymc_bdmc.testbeds.lattice.random_cluster import perfect_state, random_cluster, swendsen_wang
 from pymc_bdmc.testbeds.lattice.randomness import random_sites
 from pymc_bdmc.testbeds.lattice.systems import Ising, Lattice
-
-__all__ = ["anneal"]
 
 _STATUS = {"exact": "exact", "swendsen-wang": "burned-in", "ordered": "heuristic"}
 
@@ -56,28 +54,29 @@ def anneal(
     system : Ising or Potts
         The model at β = 1.
     chains : int, default 1000
-        Chains per direction, at least 2. Ising chains are run 1024 at a time, Potts chains 128:
-        fewer take as long.
+        Number of chains per direction, at least 2. Ising chains are run 1024 at a time and Potts
+        chains 128 at a time, so fewer chains take as long.
     temperatures : int or array_like of shape (T + 1,), default 1000
         T, the number of transitions of a chain, or the inverse temperatures themselves.
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
-        How the inverse temperatures are spaced. A `Schedule` brings its own temperatures.
+        Spacing of the inverse temperatures. A `Schedule` has its own temperatures.
     kernel : {"metropolis", "heat bath"}, default "metropolis"
-        What is done at a site. Metropolis on a checkerboard gives Ising models the smaller gap,
-        although next to β = 0 it flips every spin in every sweep and so relaxes little there; the
-        heat bath does so for Potts models of many colours.
+        Update of a site. For Ising models Metropolis on a checkerboard gives the smaller gap,
+        although near β = 0 it flips every spin in every sweep and so relaxes little there. For
+        Potts models with many colours the heat bath gives the smaller gap.
     sites : {"checkerboard", "random"}, default "checkerboard"
-        In which order sites are updated: those with an even and then those with an odd sum of
-        coordinates, which needs an even L; or independently at random.
+        Order in which sites are updated. ``"checkerboard"`` updates the sites with an even sum of
+        coordinates and then those with an odd sum, and needs an even L. ``"random"`` chooses sites
+        independently.
     updates : int, optional
-        Single-site updates at each temperature; default L², a sweep. Checkerboard: a multiple of
-        it.
+        Number of single-site updates at each temperature, by default L², which is one sweep. On a
+        checkerboard it must be a multiple of L².
     start : {"exact", "swendsen-wang", "ordered"}, default "exact"
-        Reverse chains start from exact samples (coupling from the past), from ``burn_in`` sweeps
-        of Swendsen and Wang after a state of one colour, or from that state; the upper bound is
-        then exact, burned-in or heuristic.
+        States from which reverse chains start: exact samples by coupling from the past, the result
+        of ``burn_in`` Swendsen-Wang sweeps from a state of one colour, or this state itself. The
+        upper bound is exact, burned-in or heuristic, respectively.
     burn_in : int, default 100
-        Sweeps with ``start="swendsen-wang"``.
+        Number of sweeps with ``start="swendsen-wang"``.
     target_gap, max_temperatures, max_time : optional
         A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
     random_seed, cores, executor, progressbar, store, callback : optional
@@ -86,24 +85,25 @@ def anneal(
     Returns
     -------
     DataTree
-        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        Groups ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
         plots. After Ctrl-C, blocks of chains that were not finished are NaN. The attribute
-        ``critical_beta`` is that of the infinite lattice.
+        ``critical_beta`` is the critical β of the infinite lattice.
 
     Raises
     ------
     ValueError
         Names the argument and the remedy.
     RuntimeError
-        If an exact start takes too long, as near a phase transition of first order.
+        If an exact start takes too long, as it may near a first-order phase transition.
     KeyboardInterrupt
         If Ctrl-C comes before any block is finished, or is pressed a second time.
 
     Notes
     -----
-    Random sites are drawn once: all chains of a run visit the same ones, in reverse in the opposite
-    order. So the sequence is part of the kernels K_1 … K_T. Given it, chains are independent,
-    E_f[w] = Z and Crooks' relation holds; and each chain has the law of one that draws its own.
+    Random sites are drawn once. All chains of a run visit the same sites, and reverse chains visit
+    them in the opposite order. So the sequence of sites is part of the kernels K_1 … K_T. Given the
+    sequence, chains are independent, E_f[w] = Z, and Crooks' relation holds. Each single chain has
+    the same distribution as a chain that draws its own sites.
 
     References
     ----------
@@ -180,12 +180,12 @@ class LatticeChains:
         return self._chains.lanes
 
     @property
-    def _chains(self) -> type[IsingChains | PottsChains]:
+    def _chains(self) -> type[IsingChains] | type[PottsChains]:
         return IsingChains if isinstance(self.system, Ising) else PottsChains
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Return what a result says of the lattice."""
+        """Return the attributes that describe the lattice in a result."""
         return {
             "system": repr(self.system),
             "upper_bound": _STATUS[self.start],
@@ -195,7 +195,7 @@ class LatticeChains:
         }
 
     def site_order(self, task: AnnealTask) -> Callable[[int], np.ndarray]:
-        """Return the sites that K_t visits, in this order; K_t† visits them in the opposite one."""
+        """Return the sites that K_t visits in order, or those that K_t† visits in reverse."""
         way = 1 if task.direction is Direction.FORWARD else -1
         n, n_sites = self.n_updates, self.system.n_sites
         if self.sites == "checkerboard":
@@ -223,7 +223,7 @@ class LatticeChains:
         return anneal_block(task, move, log_likelihood, stop)
 
     def _starts(self, task: AnnealTask, stop: np.ndarray) -> np.ndarray | None:
-        """Return colours of every chain at β = 1, for reverse chains; None: the uniform prior."""
+        """Return the colours of reverse chains at β = 1, or None for a start from the prior."""
         if task.direction is Direction.FORWARD:
             return None
         system = self.system

@@ -5,8 +5,6 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["density_of_states", "kaufman_log_z", "transfer_matrix_log_z"]
-
 _MAX_ROW_STATES = 2_000_000
 _MAX_STATES = 2_000_000
 _ROUNDING_K = 100.0
@@ -34,8 +32,8 @@ def kaufman_log_z(side: int, interaction: float) -> float:
 
     Notes
     -----
-    With cosh γ_r = cosh²(2K)/sinh(2K) − cos(πr/n) for r ≥ 1 and γ_0 = 2K + ln tanh K, which is
-    negative above the critical temperature,
+    Let cosh γ_r = cosh²(2K)/sinh(2K) − cos(πr/n) for r ≥ 1, and γ_0 = 2K + ln tanh K, which is
+    negative above the critical temperature. Then
 
         Z = ½ (2 sinh 2K)^(n²/2) [Π 2cosh(nγ_{2r+1}/2) + Π 2sinh(nγ_{2r+1}/2)
                                   + Π 2cosh(nγ_{2r}/2) + Π 2sinh(nγ_{2r}/2)].
@@ -78,14 +76,14 @@ def kaufman_log_z(side: int, interaction: float) -> float:
 def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> float:
     """Compute the log partition function of a small periodic Potts model.
 
-    It is the log of the trace of T^side. The transfer matrix T acts on the q^side states of a row,
-    site by site, without being stored. Its diagonal needs one start for each partition of a row
-    into colours, not for each state.
+    The result is the log of the trace of T^side. The transfer matrix T is applied to the q^side
+    states of a row site by site and is never stored. The diagonal of T^side is computed from one
+    start per partition of a row into colours, rather than one per state.
 
     Parameters
     ----------
     side, n_colours : int
-        q^side must not exceed two millions.
+        Side and number of colours q; q^side must not exceed two million.
     interaction : float
         K = β J ≥ 0.
 
@@ -133,7 +131,7 @@ def transfer_matrix_log_z(side: int, n_colours: int, interaction: float) -> floa
 
 
 def _first_come_first_numbered(row: tuple[int, ...]) -> bool:
-    """Return whether new colours appear in order: one row of each partition does."""
+    """Return whether new colours appear in order, as they do in one row of each partition."""
     return all(colour <= max(row[:i], default=-1) + 1 for i, colour in enumerate(row))
 
 
@@ -143,7 +141,7 @@ def density_of_states(side: int, n_colours: int) -> np.ndarray:
     Parameters
     ----------
     side, n_colours : int
-        There may be at most two million states, q^(side²).
+        Side and number of colours q. There may be at most two million states, q^(side²).
 
     Returns
     -------

@@ -4,8 +4,6 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = ["sweep"]
-
 
 @njit(nogil=True, cache=True)
 def sweep(states, strengths, n_colours, uniforms):

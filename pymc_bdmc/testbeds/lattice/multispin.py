@@ -1,19 +1,13 @@
 """Run thousands of Ising chains as bits of words (multispin coding)."""
 
+from typing import override
+
 import numpy as np
 from scipy.special import expit
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.testbeds.lattice.randomness import (
-    GENERATOR_WORDS,
-    Spins,
-    next_word,
-    random_words,
-    seed_generators,
-)
-from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
-
-__all__ = ["IsingChains", "flip_planes", "flip_spins", "pack", "unsatisfied_bonds"]
+from pymc_bdmc.testbeds.lattice.chains import ChainBlock
+from pymc_bdmc.testbeds.lattice.randomness import GENERATOR_WORDS, next_word
 
 # Sixteen words, not fewer: LLVM unrolls shorter loops before it tries to vectorise them.
 WORDS = 16
@@ -25,44 +19,25 @@ _SHIFTS = np.arange(_BITS - 1, -1, -1, dtype=np.uint64)[:, None]
 _BELOW_ONE = 1 - 2.0**-53
 
 
-class IsingChains:
-    """Block of `LANES` chains, one per bit.
+class IsingChains(ChainBlock):
+    """Block of `LANES` chains of a lattice with two colours, one per bit."""
 
-    Parameters
-    ----------
-    system : Lattice
-        Lattice with two colours.
-    stream : SeedSequence
-        Random stream of this block.
-    heat_bath : bool
-        Whether to use the heat bath; otherwise Metropolis.
-    start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform random colours.
-    """
+    lanes, n_generators = LANES, WORDS
 
-    lanes = LANES
-
-    def __init__(
-        self,
-        system: Lattice,
-        stream: np.random.SeedSequence,
-        heat_bath: bool,
-        start: np.ndarray | None = None,
-    ):
-        self._system, self._heat_bath = system, heat_bath
-        self._neighbours = neighbours(system.L)
-        generators = seed_generators(stream, WORDS)
-        values = random_words(generators, system.n_sites) if start is None else pack(start.T)
-        self._spins = Spins(values, generators)
-
-    def move(self, beta: float, sites: np.ndarray) -> int:
-        """Update the sites in this order; return the number of accepted changes."""
+    @override
+    def move(self, beta, sites):
         planes = flip_planes(beta * self._system.bond_strength / 2, self._heat_bath)
         return flip_spins(self._spins, sites, self._neighbours, planes, self._heat_bath)
 
-    def satisfied_bonds(self) -> np.ndarray:
-        """Bonds between equal neighbours by chain, shape (LANES,)."""
+    @override
+    def satisfied_bonds(self):
         return self._system.n_bonds - unsatisfied_bonds(self._spins.values, self._neighbours)
+
+    def _uniform(self, words):
+        return words
+
+    def _packed(self, colours):
+        return pack(colours)
 
 
 def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
@@ -78,9 +53,9 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
     Returns
     -------
     ndarray of uint64, shape (64, 3)
-        Digit by digit, all ones or all zeros. Metropolis: probabilities of accepting ΔE = 8J and ΔE
-        = 4J. Heat bath: probabilities of ending opposite to four equal neighbours, opposite to a
-        majority of three, and 1/2 for a tie.
+        All ones or all zeros for each digit. For Metropolis, they are the probabilities of
+        accepting ΔE = 8J and ΔE = 4J. For the heat bath, they are the probabilities of ending
+        opposite to four equal neighbours and opposite to a majority of three, and 1/2 for a tie.
     """
     gain = interaction * np.array([8.0, 4.0])
     p = [*expit(-gain), 0.5] if heat_bath else [*np.exp(-gain), 0.0]
@@ -91,12 +66,12 @@ def flip_planes(interaction: float, heat_bath: bool) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def flip_spins(chains, sites, neighbours, planes, heat_bath):
-    """Update the sites one after another in all lanes; return the number of flips.
+    """Update the sites one after another in all lanes, and return the number of flips.
 
-    A lane flips if a 64-bit uniform number U is below its probability p. Random words give one
-    digit of U to every lane, the highest first; a lane is decided at the first digit in which U and
-    p differ, and the loop ends when all lanes are. Lanes share the order of the sites and nothing
-    else.
+    A lane flips if a 64-bit uniform number U is below its probability p. Every random word gives
+    one digit of U to each lane, starting with the highest. A lane is decided at the first digit in
+    which U and p differ, and the loop ends when all lanes are decided. Lanes share the order of the
+    sites and nothing else.
 
     Parameters
     ----------
@@ -170,8 +145,8 @@ def _count_ones(x):
 def unsatisfied_bonds(spins, neighbours):
     """Count the bonds between unlike spins in every lane, without unpacking the spins.
 
-    For each digit, a full adder adds the two bonds of a site to the sum so far, and its carries are
-    kept until there are two of them for the next digit.
+    For each digit, a full adder adds the two bonds of a site to the sum so far. A carry is kept
+    until there are two carries for the next digit.
 
     Returns
     -------

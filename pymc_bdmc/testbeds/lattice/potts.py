@@ -1,73 +1,45 @@
-"""Run blocks of Potts chains: site by site, all chains at once in vector registers."""
+"""Run blocks of Potts chains site by site, with all chains at once in vector registers."""
+
+from typing import override
 
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.testbeds.lattice.randomness import (
-    GENERATOR_WORDS,
-    Spins,
-    next_word,
-    random_words,
-    seed_generators,
-)
-from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
-
-__all__ = ["PottsChains", "heat_bath_moves", "metropolis_moves", "satisfied_bonds"]
+from pymc_bdmc.testbeds.lattice.chains import ChainBlock
+from pymc_bdmc.testbeds.lattice.randomness import GENERATOR_WORDS, next_word
 
 # Enough that LLVM vectorises the loops over chains, few enough that spins stay in the cache.
 LANES = 128
 
 
-class PottsChains:
-    """Block of `LANES` chains, one per byte.
+class PottsChains(ChainBlock):
+    """Block of `LANES` chains, one per byte."""
 
-    Parameters
-    ----------
-    system : Lattice
-    stream : SeedSequence
-        Random stream of this block.
-    heat_bath : bool
-        Whether to use the heat bath; otherwise Metropolis.
-    start : ndarray of uint8, shape (LANES, n_sites), optional
-        Colours; otherwise uniform random colours.
-    """
+    lanes = n_generators = LANES
 
-    lanes = LANES
-
-    def __init__(
-        self,
-        system: Lattice,
-        stream: np.random.SeedSequence,
-        heat_bath: bool,
-        start: np.ndarray | None = None,
-    ):
-        self._system = system
-        self._move = heat_bath_moves if heat_bath else metropolis_moves
-        self._neighbours = neighbours(system.L)
-        generators = seed_generators(stream, LANES)
-        if start is None:
-            words = random_words(generators, system.n_sites)
-            high = (words >> np.uint64(32)) * np.uint64(system.n_colours)
-            values = (high >> np.uint64(32)).astype(np.uint8)
-        else:
-            values = start.T.copy()
-        self._spins = Spins(values, generators)
-
-    def move(self, beta: float, sites: np.ndarray) -> int:
-        """Update the sites in this order; return the number of accepted changes."""
+    @override
+    def move(self, beta, sites):
         interaction, q = beta * self._system.bond_strength, self._system.n_colours
-        return self._move(self._spins, sites, self._neighbours, interaction, q)
+        moves = heat_bath_moves if self._heat_bath else metropolis_moves
+        return moves(self._spins, sites, self._neighbours, interaction, q)
 
-    def satisfied_bonds(self) -> np.ndarray:
-        """Bonds between equal neighbours by chain, shape (LANES,)."""
+    @override
+    def satisfied_bonds(self):
         return satisfied_bonds(self._spins.values, self._neighbours)
+
+    def _uniform(self, words):
+        high = (words >> np.uint64(32)) * np.uint64(self._system.n_colours)
+        return (high >> np.uint64(32)).astype(np.uint8)
+
+    def _packed(self, colours):
+        return colours.copy()
 
 
 @njit(nogil=True, cache=True)
 def metropolis_moves(chains, sites, neighbours, interaction, q):
-    """Propose another colour at one site after another; return the number of changes.
+    """Propose another colour at one site after another, and return the number of changes.
 
-    The lower 32 bits of a random word choose the colour, the upper 32 bits decide acceptance.
+    The lower 32 bits of a random word choose the colour, and the upper 32 bits decide acceptance.
 
     Parameters
     ----------
@@ -108,11 +80,12 @@ def metropolis_moves(chains, sites, neighbours, interaction, q):
 
 @njit(nogil=True, cache=True)
 def heat_bath_moves(chains, sites, neighbours, interaction, q):
-    """Draw one site after another from its conditional distribution; return zero.
+    """Draw one site after another from its conditional distribution, and return zero.
 
-    A colour of n neighbours has weight exp(K n) = 1 + (e^K − 1) + … , one increment for each of
-    these neighbours. So either a uniform colour is drawn (weight q), or a neighbour (with its
-    increment as weight), whose colour is copied. Parameters as in `metropolis_moves`.
+    If n neighbours have a colour, its weight is exp(K n) = 1 + (e^K − 1) + …, with one increment
+    for each of these neighbours. So the site takes a uniform colour with weight q, or copies the
+    colour of a neighbour with the increment of this neighbour as weight. The parameters are those
+    of `metropolis_moves`.
     """
     spins = chains.values
     states = np.empty((GENERATOR_WORDS, LANES), np.uint64)

@@ -1,9 +1,9 @@
 """Draw exact samples by coupling from the past, and run Swendsen-Wang sweeps.
 
-The bonds between equal neighbours, each kept with probability p = 1 − exp(−K), form the random-
-cluster model of Fortuin and Kasteleyn: P(ω) ∝ p^(open) (1 − p)^(closed) q^(clusters). Its heat
-bath is monotone for q ≥ 1 and mixes fast on both sides of the phase transition, also where single
-spins hardly flip. A colour at random for each cluster turns it into a Potts state.
+If each bond between equal neighbours is kept with probability p = 1 − exp(−K), the kept bonds form
+the random-cluster model of Fortuin and Kasteleyn, P(ω) ∝ p^(open) (1 − p)^(closed) q^(clusters).
+Its heat bath is monotone for q ≥ 1 and mixes fast on both sides of the phase transition, even if
+single spins hardly flip. A random colour for each cluster turns its state into a Potts state.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,6 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.testbeds.lattice.randomness import uniform
 from pymc_bdmc.testbeds.lattice.systems import Lattice, neighbours
-
-__all__ = ["RandomCluster", "perfect_samples", "perfect_state", "random_cluster", "swendsen_wang"]
 
 MAX_SWEEPS = 2**14
 
@@ -36,7 +34,7 @@ class _Search(NamedTuple):
     """Working memory of searches along open bonds, reused without clearing."""
 
     marks: np.ndarray
-    """Last search that reached each site, and from which end, shape (n_sites,), int64."""
+    """Mark of the last search that reached each site and its end, shape (n_sites,), int64."""
     queues: np.ndarray
     """Sites reached from each end, shape (2, n_sites), int64."""
     n_searches: np.ndarray
@@ -74,8 +72,8 @@ def perfect_samples(
     ValueError
         If n is not positive or β is negative.
     RuntimeError
-        If a sample takes more than 16384 sweeps, as near a first-order phase transition (large q
-        and L).
+        If a sample takes more than 16384 sweeps, as it may near a first-order phase transition
+        (large q and L).
 
     Examples
     --------
@@ -96,7 +94,7 @@ def perfect_samples(
 def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray) -> np.ndarray:
     """Draw one exact sample, uint8 of shape (n_sites,), that depends on the key alone.
 
-    If ``stop`` (shape (1,)) is set, it ends early with a meaningless state.
+    If ``stop`` (shape (1,)) is set, the function ends early and returns a meaningless state.
     """
     colours, sweeps = _couple_from_the_past(random_cluster(system, beta), key, MAX_SWEEPS, stop)
     if sweeps < 0:
@@ -109,7 +107,7 @@ def perfect_state(system: Lattice, beta: float, key: np.uint64, stop: np.ndarray
 
 @njit(nogil=True, cache=True)
 def _couple_from_the_past(model, key, max_sweeps, stop):
-    """Return the colours of one exact sample, and how far in the past it starts (−1: too far)."""
+    """Return the colours of one exact sample, and how far in the past it starts or −1."""
     n_sites, kept = model.neighbours.shape[0], model.kept
     n_bonds = 2 * n_sites
     low = kept / (kept + model.n_colours * (1 - kept))  # for a bond that joins two clusters
@@ -143,7 +141,7 @@ def _couple_from_the_past(model, key, max_sweeps, stop):
 
 @njit(nogil=True, cache=True)
 def _bond(site, near, direction):
-    """Return the number of a bond: 2 i goes right from site i, and 2 i + 1 down."""
+    """Return the number of a bond. Bond 2 i goes right from site i, and bond 2 i + 1 goes down."""
     return 2 * site + direction if direction < 2 else 2 * near + direction - 2
 
 
@@ -177,7 +175,7 @@ def _joined(neighbours, is_open, bond, search):
 
 @njit(nogil=True, cache=True)
 def _colour_clusters(model, is_open, key, place):
-    """Give every cluster of open bonds one of q colours, by n_sites random numbers."""
+    """Give every cluster of open bonds one of q colours, from n_sites random numbers."""
     neighbours = model.neighbours
     n_sites = neighbours.shape[0]
     colours = np.empty(n_sites, np.uint8)
@@ -204,7 +202,7 @@ def _colour_clusters(model, is_open, key, place):
 
 @njit(nogil=True, cache=True)
 def swendsen_wang(model, colours, key, n_sweeps):
-    """Apply sweeps of Swendsen and Wang (1987) to colours; return the last state.
+    """Apply sweeps of Swendsen and Wang (1987) to colours, and return the last state.
 
     Parameters
     ----------
@@ -212,7 +210,7 @@ def swendsen_wang(model, colours, key, n_sweeps):
     colours : ndarray of uint8, shape (n_sites,)
         Colours, not changed.
     key : uint64
-        Key of the random numbers, on which the sweeps depend alone.
+        Key that determines all random numbers of the sweeps.
     n_sweeps : int
     """
     neighbours = model.neighbours

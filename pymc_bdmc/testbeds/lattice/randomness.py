@@ -6,32 +6,22 @@ import numpy as np
 
 from pymc_bdmc.base.compiling import njit
 
-__all__ = [
-    "GENERATOR_WORDS",
-    "Spins",
-    "next_word",
-    "random_sites",
-    "random_words",
-    "seed_generators",
-    "uniform",
-]
-
 GENERATOR_WORDS = 4
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Spins(NamedTuple):
-    """Spins of a block of chains, and their generators; changed in place."""
+    """Spins of a block of chains and their generators, which are changed in place."""
 
     values: np.ndarray
     """Spins, shape (n_sites, W): one chain per bit of uint64, or per byte of uint8."""
     generators: np.ndarray
-    """States of the generators, shape (GENERATOR_WORDS, W), uint64; see `seed_generators`."""
+    """States of the generators from `seed_generators`, shape (GENERATOR_WORDS, W), uint64."""
 
 
 def seed_generators(stream: np.random.SeedSequence, n: int) -> np.ndarray:
-    """Seed n independent SFC64 generators; states are uint64 of shape (4, n), counter last."""
+    """Return states of n independent SFC64 generators, shape (4, n), with the counter last."""
     states = stream.generate_state(GENERATOR_WORDS * n, np.uint64).reshape(GENERATOR_WORDS, n)
     states[3] = 1
     return states
@@ -63,7 +53,8 @@ def random_words(states, n):
 def uniform(key, place):
     """Return a number in [0, 1) that depends on key and position only, by splitmix64.
 
-    Coupling from the past needs the same numbers repeatedly, which need not be stored.
+    Coupling from the past needs the same numbers repeatedly. With this function it need not store
+    them.
     """
     z = key + np.uint64(place) * _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -12,26 +12,32 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.testbeds.lattice.exact import kaufman_log_z, transfer_matrix_log_z
 from pymc_bdmc.testbeds.lattice.heat_bath import sweep
 
-__all__ = ["Ising", "Lattice", "Potts", "neighbours"]
-
 _MAX_COLOURS = 256  # a colour is kept in a byte
 _MAX_COUPLING = 100.0  # beyond, floating point knows ground states only
 
 
 class Lattice(ABC):
-    """Lattice model: colours on an L × L periodic square, where equal neighbours attract.
+    """Lattice model of colours on an L × L periodic square, with attraction of equal neighbours.
 
-    The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E: the prior is uniform over all q^(L²)
+    The path is f_β(θ) = exp(β ℓ(θ)) / q^(L²) with ℓ = −E. The prior is uniform over all q^(L²)
     states, so log Z stands for log(Z/Z_0). States are arrays of colours 0 … q − 1, of shape
     (…, L, L). On a 2 × 2 lattice, neighbours are joined by two bonds.
 
-    `anneal` moves thousands of chains, all at one β; for `temper` a model draws and moves states
-    with individual β.
+    `anneal` moves thousands of chains at one common β. For `temper` a model draws and moves states
+    with an individual β each.
     """
 
     L: int
     coupling: float
     description: ClassVar[str] = "heat bath, row by row"
+
+    def __post_init__(self):
+        if isinstance(self.L, bool) or int(self.L) != self.L or self.L < 2:
+            raise ValueError(f"L: the side must be a whole number of at least 2, got {self.L!r}.")
+        if not 0 < self.coupling <= _MAX_COUPLING:
+            raise ValueError(
+                f"coupling: must be positive, at most {_MAX_COUPLING}, got {self.coupling!r}."
+            )
 
     @property
     @abstractmethod
@@ -139,9 +145,6 @@ class Ising(Lattice):
     L: int
     coupling: float = 1.0
 
-    def __post_init__(self):
-        _check(self.L, self.coupling)
-
     @property
     def n_colours(self) -> int:
         """Return 2; colour 1 is spin up."""
@@ -191,7 +194,7 @@ class Potts(Lattice):
     coupling: float = 1.0
 
     def __post_init__(self):
-        _check(self.L, self.coupling)
+        super().__post_init__()
         if isinstance(self.q, bool) or self.q != int(self.q) or not 2 <= self.q <= _MAX_COLOURS:
             raise ValueError(f"q: must be a whole number, 2 … {_MAX_COLOURS}, got {self.q!r}.")
 
@@ -213,13 +216,6 @@ class Potts(Lattice):
         """Return the exact log(Z/Z_0) of a small lattice, nats, by `transfer_matrix_log_z`."""
         log_z = transfer_matrix_log_z(self.L, self.q, beta * self.coupling)
         return log_z - self.n_sites * math.log(self.q)
-
-
-def _check(side: int, coupling: float) -> None:
-    if isinstance(side, bool) or side != int(side) or side < 2:
-        raise ValueError(f"L: the side must be a whole number of at least 2, got {side!r}.")
-    if not 0 < coupling <= _MAX_COUPLING:
-        raise ValueError(f"coupling: must be positive, at most {_MAX_COUPLING}, got {coupling!r}.")
 
 
 @lru_cache(maxsize=16)

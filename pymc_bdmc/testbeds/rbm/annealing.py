@@ -18,8 +18,6 @@ from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.testbeds.rbm.machine import RBM
 
-__all__ = ["anneal"]
-
 
 def anneal(
     rbm: RBM,
@@ -43,18 +41,18 @@ def anneal(
     Parameters
     ----------
     rbm : RBM
-        With the prior and the integrated layer that it was given.
+        Machine, with its prior and its integrated layer.
     chains : int, default 100
-        Chains per direction, at least 2. They are run 100 at a time.
+        Number of chains per direction, at least 2. They are run 100 at a time.
     temperatures : int or array_like of shape (T + 1,), default 1000
         T, the number of transitions of a chain, or the inverse temperatures themselves.
     schedule : {"linear", "sigmoid", "power", "cubic"} or Schedule, default "linear"
-        How the inverse temperatures are spaced.
+        Spacing of the inverse temperatures.
     burn_in : int, default 1000
-        Where both layers have more than 20 units, reverse chains start from the end of so many
-        sweeps, half of them annealed from the prior; the upper bound is then burned-in, or
-        heuristic without any sweep. With up to 20 units in a layer they start from exact samples
-        (and with up to 25, `RBM.log_z` is exact).
+        Number of sweeps before a reverse chain, if both layers have more than 20 units. Half of the
+        sweeps anneal the state from the prior. The upper bound is then burned-in, or heuristic
+        without any sweep. If a layer has at most 20 units, reverse chains start from exact samples.
+        (With at most 25 units, `RBM.log_z` is exact.)
     target_gap, max_temperatures, max_time : optional
         A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
     random_seed, cores, executor, progressbar, store, callback : optional
@@ -63,7 +61,7 @@ def anneal(
     Returns
     -------
     DataTree
-        ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
+        Groups ``forward`` and ``reverse`` as from `sample_bdmc`, for `summary`, `evidence` and the
         plots. After Ctrl-C, blocks of chains that were not finished are NaN.
 
     Raises
@@ -120,7 +118,7 @@ class MachineChains:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """Return what a result says of the machine."""
+        """Return the attributes that describe the machine in a result."""
         status = self.rbm.posterior_status(self.burn_in)
         return {
             "system": f"RBM {self.rbm.a.size}x{self.rbm.b.size}",

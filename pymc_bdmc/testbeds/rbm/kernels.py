@@ -1,46 +1,41 @@
 """Sweep many chains of a restricted Boltzmann machine by compiled block Gibbs updates.
 
-A sweep is two products of matrices (BLAS, single precision) and two passes over the units. The
-layers have symmetric parts, so everything is written for a layer x that conditions first and a
-layer y: (visible, hidden) forward and (hidden, visible) in reverse. With c the prior log odds of a
-unit and d the contribution of the likelihood, the log odds of y_j at β given x are c_j + β (d_j +
-(x M)_j).
+A sweep consists of two matrix products (BLAS, single precision) and two passes over the units. The
+two layers play symmetric parts, so the kernels are written for a layer x, which conditions first,
+and a layer y. These are (visible, hidden) in a forward chain and (hidden, visible) in reverse. With
+c the prior log odds of a unit and d the contribution of the likelihood, the log odds of y_j at β
+given x are c_j + β (d_j + (x M)_j).
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from pymc_bdmc.base.compiling import njit
-
-__all__ = [
-    "LANES",
-    "Layer",
-    "Layers",
-    "Units",
-    "anneal",
-    "enumerate_states",
-    "free_energies",
-    "sweep",
-]
 
 LANES = 16
 """Number of random streams of a chain, which fit into one AVX-512 register."""
 
 _FACTORS = 1000
-"""Number of factors ≤ 2 whose product does not overflow in double precision."""
+"""Number of factors of at most 2 that can be multiplied without overflow in double precision."""
 
 _single = np.float32
 _word = np.uint32
+_POWER_OF_TWO = (
+    _single(1.8775767e-3), _single(8.9893397e-3), _single(5.5826318e-2), _single(2.4015361e-1),
+    _single(6.9315308e-1), _single(9.9999994e-1),
+)  # fmt: skip
+"""Minimax polynomial of 2^f on [0, 1)."""
+
+_EXPONENTIAL = tuple(1 / math.factorial(n) for n in range(12, -1, -1))
+"""Taylor series of e^r, for |r| ≤ log(2)/2."""
+
 _REASSOCIATE = {"reassoc", "contract", "nsz"}  # lets sums use all SIMD lanes; NaN stays NaN
 
 
 class Layer(NamedTuple):
-    """Log odds c + β d of a layer without input, and weights to the other layer; float32."""
+    """Log odds c + β d of a layer without input, and weights to the other layer, in float32."""
 
     c: np.ndarray
     """Log odds c, shape (n_units,)."""
@@ -51,7 +46,7 @@ class Layer(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Machine in the form of the kernels; y is drawn first in every sweep."""
+    """Machine in the form of the kernels, which draw y first in every sweep."""
 
     x: Layer
     y: Layer
@@ -60,7 +55,7 @@ class Layers(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Units of both layers of n chains, and the chains' random streams; changed in place."""
+    """Units of both layers and random streams of n chains, which are changed in place."""
 
     x: np.ndarray
     """Units x, shape (n, n_x), float32."""
@@ -70,69 +65,39 @@ class Units(NamedTuple):
     """Random streams, shape (n, 4, LANES), uint32."""
 
 
-@intrinsic
-def _as_float32(context, bits):
-    """Read the bits of an int32 as a float32."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), codegen
-
-
-@intrinsic
-def _as_float64(context, bits):
-    """Read the bits of an int64 as a float64."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+@njit(inline="always", cache=True)
+def _polynomial(x, coefficients):
+    """Evaluate a polynomial by Horner's rule, the highest power first."""
+    value = coefficients[0]
+    for i in range(1, len(coefficients)):
+        value = value * x + coefficients[i]
+    return value
 
 
 @njit(inline="always", cache=True)
 def _exp_single(x):
-    """Return e^x with relative error 2e-7, without a branch; x is clipped to ±87."""
+    """Return e^x with relative error 2e-7 and without a branch, for x clipped to ±87."""
     t = min(max(x * _single(1.44269504), _single(-126)), _single(126))
     whole = np.floor(t)
-    f = t - whole
-    p = _single(1.8775767e-3)  # minimax polynomial of 2^f on [0, 1)
-    p = p * f + _single(8.9893397e-3)
-    p = p * f + _single(5.5826318e-2)
-    p = p * f + _single(2.4015361e-1)
-    p = p * f + _single(6.9315308e-1)
-    p = p * f + _single(9.9999994e-1)
-    return p * _as_float32((np.int32(whole) + np.int32(127)) << np.int32(23))
+    p = _polynomial(t - whole, _POWER_OF_TWO)
+    return p * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
 @njit(inline="always", cache=True)
 def _exp_double(x):
-    """Return e^x for x ≤ 0 up to rounding, without a branch; x is clipped at −700."""
+    """Return e^x for x ≤ 0 up to rounding and without a branch, for x clipped at −700."""
     t = max(x, -700.0) * 1.4426950408889634
     whole = np.floor(t + 0.5)
-    r = (t - whole) * 0.6931471805599453
-    p = 1 / 479001600  # Taylor series on |r| ≤ log(2)/2
-    p = p * r + 1 / 39916800
-    p = p * r + 1 / 3628800
-    p = p * r + 1 / 362880
-    p = p * r + 1 / 40320
-    p = p * r + 1 / 5040
-    p = p * r + 1 / 720
-    p = p * r + 1 / 120
-    p = p * r + 1 / 24
-    p = p * r + 1 / 6
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * _as_float64((np.int64(whole) + np.int64(1023)) << np.int64(52))
+    p = _polynomial((t - whole) * 0.6931471805599453, _EXPONENTIAL)
+    return p * np.int64((np.int64(whole) + 1023) << 52).view(np.float64)
 
 
 @njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
 def _sample(layer, inputs, beta, streams, uniforms, y):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
-    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021). Their upper 23 bits make a
-    uniform number, so probabilities are exact to 2^−23.
+    ``streams`` are xoshiro128+ generators (Blackman and Vigna 2021). The upper 23 bits of a word
+    give a uniform number, so probabilities are exact to 2^−23.
     """
     c, d = layer.c, layer.d
     s0, s1, s2, s3 = streams[0], streams[1], streams[2], streams[3]
@@ -191,7 +156,7 @@ def _slope(layer, inputs, beta):
 
 @njit(cache=True, nogil=True)
 def anneal(layers, units, betas, forward, integrated, stop):
-    """Anneal a block of chains in place; return log weights and moments of ℓ along the path.
+    """Anneal a block of chains in place, and return log weights and moments of ℓ on the path.
 
     Parameters
     ----------
@@ -204,7 +169,7 @@ def anneal(layers, units, betas, forward, integrated, stop):
     integrated : bool
         Whether the chain's state is x alone, with y summed over.
     stop : ndarray of shape (1,)
-        Flag; if it is set, the chains end early and their log weights are NaN.
+        Flag. If it is set, the chains end early and their log weights are NaN.
 
     Returns
     -------
@@ -250,10 +215,10 @@ def anneal(layers, units, betas, forward, integrated, stop):
 
 @njit(cache=True, nogil=True)
 def sweep(layers, units, betas, n_sweeps, stop):
-    """Sweep a block of chains, each at its own β, in place; return ℓ of shape (n,).
+    """Sweep a block of chains in place, each at its own β, and return ℓ of shape (n,).
 
-    Parameters are as for `anneal`, but ``betas`` has shape (n,). If ``stop`` is set, the current
-    sweep is the last one.
+    The parameters are those of `anneal`, except that ``betas`` has shape (n,). If ``stop`` is set,
+    the current sweep is the last one.
     """
     x, y = units.x, units.y
     n = len(x)
@@ -289,8 +254,8 @@ def free_energies(biases, inputs):
 def enumerate_states(biases, inputs, others, weights):
     """Return the log marginal weights of all 2^k states of a layer, summed over the other layer.
 
-    Neighbours in the Gray code differ in one unit, so each needs one addition per unit of the other
-    layer. In state s, unit j is bit j of s.
+    Neighbours in the Gray code differ in one unit, so each state needs one addition per unit of the
+    other layer. Unit j of state s is bit j of s.
 
     Parameters
     ----------

@@ -13,13 +13,11 @@ from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.testbeds.rbm import kernels as rbm_kernels
 from pymc_bdmc.testbeds.rbm.kernels import Layer, Layers, Units
 
-__all__ = ["RBM", "RBMState"]
-
 MAX_ENUMERATED = 25
-"""Most units of the smaller layer for which log Z is summed exactly."""
+"""Largest number of units of the smaller layer for which log Z is summed exactly."""
 
 MAX_TABULATED = 20
-"""Most units of the smaller layer for exact samples, drawn from a table of all states."""
+"""Largest number of units of the smaller layer for exact samples from a table of all states."""
 
 _BLOCK = 14
 """Number of units enumerated by one compiled call."""
@@ -46,9 +44,9 @@ class RBMState(NamedTuple):
 class RBM:
     r"""Binary restricted Boltzmann machine, f(v, h) = exp(a·v + b·h + v·W·h).
 
-    It is annealed along f_β = p_1 exp(β ℓ), where the normalised p_1 has independent units and
-    ℓ = log f − log p_1. So f_1 = f, and log Z is the log of the machine's whole partition
-    function. The path is that of Salakhutdinov and Murray (2008).
+    It is annealed along f_β = p_1 exp(β ℓ) with ℓ = log f − log p_1. The normalised prior p_1 has
+    independent units. So f_1 = f, and log Z is the log of the machine's whole partition function.
+    Salakhutdinov and Murray (2008) introduced this path.
 
     Parameters
     ----------
@@ -59,10 +57,10 @@ class RBM:
     W : array_like of shape (V, H)
         Weights.
     prior_log_odds : array_like of shape (V,), optional
-        Log odds of the visible units under p_1; see `with_base_rate`. By default p_1 is uniform.
+        Log odds of the visible units under p_1 (see `with_base_rate`). By default p_1 is uniform.
     integrated : {"none", "hidden", "visible"}
-        Layer that is summed over. Log weights then use the free energies of the other layer, log
-        f_β(v) = log Σ_h f_β(v, h), and have a smaller spread.
+        Layer that is summed over. Log weights then use the free energies of the other layer, such
+        as log f_β(v) = log Σ_h f_β(v, h), and have a smaller spread.
 
     Raises
     ------
@@ -247,11 +245,11 @@ class RBM:
     def draw_posterior(
         self, chains: int, rng: np.random.Generator, burn_in: int, stop: np.ndarray = _NEVER
     ) -> RBMState:
-        """Draw at β = 1: exactly if a layer has at most 20 units.
+        """Draw at β = 1, exactly if a layer has at most 20 units.
 
-        Otherwise these are the last states of chains that are annealed from the prior for half of
-        the ``burn_in`` sweeps and stay at β = 1 for the other half. If ``stop`` is set they end
-        early.
+        Otherwise the states are the last ones of chains that are annealed from the prior for half
+        of the ``burn_in`` sweeps and stay at β = 1 for the other half. If ``stop`` is set, the
+        chains end early.
         """
         if min(self.W.shape) <= MAX_TABULATED:
             return self._draw_exactly(chains, rng)
@@ -289,7 +287,7 @@ class RBM:
         sweeps: int = 1,
         stop: np.ndarray = _NEVER,
     ) -> RBMState:
-        """Sweep every chain at its own β: hidden units, then visible ones, in place.
+        """Sweep every chain in place at its own β, first the hidden and then the visible units.
 
         Parameters
         ----------
@@ -300,7 +298,7 @@ class RBM:
             Seeds the compiled streams.
         sweeps : int
         stop : ndarray of uint8, shape (1,)
-            Flag; if it is set, the current sweep is the last one.
+            Flag. If it is set, the current sweep is the last one.
         """
         if sweeps == 0:
             return state
@@ -316,10 +314,10 @@ class RBM:
         rng: np.random.Generator,
         stop: np.ndarray = _NEVER,
     ) -> Run:
-        """Anneal a block of chains; ``state`` is overwritten with the last states.
+        """Anneal a block of chains, and overwrite ``state`` with the last states.
 
-        Forward a transition draws the hidden units and then the visible ones; the reversal does
-        so in the opposite order. With a layer integrated the state is the other layer alone,
+        A forward transition draws the hidden units and then the visible ones. Its reversal draws
+        them in the opposite order. If a layer is integrated, the state is the other layer alone,
         and the transition is its own reversal.
 
         Parameters
@@ -332,7 +330,7 @@ class RBM:
         rng : Generator
             Seeds the compiled streams.
         stop : ndarray of uint8, shape (1,)
-            Flag; if it is set, the chains end early and their log weights are NaN.
+            Flag. If it is set, the chains end early and their log weights are NaN.
         """
         forward = direction is Direction.FORWARD
         integrated = self.integrated != "none"

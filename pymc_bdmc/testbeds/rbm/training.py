@@ -1,6 +1,6 @@
 """Train restricted Boltzmann machines, follow their log Z, and score them on held-out data.
 
-``python -m pymc_bdmc.rbm.training digits.npz --hidden 20`` trains one on scikit-learn's
+``python -m pymc_bdmc.testbeds.rbm.training digits.npz --hidden 20`` trains one on scikit-learn's
 digits and saves it.
 """
 
@@ -22,12 +22,10 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, bar, draw_places, place_probabilities
 from pymc_bdmc.testbeds.rbm.machine import RBM
 
-__all__ = ["HeldOut", "Training", "binary_digits", "held_out_log_likelihood", "train"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 _CORRECTION = 0.02
-"""Rate of correction of log Z at every update; small, since one sweep has few visits."""
+"""Rate of correction of log Z at every update. It is small, since one sweep has few visits."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Training:
     log_likelihood : ndarray of shape (epochs + 1,)
         Mean log likelihood of the training data with that log Z, nats.
     held_out : ndarray of shape (epochs + 1,)
-        Mean log likelihood of the held-out data with that log Z, nats; NaN without any.
+        Mean log likelihood of the held-out data with that log Z, nats; NaN without held-out data.
     """
 
     rbm: RBM
@@ -88,11 +86,12 @@ def train(
 ) -> Training:
     """Train by contrastive divergence (CD-k) or its persistent form (PCD), and track log Z.
 
-    Log Z_β is known exactly while all weights are zero. From then on chains of simulated tempering
-    track it at a ladder of β. At every update of the parameters, importance weights update log Z_β
-    (Carlson et al. 2016, Eq. 24); after each sweep a small step towards equal visits prevents
-    errors from adding up. The updates do not use these chains, since they lower f at the chains of
-    the negative phase. Anneal the result for a value with an error.
+    At first all weights are zero and log Z_β is known exactly. From then on, chains of simulated
+    tempering track it at a ladder of β. Importance weights update log Z_β at every update of the
+    parameters (Carlson et al. 2016, Eq. 24). After each sweep, a small step towards equal visits
+    prevents errors from adding up. The parameters are not updated with these chains, since updates
+    lower f at the chains of the negative phase. Anneal the trained machine to get log Z with an
+    error.
 
     Parameters
     ----------
@@ -108,13 +107,13 @@ def train(
     epochs : int
         Number of passes through the data.
     rate : float
-        Learning rate; it decreases linearly to zero over the epochs.
+        Learning rate, which decreases linearly to zero over the epochs.
     batch : int
         Number of rows of the data per update.
     particles : int
         Number of chains that track log Z.
     temperatures : int
-        Number of steps of their ladder; use more for larger machines.
+        Number of steps of the ladder of β. Larger machines need more.
     held_out : array_like of shape (m, V), optional
         Data that are scored but not used for training.
     random_seed : int, sequence of int, SeedSequence or Generator, optional
@@ -124,7 +123,7 @@ def train(
     Returns
     -------
     Training
-        The trained machine; after Ctrl-C, that of the last finished epoch.
+        The trained machine, or after Ctrl-C the machine of the last finished epoch.
 
     Raises
     ------

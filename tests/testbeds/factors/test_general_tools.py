@@ -1,4 +1,4 @@
-"""What benchmarks/general_tools.py asks of the general tools, and makes of their answers."""
+"""The questions of benchmarks/general_tools.py to general tools, and its use of their answers."""
 
 import importlib
 from pathlib import Path
@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from pymc_bdmc.testbed import LowRank
-from pymc_bdmc.testbeds.factors.kernels import log_row_marginals
+from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from tests.models import interpreted
 
 Z = 4.5  # two-sided α = 7e-6
@@ -47,7 +47,7 @@ def test_log_ml_is_the_same_number(tools):
 
 
 def test_lower_bound(tools):
-    """Below a known log ML by the Kullback-Leibler divergence, and nowhere else."""
+    """The bound is below a known log ML by exactly the Kullback-Leibler divergence."""
     mean, covariance = np.array([1.0, -2.0]), np.array([[1.0, 0.6], [0.6, 0.5]])
 
     def log_joint(x):

@@ -9,18 +9,10 @@ from scipy.stats import chisquare, multivariate_normal, norm
 
 from pymc_bdmc import testing
 from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank
-from pymc_bdmc.testbeds.factors.kernels import (
-    Features,
-    constrained_sweep,
-    draw_features,
-    features_of,
-    loadings_of,
-    log_row_marginals,
-    normal_row,
-    sweep,
-    weigh,
-)
+from pymc_bdmc.testbeds.factors.features import Features, draw_features, features_of
+from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep, weigh
 from pymc_bdmc.testbeds.factors.loops import observation_weights
+from pymc_bdmc.testbeds.factors.rows import loadings_of, log_row_marginals, normal_row
 from tests.models import interpreted
 
 OPTIONS = {"feature_scale": 1.3, "noise": 0.8}
@@ -42,7 +34,7 @@ def problem(request):
 
 
 def enumerated(model):
-    """All L of a discrete model."""
+    """Return all L of a discrete model."""
     return [np.array(rows) for rows in product(model.factors.values, repeat=model.n)]
 
 

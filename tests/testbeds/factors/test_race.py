@@ -22,7 +22,7 @@ def enumerated(model):
 
 
 def integrated():
-    """One loading and one observation, with log ML by quadrature."""
+    """Return a problem with one loading and one observation, and its log ML by quadrature."""
     problem = LowRank(1, n=1, size=1).simulate(random_seed=1)
     grid = np.linspace(-12, 12, 4001)
     values = [problem.model.log_joint(np.array([[x]]), problem.y) for x in grid]
@@ -103,7 +103,7 @@ def test_variational_bayes_is_exact_where_features_are_known():
 
 
 def test_bic():
-    """One cluster: the features are the mean of the posterior, and there are D of them."""
+    """With one cluster, the D features are the mean of the posterior."""
     problem = Clustering(1, n=6, size=2).simulate(random_seed=1)
     mean = problem.y.sum(axis=0) / 7
     ells = -np.log(2 * np.pi) * 6 - np.sum((problem.y - mean) ** 2) / 2

@@ -132,7 +132,7 @@ def test_starts_have_their_status():
 
 
 def test_an_exact_start_that_takes_long_hears_ctrl_c(monkeypatch, ctrl_c_after):
-    """At a strong transition of the first order, coupling from the past does not end."""
+    """At a strong first-order transition, coupling from the past does not end."""
     monkeypatch.setattr(random_cluster, "MAX_SWEEPS", 2**40)
     options = {"chains": 2, "temperatures": 2, **QUIET}
     anneal(Potts(32, 256, coupling=0.1), **options)  # compiles
@@ -190,7 +190,7 @@ def test_potts_across_the_transition():
 
 @pytest.mark.slow
 def test_long_ising_runs_close_the_sandwich():
-    """At an error of a few hundredths of a nat nothing is left but the exact value."""
+    """With an error of a few hundredths of a nat, only the exact value fits."""
     dt = anneal(Ising(32), temperatures=20_000, chains=2048, **QUIET)
     value, error = bdmc.evidence(dt, "bar")[["value", "error"]].iloc[0]
     assert error < 0.03

@@ -46,7 +46,7 @@ def single_site_matrix(system, site, heat_bath):
 
 
 def arrivals(chain_type, system, heat_bath, order, start, repeats=100):
-    """How often chains that start from one state arrive at each."""
+    """Count how often chains that start from one state arrive at each state."""
     counts = np.zeros(system.n_colours**4)
     begin = np.broadcast_to(start, (chain_type.lanes, 4)).astype(np.uint8)
     for repeat in range(repeats):
@@ -118,7 +118,7 @@ def scalar_bonds():
 
 
 def multispin_bonds(planes=multispin.flip_planes, correlate=False):
-    """The same by multispin coding, optionally broken."""
+    """Return numbers of bonds by multispin coding, optionally with a fault."""
     rng, system, found = np.random.default_rng(2), Ising(SIDE), []
     for repeat in range(20):
         chains = IsingChains(system, np.random.SeedSequence(repeat), False)

@@ -66,7 +66,7 @@ def test_moments_are_over_all_blocks(rbm, result):
 
 
 def test_a_burn_in_that_takes_long_hears_ctrl_c(ctrl_c_after):
-    """Which would last for hours."""
+    """Ctrl-C ends a burn-in that would last for hours."""
     large = RBM(np.zeros(500), np.zeros(500), np.zeros((500, 500)))
     options = {"chains": 2, "temperatures": 2, "progressbar": False}
     anneal(large, burn_in=1, **options)  # compiles

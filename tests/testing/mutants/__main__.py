@@ -20,7 +20,7 @@ SAMPLERS = ["check_invariance", "check_exact_rank", "check_geweke", "check_sampl
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Ask, print the tables, and put them in the place of those of a page."""
+    """Run the checks, print the tables, and replace those of a page by them."""
     parser = argparse.ArgumentParser(prog="python -m tests.testing.mutants", description=__doc__)
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="N",

@@ -14,16 +14,16 @@ Specimen = TypeVar("Specimen", bound=Callable)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault.
+    """Specimen with one fault, and its parent without.
 
     Attributes
     ----------
     broken, parent : callable
         Class or function that makes a specimen (a sampler, a model, …) with the fault and without.
     trial : mapping of str to callable
-        The checks that can be asked about it, by name.
+        Checks that can judge it, by name.
     seen_by : str or None
-        The quickest check that sees it; None if no check of correctness can.
+        Quickest check that sees the fault, or None if no check of correctness can.
     """
 
     broken: Callable

@@ -84,7 +84,7 @@ class SequentialMonteCarlo(AnnealedImportance):
     """Resamples the particles at every temperature, in proportion to their weights."""
 
     def resample(self, weights):
-        """Indices of the particles that go on."""
+        """Return the indices of the particles that survive."""
         edges = np.cumsum(weights / weights.sum())
         return np.searchsorted(edges, self.rng.random(self.particles) * edges[-1])
 

@@ -115,7 +115,7 @@ def positive_mean() -> pm.Model:
 
 @cache
 def event_time() -> pm.Model:
-    """When something happened, in seconds since 1970."""
+    """Return a model of the time of an event, in seconds since 1970."""
     with pm.Model() as model:
         x = pm.Normal("x", 1.7e9, 60, shape=1)
         pm.Normal("y", x, 60, observed=[1.7e9])

@@ -90,7 +90,7 @@ class UniformWalk(RandomWalk):
     """Metropolis with uniform proposals."""
 
     def streams(self):
-        """One for the proposal, one for the acceptance."""
+        """Return a generator for the proposal and one for the acceptance."""
         return self.rng.spawn(2)
 
     def move(self, q):

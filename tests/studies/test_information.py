@@ -1,0 +1,111 @@
+"""Expected information gains of experiments with known answers."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.studies.information import InformationGain
+
+OPTIONS = dict(cores=1, progressbar=False)
+ALPHA = 1e-4
+X = np.array([[1.0, 0.5, -1.0], [0.3, -1.0, 0.2], [-0.5, 0.8, 1.5], [1.2, 0.1, 0.4]])
+SCALES = np.array([1.0, 1.0, 2.0])
+
+
+def linear(x):
+    """Normal data of two weights and a nuisance."""
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, SCALES[:2], shape=2)
+        nuisance = pm.Normal("nuisance", 0, SCALES[2])
+        pm.Normal("y", x[:, :2] @ b + nuisance * x[:, 2], 1, observed=np.zeros(len(x)))
+    return model
+
+
+def half_log_det(x):
+    return np.linalg.slogdet(np.eye(len(x)) + x @ x.T)[1] / 2
+
+
+ALL = half_log_det(X * SCALES)
+"""Information in the data about all parameters, nats."""
+OF_B = ALL - half_log_det(X[:, 2:] * SCALES[2:])
+"""Information about b alone."""
+
+
+def is_within(found, truth):
+    return abs(found.value - truth) < stats.norm.isf(ALPHA / 2) * found.error
+
+
+@pytest.fixture(scope="module")
+def of_all():
+    return bdmc.information_gain(linear(X), datasets=60, random_seed=1, **OPTIONS)
+
+
+def test_a_linear_model_has_half_the_log_determinant(of_all):
+    """Half of the variance of the noise, as in a wrong model, is the broken twin."""
+    assert is_within(of_all, ALL)
+    assert not is_within(of_all, half_log_det(X * SCALES * 3))
+    low, high = of_all.interval
+    assert low < ALL < high
+    assert of_all.table.shape == (60, 2)
+    assert repr(of_all).startswith("The expected information gain is ")
+    assert "from 60 simulated data sets" in repr(of_all)
+
+
+def test_others_are_integrated_out():
+    """The information about all parameters is the broken twin."""
+    found = bdmc.information_gain(linear(X), "b", datasets=60, random_seed=2, **OPTIONS)
+    assert is_within(found, OF_B)
+    assert not is_within(found, ALL)
+
+
+def test_a_sure_answer_to_a_binary_question_tells_log_two():
+    with pm.Model() as model:
+        state = pm.Bernoulli("state", 0.5)
+        pm.Bernoulli("y", pm.math.switch(state, 1 - 1e-9, 1e-9), observed=0)
+    found = bdmc.information_gain(model, datasets=20, random_seed=1, **OPTIONS)
+    assert found.value == pytest.approx(np.log(2), abs=0.02)
+
+
+def test_designs_share_their_parameters():
+    """So the error of their difference is smaller than that of independent gains."""
+    designs = {"weak": linear(X), "strong": linear(2 * X)}
+    table = bdmc.compare_designs(designs, datasets=40, random_seed=3, **OPTIONS)
+    assert list(table.index) == ["strong", "weak"]
+    difference = half_log_det(2 * X * SCALES) - ALL
+    behind, error = table.loc["weak", ["behind", "behind_error"]]
+    assert abs(behind - difference) < stats.norm.isf(ALPHA / 2) * error
+    assert error < np.hypot(*table["error"]) / 2
+    assert table.loc["strong", ["behind", "behind_error"]].tolist() == [0.0, 0.0]
+
+
+def test_the_interval_takes_the_outer_error_of_both_bounds():
+    rows = pd.DataFrame({"lower": [0.0, 2.0], "upper": [1.0, 5.0]})
+    found = InformationGain(rows, None)
+    t = stats.t.ppf(0.975, 1)
+    assert found.value == 2.0
+    assert found.interval == pytest.approx((1 - t, 3 + 2 * t))
+
+
+def test_bad_input_is_named():
+    model = linear(X)
+    with pm.Model() as hierarchy:
+        pm.Normal("y", pm.Normal("x", pm.Normal("mean"), 1), 1, observed=0.0)
+    with pm.Model() as potential:
+        pm.Potential("y", -(pm.Normal("x") ** 2))
+    with pm.Model() as other:
+        pm.Normal("y", pm.Normal("a"), 1, observed=0.0)
+    for call, words in [
+        (lambda: bdmc.information_gain(model, "z"), r"of: \['z'\] are not among"),
+        (lambda: bdmc.information_gain(model, ["b", "nuisance"]), "of: these are all variables"),
+        (lambda: bdmc.information_gain(model, simulate="prior"), "simulate: the experiment has no"),
+        (lambda: bdmc.information_gain(model, datasets=0), "datasets: must be"),
+        (lambda: bdmc.information_gain(hierarchy, "x"), "of: the prior of x depends on mean"),
+        (lambda: bdmc.information_gain(potential), "simulate: the Potential y"),
+        (lambda: bdmc.compare_designs({"a": model}), "designs: a mapping of names to two"),
+        (lambda: bdmc.compare_designs({"a": model, "b": other}), "designs: 'b' has the free"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
