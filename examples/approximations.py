@@ -8,66 +8,65 @@ much their probabilities can be off. The page docs/advi.md tells more.
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 from scipy import stats
 
 import pymc_bdmc as bdmc
 
-MPH = np.array([
+mph = np.array([
     4, 4, 7, 7, 8, 9, 10, 10, 10, 11, 11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15,
     15, 16, 16, 17, 17, 17, 18, 18, 18, 18, 19, 19, 19, 20, 20, 20, 20, 20, 22, 23, 24, 24, 24, 24,
     25,
 ])  # fmt: skip
-FEET = np.array([
+feet = np.array([
     2, 10, 4, 22, 16, 10, 18, 26, 34, 17, 28, 14, 20, 24, 28, 26, 34, 34, 46, 26, 36, 60, 80, 20,
     26, 54, 32, 40, 32, 40, 50, 42, 56, 76, 84, 36, 46, 68, 32, 48, 52, 56, 64, 66, 54, 70, 92, 93,
     120, 85,
 ])  # fmt: skip
 
+# %%
+# The speed is not centred, so that intercept and slope are correlated.
 
-def stopping() -> pm.Model:
-    """The speed is not centred, so that intercept and slope are correlated."""
-    with pm.Model() as model:
-        intercept, slope = pm.Normal("intercept", 0, 20), pm.Normal("slope", 0, 5)
-        spread = pm.HalfNormal("spread", 20)
-        pm.Normal("feet", intercept + slope * MPH, spread, observed=FEET)
-    return model
+with pm.Model() as model:
+    intercept, slope = pm.Normal("intercept", 0, 20), pm.Normal("slope", 0, 5)
+    spread = pm.HalfNormal("spread", 20)
+    pm.Normal("feet", intercept + slope * mph, spread, observed=feet)
+    dt = pm.sample_bdmc(simulate=None, random_seed=1)
+    idata = pm.sample(1000, chains=2, random_seed=1, progressbar=False)
 
+# %%
+# Three approximations: two fits, and a normal with mean and covariance of draws of NUTS, on the
+# unconstrained scale.
 
-def moments(posterior) -> stats.rv_continuous:
-    """A normal with mean and covariance of draws, on the unconstrained scale."""
-    scale = {"intercept": posterior["intercept"], "slope": posterior["slope"]}
-    scale["spread_log__"] = np.log(posterior["spread"])
-    draws = np.array([values.values.ravel() for values in scale.values()])
-    return stats.multivariate_normal(draws.mean(axis=1), np.cov(draws))
+options = dict(obj_optimizer=pm.adam(learning_rate=0.01), progressbar=False, random_seed=1)
+posterior = idata["posterior"]
+unconstrained = [posterior["intercept"], posterior["slope"], np.log(posterior["spread"])]
+draws = np.array([values.values.ravel() for values in unconstrained])
+approximations = {
+    "mean field": pm.fit(30_000, model=model, method="advi", **options),
+    "full rank": pm.fit(30_000, model=model, method="fullrank_advi", **options),
+    "moments of NUTS": stats.multivariate_normal(draws.mean(axis=1), np.cov(draws)),
+}
 
+# %%
+# How far is each of them from the posterior?
 
-def main(folder: str = "output", iterations: int = 30_000) -> dict:
-    with stopping():
-        dt = pm.sample_bdmc(simulate=None, random_seed=1, progressbar=False)
-        idata = pm.sample(1000, chains=2, random_seed=1, progressbar=False)
-        options = dict(obj_optimizer=pm.adam(learning_rate=0.01), progressbar=False, random_seed=1)
-        approximations = {
-            "mean field": pm.fit(iterations, method="advi", **options),
-            "full rank": pm.fit(iterations, method="fullrank_advi", **options),
-            "moments of NUTS": moments(idata["posterior"]),
-        }
-        table = bdmc.distance(dt, approximations, random_seed=1)
-        bdmc.plot_distance(dt, approximations, random_seed=1, backend="matplotlib")
-    Path(folder).mkdir(exist_ok=True)
-    plt.savefig(Path(folder, "approximations.png"))
-    print(table[["value", "error", "lower", "upper", "total_variation"]].round(3).to_string())
-    steep = {"NUTS": idata["posterior"]["slope"].values}
-    for name in ("mean field", "full rank"):
-        fitted = approximations[name].sample(10_000, random_seed=1)
-        steep[name] = fitted["posterior"]["slope"].values
-    for name, slopes in steep.items():
-        near = np.mean((slopes > 3.7) & (slopes < 4.1))
-        print(f"{name}: sd of slope {slopes.std():.2f}, P(3.7 < slope < 4.1) = {near:.2f}")
-    return {"result": dt, "table": table, "slopes": steep}
+table = bdmc.distance(dt, approximations, model=model, random_seed=1)
+print(table[["value", "error", "lower", "upper", "total_variation"]].round(3).to_string())
 
+# %%
+Path("output").mkdir(exist_ok=True)
+picture = bdmc.plot_distance(dt, approximations, model=model, random_seed=1)
+picture.savefig("output/approximations.png")
 
-if __name__ == "__main__":
-    main()
+# %%
+# What a mean field does to a probability:
+
+slopes = {"NUTS": posterior["slope"].values}
+for name in ("mean field", "full rank"):
+    fitted = approximations[name].sample(10_000, random_seed=1)
+    slopes[name] = fitted["posterior"]["slope"].values
+for name, values in slopes.items():
+    near = np.mean((values > 3.7) & (values < 4.1))
+    print(f"{name}: sd of slope {values.std():.2f}, P(3.7 < slope < 4.1) = {near:.2f}")

@@ -3,9 +3,9 @@
 
 The posterior of a regression on the breast cancer table: can it be believed?
 
-Data ship with scikit-learn. The default call fits the real data, holds the prior scale at what
-was found, simulates similar labels, and sandwiches *their* log ML: the gap bounds how far the
-last states are from the posterior, on data like the real ones.
+Data ship with scikit-learn. The call fits the real data, holds the prior scale at what was found,
+simulates similar labels, and sandwiches *their* log ML: the gap bounds how far the last states are
+from the posterior, on data like the real ones.
 """
 
 from pathlib import Path
@@ -16,29 +16,29 @@ from sklearn.preprocessing import scale
 
 import pymc_bdmc as bdmc
 
+table = load_breast_cancer()
+x = scale(table.data[:, :6])
 
-def build(n_features: int = 6) -> pm.Model:
-    table = load_breast_cancer()
-    x = scale(table.data[:, :n_features])
-    with pm.Model(coords={"feature": table.feature_names[:n_features]}) as model:
-        spread = pm.HalfNormal("spread", 2)
-        intercept = pm.Normal("intercept", 0, 2)
-        direction = pm.Normal("direction", dims="feature")
-        slope = pm.Deterministic("slope", spread * direction, dims="feature")
-        pm.Bernoulli("benign", logit_p=intercept + x @ slope, observed=table.target)
-    return model
+with pm.Model(coords={"feature": table.feature_names[:6]}) as model:
+    spread = pm.HalfNormal("spread", 2)
+    intercept = pm.Normal("intercept", 0, 2)
+    direction = pm.Normal("direction", dims="feature")
+    slope = pm.Deterministic("slope", spread * direction, dims="feature")
+    pm.Bernoulli("benign", logit_p=intercept + x @ slope, observed=table.target)
 
+# %%
+# ``FromHyperparameters`` names the variable whose value is held:
 
-def main(datasets: int = 20, folder: str = "output", **options):
-    with build():
-        simulate = bdmc.FromHyperparameters("spread", datasets=datasets, burn_in=50)
-        dt = pm.sample_bdmc(simulate=simulate, random_seed=1, **options)
-    print(bdmc.summary(dt).round(3).to_string(na_rep=""))
-    Path(folder).mkdir(exist_ok=True)
-    picture = bdmc.plot_sandwich(dt, backend="matplotlib")
-    picture.savefig(Path(folder, "logistic_regression.png"))
-    return dt
+dt = pm.sample_bdmc(model, simulate=bdmc.FromHyperparameters("spread", burn_in=50), random_seed=1)
+print(bdmc.verdict(dt))
 
+# %%
+# All numbers:
 
-if __name__ == "__main__":
-    main()
+print(bdmc.summary(dt).round(3).to_string(na_rep=""))
+
+# %%
+# The picture of the sandwich:
+
+Path("output").mkdir(exist_ok=True)
+bdmc.plot_sandwich(dt).savefig("output/logistic_regression.png")

@@ -9,75 +9,71 @@ the model does not fit, and show an answer that proves nothing. The page docs/tr
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 
 import pymc_bdmc as bdmc
 
-FALLS = np.array([
+falls = np.array([
     [9, 5, 8, 6], [2, 3, 0, 2], [6, 5, 6, 9], [3, 4, 7, 3], [1, 0, 1, 2], [4, 2, 6, 3],
     [11, 14, 9, 8], [3, 2, 2, 5], [5, 1, 4, 4],
 ])  # fmt: skip
 
+with pm.Model(coords={"ward": range(9), "quarter": range(4)}) as model:
+    mean, spread = pm.Normal("mean", 1, 1), pm.HalfNormal("spread", 1)
+    z = pm.Normal("z", dims="ward")
+    rate = pm.Deterministic("rate", pm.math.exp(mean + spread * z), dims="ward")
+    pm.Poisson("falls", rate[:, None], observed=falls, dims=("ward", "quarter"))
+    idata = pm.sample(1000, tune=1000, chains=4, random_seed=1, progressbar=False)
+    fit = pm.fit(20_000, random_seed=1, progressbar=False)
 
-def falls() -> pm.Model:
-    with pm.Model(coords={"ward": range(9), "quarter": range(4)}) as model:
-        mean, spread = pm.Normal("mean", 1, 1), pm.HalfNormal("spread", 1)
-        z = pm.Normal("z", dims="ward")
-        rate = pm.Deterministic("rate", pm.math.exp(mean + spread * z), dims="ward")
-        pm.Poisson("falls", rate[:, None], observed=FALLS, dims=("ward", "quarter"))
-    return model
+# %%
+# Are draws of NUTS from the posterior? Sample it in another way, and compare.
 
+dt = pm.sample_bdmc(model, simulate=None, path="prior", chains=64, random_seed=1)
+nuts = bdmc.agreement(dt, idata)
+print(nuts)
 
-def pooled() -> pm.Model:
-    """The same rates in all wards, which does not fit."""
-    with pm.Model(coords={"ward": range(9), "quarter": range(4)}) as model:
-        log_rate = pm.Normal("log_rate", 1, 1, dims="quarter")
-        pm.Poisson("falls", pm.math.exp(log_rate), observed=FALLS, dims=("ward", "quarter"))
-    return model
+# %%
+# Draws of ADVI, which takes all variables to be independent, are judged in the same way.
 
+draws = fit.sample(2000, random_seed=1)
+advi = bdmc.agreement(dt, draws)
+print(advi)
 
-def judge(folder: str = "output", **options) -> dict:
-    """Draws of NUTS and of ADVI, against those of a run."""
-    with falls():
-        idata = pm.sample(1000, tune=1000, chains=4, random_seed=1, progressbar=False)
-        advi = pm.fit(20_000, random_seed=1, progressbar=False).sample(2000, random_seed=1)
-        dt = pm.sample_bdmc(simulate=None, path="prior", chains=64, random_seed=1, **options)
-        found = {name: bdmc.agreement(dt, each) for name, each in (("NUTS", idata), ("ADVI", advi))}
-    for name, each in found.items():
-        print(f"\n{name}\n\n{each}")
-    Path(folder).mkdir(exist_ok=True)
-    bdmc.plot_agreement(dt, advi, backend="matplotlib")
-    plt.savefig(Path(folder, "trust_agreement.png"))
-    return found
+# %%
+Path("output").mkdir(exist_ok=True)
+bdmc.plot_agreement(dt, draws).savefig("output/trust_agreement.png")
 
+# %%
+# How far are draws of the run itself from the posterior, on data like these? Parameters of
+# simulated data are known, so runs can go to the posterior and back.
 
-def main(folder: str = "output", datasets: int = 20, **options) -> dict:
-    judge(folder, **options)
-    simulate = bdmc.FromHyperparameters(datasets=datasets)
-    with falls():
-        good = pm.sample_bdmc(
-            temperatures=[10, 30, 100], chains=16, path="prior", simulate=simulate, random_seed=1,
-            **options,
-        )  # fmt: skip
-        bad = pm.sample_bdmc(
-            step="metropolis", particles=1, temperatures=30, path="prior", simulate=simulate,
-            random_seed=1, **options,
-        )  # fmt: skip
-    misfit = pm.sample_bdmc(
-        pooled(), simulate=bdmc.FromPosterior(datasets=datasets), random_seed=1, **options
-    )
-    results = {"HMC": good, "a few steps of Metropolis": bad, "a model that does not fit": misfit}
-    for name, dt in results.items():
-        print(f"\n{name}\n\n{bdmc.verdict(dt)}")
-    Path(folder).mkdir(exist_ok=True)
-    bdmc.plot_sandwich(good, backend="matplotlib")
-    plt.savefig(Path(folder, "trust_sandwich.png"))
-    bdmc.plot_consistency(good, backend="matplotlib")
-    plt.savefig(Path(folder, "trust_consistency.png"))
-    return results
+options = {"path": "prior", "simulate": "hyperparameters", "random_seed": 1}
+good = pm.sample_bdmc(model, temperatures=[10, 30, 100], chains=16, **options)
+print(bdmc.verdict(good))
 
+# %%
+bdmc.plot_sandwich(good).savefig("output/trust_sandwich.png")
 
-if __name__ == "__main__":
-    main()
+# %%
+# The verdict is about simulated data. Runs on the real data converge in the same way:
+
+bdmc.plot_consistency(good).savefig("output/trust_consistency.png")
+
+# %%
+# An answer that proves nothing: single chains of 30 Metropolis moves.
+
+bad = pm.sample_bdmc(model, step="metropolis", particles=1, temperatures=30, **options)
+print(bdmc.verdict(bad))
+
+# %%
+# A model that does not fit, with the same rates in all wards: data that are simulated with draws
+# from its posterior contain the real ones, so the verdict on its draws holds all the same.
+
+with pm.Model(coords={"ward": range(9), "quarter": range(4)}) as pooled:
+    log_rate = pm.Normal("log_rate", 1, 1, dims="quarter")
+    pm.Poisson("falls", pm.math.exp(log_rate), observed=falls, dims=("ward", "quarter"))
+    misfit = pm.sample_bdmc(simulate=bdmc.FromPosterior(), random_seed=1)
+
+print(bdmc.verdict(misfit))

@@ -2,8 +2,34 @@
 
 How far is a sampler's posterior from the true one, and how strongly do the data support the
 model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available, and
-imports PyMC only if something needs it. Public names are imported from the modules that
-``__init__.pyi`` lists, at the first use.
+imports PyMC only if something needs it.
+
+How strongly do the data support a model?
+    ``bdmc.log_ml(pm.sample_bdmc(model, simulate=None))``
+Which of two models do they support?
+    ``bdmc.compare_models({"a": a, "b": b})``
+The same, with results that you have
+    ``bdmc.bayes_factor(dt_a, dt_b)``
+Is p equal to 0.5?
+    ``bdmc.point_null(dt_a, {"p": 0.5}, model=a)``
+How much does the prior matter?
+    ``bdmc.sensitivity(dt_a, build, [1, 2, 5])``
+Can the draws of this run be believed?
+    ``bdmc.verdict(pm.sample_bdmc(model))``
+Can I trust the draws that I have?
+    ``bdmc.verdict(pm.sample_bdmc(model, posterior=idata))``
+How good is my ADVI?
+    ``bdmc.distance(dt_a, approximation)``
+How good is NUTS on my model?
+    ``bdmc.verdict(pm.sample_bdmc(model, step=pm.NUTS))``
+Is my sampler correct?
+    ``bdmc.testing.check_invariance(pm.Metropolis, model)``
+What do I write in a paper?
+    ``bdmc.report({"a": dt_a, "b": dt_b})``
+
+Here ``dt_a`` and ``dt_b`` are results of ``pm.sample_bdmc`` on two models, and ``build(scale)``
+makes a model with that scale of a prior. ``__init__.pyi`` lists all public names, which are
+imported from their modules at the first use.
 """
 
 from lazy_loader import attach_stub as _attach_stub

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, Never
+
+from pymc_bdmc.base.arguments import lower
+from pymc_bdmc.base.habits import refuse_instances, refuse_unknown
 
 if TYPE_CHECKING:
     import os
@@ -47,6 +51,7 @@ def sample_bdmc(
     compile_kwargs: dict | None = None,
     store: str | os.PathLike | None = None,
     callback: Callable[[xr.DataTree], object] | None = None,
+    **unknown: Never,
 ) -> xr.DataTree:
     r"""Sandwich the log marginal likelihood and bound a sampler's divergence from the posterior.
 
@@ -180,6 +185,8 @@ def sample_bdmc(
         Called after every run with the result so far, a DataTree as Ctrl-C would return it. Making
         it takes some 60 ms, while other runs go on. A KeyboardInterrupt raised in the function ends
         the call as Ctrl-C does.
+    **unknown
+        Not taken. The error for an argument of `pymc.sample` names the one that is meant here.
 
     Returns
     -------
@@ -251,9 +258,13 @@ def sample_bdmc(
     >>> dt["rounds"]["forward_log_weight"].sizes
     Frozen({'round': 2, 'dataset': 20, 'chain': 4})
     """
-    campaign = import_module("pymc_bdmc.campaign")
-    model = campaign.model_of(model)
-    if not getattr(model, "free_RVs", True):
+    refuse_unknown(unknown, signature(sample_bdmc).parameters)
+    refuse_instances(step)
+    checks = import_module("pymc_bdmc.model.checks")
+    model = checks.checked_model(checks.model_of(model), may_be_null=True)
+    path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
+    campaign = import_module("pymc_bdmc.campaign")  # takes seconds, so errors come before it
+    if not model.free_RVs:
         return campaign.null_result(model)
     request = campaign.Request.of(
         model,

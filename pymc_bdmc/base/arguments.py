@@ -4,7 +4,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from numbers import Real
+from numbers import Number, Real
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,20 @@ def check_choice(name: str, value: object, choices: Iterable[str], *others: str)
     if not isinstance(value, str) or value not in choices:
         *most, last = [*map(repr, choices), *others]
         known = f"{', '.join(most)} and {last}" if others else ", ".join([*most, last])
-        raise ValueError(f"{name}: {value!r} is none of {known}.")
+        told = repr(value) if isinstance(value, str | Number) else f"a {type(value).__name__}"
+        raise ValueError(f"{name}: {told} is none of {known}.")
+
+
+def lower(name: Any) -> Any:
+    """Return a name in lower case, and anything else as it is.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.arguments import lower
+    >>> lower("NUTS")
+    'nuts'
+    """
+    return name.lower() if isinstance(name, str) else name
 
 
 def check_memory(needed: Callable[..., float], **arguments: int) -> None:

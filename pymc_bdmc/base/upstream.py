@@ -18,7 +18,6 @@ from pymc.logprob.abstract import _logprob
 from pymc.step_methods.compound import BlockedStep
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Constant
-from pytensor.link.numba.dispatch.basic import numba_funcify
 
 DIVERGENCES = "_num_divs_sample"
 """Private attribute in which HMC and NUTS count divergences."""
@@ -133,6 +132,8 @@ def has_draws(op) -> bool:
 
 def has_numba(op) -> bool:
     """Return whether numba compiles an operation, instead of running it in Python."""
+    from pytensor.link.numba.dispatch.basic import numba_funcify  # slow to import
+
     return numba_funcify.dispatch(type(op)) is not numba_funcify.dispatch(object)
 
 

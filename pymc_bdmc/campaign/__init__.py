@@ -5,7 +5,6 @@ from pymc_bdmc.campaign.null import null_result
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.prepared import open_campaign, prepare
 from pymc_bdmc.campaign.request import Question, Request, Size
-from pymc_bdmc.model.checks import model_of
 
 __all__ = [
     "Compilation",
@@ -16,7 +15,6 @@ __all__ = [
     "Resources",
     "Size",
     "finish",
-    "model_of",
     "null_result",
     "open_campaign",
     "prepare",

@@ -182,7 +182,7 @@ class Annealing(Preparation):
         ((dataset, tuning),) = self.tunings(data, path).items()
         if (path.name, dataset) not in self._scouts:
             tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
-            _log.info(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
+            _log.debug(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
             found: dict[int, Run] = {}
             with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
                 for i, run in self._pool.run(tasks):

@@ -8,7 +8,6 @@ import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.campaign.request import CHAINS
-from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.constraints import constraints
 from pymc_bdmc.model.forward_sampling import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedModel
@@ -26,7 +25,6 @@ def null_result(model: pm.Model) -> xr.DataTree:
         If the density is no density of the data, or if the model makes them impossible.
     """
     started = time.perf_counter()
-    model = checked_model(model, may_be_null=True)
     tempered = TemperedModel.from_model(model)
     log_p = float(tempered.datalogp.eval(mode=INTERPRETED))
     if not np.isfinite(log_p):

@@ -22,6 +22,7 @@ from pymc_bdmc.base.arguments import (
 )
 from pymc_bdmc.base.schedules import SCHEDULES, Schedule, make_schedule
 from pymc_bdmc.base.streams import RandomSeed
+from pymc_bdmc.kernels.steps import check_step
 
 MOST_TEMPERATURES = 2000
 """Largest T where none is given."""
@@ -184,13 +185,14 @@ class Compilation:
     compile_kwargs: dict | None = None
 
     def check(self) -> None:
-        """Refuse unknown backends, and options that PyTensor does not have.
+        """Refuse unknown steps and backends, and options that PyTensor does not have.
 
         Raises
         ------
         TypeError, ValueError
             Names the argument.
         """
+        check_step(self.step)
         if self.backend is not None:
             check_choice("backend", self.backend, ["numba", "c", "jax"])
         if not isinstance(self.compile_kwargs, Mapping | None):

@@ -223,7 +223,7 @@ def _prepare(
         preparation=seconds, further_moves=further,
     )  # fmt: skip
     _log.info(f"Path: {path.name}, {reason}")
-    _log.info(f"Kernel: {preparation.kernel}")
+    _log.debug(f"Kernel: {preparation.kernel}")
     renews = request.simulation and request.simulation.renews
     renew = partial(sets.renewed, path, chains) if renews else None
     pilots = {side.dataset: side.tuning for side in sides}.values()
@@ -365,10 +365,11 @@ def _tell(campaign: Campaign, preparation: Preparation, ahead: Runs[Tuning]) -> 
     runs = sum(side.chains for side in sides)
     states = request.states(campaign.density.size, sides[0].chains, plan.particles)
     spent = ", ".join(f"{n} ({stage})" for stage, n in preparation.gradients.items())
-    _log.info(f"Gradient evaluations: {spent or 'none'} so far, about {gradients:.2g} ahead")
+    _log.debug(f"Gradient evaluations: {spent or 'none'} so far, about {gradients:.2g} ahead")
     _log.info(
         f"Ahead: {runs} runs (temperatures: {', '.join(map(str, lengths))}; "
         f"particles: {plan.particles}), "
-        f"about {seconds:.2g} s of one core; at least "
-        f"{(request.tables(sum(lengths)) + states) / 2**20:.2g} MiB of memory"
+        f"about {seconds:.2g} s of one core"
     )
+    needed = (request.tables(sum(lengths)) + states) / 2**20
+    _log.debug(f"Memory: at least {needed:.2g} MiB")

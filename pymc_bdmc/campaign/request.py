@@ -13,9 +13,10 @@ from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, ch
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.engines.tasks import TunedEngine
-from pymc_bdmc.model.checks import check_storable, checked_model, model_of
+from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
+from pymc_bdmc.model.posterior import posterior_draws
 from pymc_bdmc.model.simulations import (
     DATASETS,
     FromHyperparameters,
@@ -161,7 +162,7 @@ class Request:
     @classmethod
     def of(
         cls,
-        model: pm.Model | None,
+        model: pm.Model,
         size: Size,
         ladder: Ladder,
         limits: Limits,
@@ -176,11 +177,13 @@ class Request:
         TypeError, ValueError, NotImplementedError
             Names the argument or the variable, and the remedy.
         """
-        model = checked_model(model_of(model))
         check_flags(real_data=question.real_data)
         size.check()
         simulation, path = _simulation(model, question, limits), make_path(question.path)
         posterior, judged = _draws(question, path)
+        if posterior is not None:  # the first look at them, before anything is compiled
+            source = "posterior" if judged is posterior else "path"
+            posterior_draws(source, posterior, [rv.name for rv in model.free_RVs], model)
         if isinstance(simulation, FromPosterior) and question.real_data:
             judged = judged or simulation.idata
         if size.target_error and posterior is not None:

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 from pymc.blocking import RaveledVars
@@ -21,6 +22,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
 from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
+from pymc_bdmc.base.habits import refuse_instances
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.kernels.adaptations import adaptation
@@ -62,9 +64,8 @@ def build_steps(
         not leave its target invariant.
     """
     model = density.model
+    check_step(step)
     factories = _factories(step)
-    for factory in factories:
-        _refuse_instance(factory)
     by_class = {_step_class(factory): factory for factory in factories}
     if len(factories) == 1:
         selected = dict.fromkeys(by_class, model.value_vars)
@@ -86,6 +87,31 @@ def build_steps(
     for part in steps:
         _refuse_invalid(part)
     return steps
+
+
+def check_step(step: Any) -> None:
+    """Refuse what names no kernel and is no step method class, before anything is built.
+
+    Raises
+    ------
+    TypeError
+        Names the type, and the call that is meant.
+    ValueError
+        For an unknown name.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.kernels.steps import check_step
+    >>> check_step("nuts")
+    """
+    refuse_instances(step)
+    for factory in _factories(step):
+        cls = _step_class(factory)
+        if not (isinstance(cls, type) and issubclass(cls, BlockedStep | CompoundStep)):
+            raise TypeError(
+                "step: expected a name, a PyMC step method class, a sequence of classes or None, "
+                f'such as step="nuts" or step=pm.NUTS, got {factory!r}.'
+            )
 
 
 def _factories(step: Step) -> Sequence[StepFactory]:
@@ -113,21 +139,6 @@ def _accepted(cls: type[BlockedStep], **options) -> dict:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return options
     return {name: value for name, value in options.items() if name in parameters}
-
-
-def _refuse_instance(factory) -> None:
-    if isinstance(factory, BlockedStep | CompoundStep):
-        name = type(factory).__name__
-        raise TypeError(
-            f"step: pass the class pm.{name}, or functools.partial(pm.{name}, ...) with its "
-            "options, not an instance: the step method is built on the tempered model."
-        )
-    cls = _step_class(factory)
-    if not (isinstance(cls, type) and issubclass(cls, BlockedStep | CompoundStep)):
-        raise TypeError(
-            "step: expected a name, a PyMC step method class, a sequence of classes or None, got "
-            f"{factory!r}."
-        )
 
 
 def _refuse_incompetent(cls: type[BlockedStep], model, value_vars) -> None:

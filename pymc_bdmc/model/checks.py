@@ -77,7 +77,10 @@ def checked_model(model: pm.Model, *, may_be_null: bool = False) -> pm.Model:
         If it cannot be annealed; the message names the variable and the remedy.
     """
     if not isinstance(model, pm.Model):
-        raise TypeError(f"model: a pymc.Model is needed, got {model!r}.")
+        raise TypeError(
+            f"model: a pymc.Model is needed, got an object of type {type(model).__name__}. "
+            "To judge draws, pass the model that they are of, and posterior=idata."
+        )
     if model.parent is not None:
         raise ValueError("model: a nested model is only a part; pass the outermost model.")
     if not (model.free_RVs or may_be_null):

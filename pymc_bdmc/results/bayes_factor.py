@@ -11,11 +11,9 @@ from pymc_bdmc.results.compare import certified_factors, check_comparable
 from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.log_ml import WithInterval, certain, decimals, log_ml_of
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.strength import MOST_TOLD, strength, times
 
 __all__ = ["BayesFactor", "bayes_factor"]
-
-MOST_TOLD = np.log(1e4)
-"""Largest log odds that are also told as odds."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,11 +68,12 @@ class BayesFactor(WithInterval):
         if not self.valid:
             return message("no Bayes factor", reason=self.reason, certain=sure)
         ends = np.array(self.interval)
-        odds = message("odds", odds=np.exp(ends), shares=expit(ends))
+        odds = message("odds", odds=list(map(times, np.exp(ends))), shares=expit(ends))
         return message(
             "Bayes factor", value=self.value, error=self.error, n=decimals(self.error),
             lower=ends[0], upper=ends[1], certain=sure,
             odds=NOTHING if np.abs(ends).max() > MOST_TOLD else odds,
+            strength=strength(*self.interval),
         )  # fmt: skip
 
 

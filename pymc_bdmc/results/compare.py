@@ -97,6 +97,10 @@ def compare(
 
     Errors of two rows are taken to be independent.
 
+    `plot_compare` plots the results. For `arviz.plot_compare`, rename columns of the table:
+    ``az.plot_compare(table.rename(columns={"log_ml": "elpd", "error": "se"}),
+    relative_scale=False, visuals={"labels": False})``.
+
     Examples
     --------
     >>> import numpy as np
@@ -190,6 +194,8 @@ def check_comparable(
             "results: a mapping of names to two or more results is needed, such as "
             '{"centred": dt, "non-centred": other_dt}.'
         )
+    if models := [name for name, each in results.items() if hasattr(each, "free_RVs")]:
+        raise ValueError(f"results: {models} are models; bdmc.compare_models samples those.")
     reads = {name: Reading.annealed(dt, "compare") for name, dt in results.items()}
     if same_data:
         return reads

@@ -76,7 +76,8 @@ class Reading(Attributes):
         if not read.has("forward") and not read.has("real"):
             raise ValueError(
                 "dt: it has neither group 'forward' nor 'real'; a result of sample_bdmc or of "
-                "lattice.anneal is needed."
+                "lattice.anneal is needed. Sample a model first, dt = pm.sample_bdmc(model); to "
+                "judge draws of another sampler, dt = pm.sample_bdmc(model, posterior=idata)."
             )
         return read
 
@@ -246,7 +247,8 @@ class Reading(Attributes):
         """Return the weighted last states of the runs on the real data."""
         if not self.has("particles"):
             raise ValueError(
-                "dt: it has no runs on the real data; call sample_bdmc with real_data=True."
+                "dt: it has no runs on the real data; call sample_bdmc with real_data=True, and "
+                "pass what it returns."
             )
         found = self.groups["particles"].transpose("chain", "particle", ...)
         states = found.drop_vars("bdmc_weight")

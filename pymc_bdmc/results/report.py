@@ -1,24 +1,30 @@
 """Write the paragraph and the table of a result that belong into a paper."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.results.compare import check_comparable, compare
 from pymc_bdmc.results.consistency import simulated_from_prior
 from pymc_bdmc.results.diagnose import doubts_of
 from pymc_bdmc.results.finding import NOTHING, Doubt, Message, message
 from pymc_bdmc.results.log_ml import decimals, log_ml_of, notes
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.summary import summary_of
 from pymc_bdmc.results.verdict import verdict_of
 
 __all__ = ["report"]
 
+Row = tuple[str, str, str, str]
+
 HEADER = ("data", "quantity", "value", "remark")
+MODELS_HEADER = ("model", "log ML", "log Bayes factor", "probability")
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -31,17 +37,23 @@ LATEX = {
 """LaTeX commands of special characters."""
 
 
-def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
+def report(
+    dt: xr.DataTree | Mapping[str, xr.DataTree], *, style: Literal["text", "latex"] = "text"
+) -> str:
     """Return a paragraph on methods and results and a table, for a paper.
 
     Settings and versions are those in the result. All findings are sentences of `verdict`, and all
     numbers rows of `summary`; the number of a row that is not valid is left out. Doubts that
     `diagnose` lists, and what else log ML contains, follow as caveats.
 
+    The report on several models has the numbers of `compare` in place of the verdicts: every log
+    ML, the Bayes factor of the two best models, and the probabilities of the models.
+
     Parameters
     ----------
-    dt : DataTree
-        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`.
+    dt : DataTree or mapping of str to DataTree
+        Result of `sample_bdmc`, `lattice.anneal` or `RBM.anneal`; or results of several models of
+        the same data, by name.
     style : {"text", "latex"}, default "text"
         ``"latex"``: paragraphs and a ``tabular`` that need no package.
 
@@ -52,7 +64,8 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     Raises
     ------
     ValueError
-        For an unknown style, for a result of `temper`, or one that lacks a group or a variable.
+        For an unknown style, for a result of `temper`, or one that lacks a group or a variable, and
+        for models of different data.
 
     Examples
     --------
@@ -63,18 +76,45 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
     """
     if style not in ("text", "latex"):
         raise ValueError(f'style: it is "text" or "latex", not {style!r}.')
-    read = Reading.annealed(dt, "report")
-    table = summary_of(read)
-    doubts: list[Message | Doubt] = [*notes(read), *doubts_of(read)]
-    caveats = [_sentence(say(each, impersonal=True)) for each in doubts]
+    if isinstance(dt, Mapping) and not isinstance(dt, xr.DataTree):
+        return _written(*_on_models(dt), style)
+    return _written(*_on_one(Reading.annealed(dt, "report")), style)
+
+
+def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
+    """Return the paragraphs and the table on one result."""
+    seed = [] if read.random_seed is None else [message("seed", seed=read.random_seed)]
     parts = {
-        "Methods": " ".join(map(say, _methods(read))),
+        "Methods": " ".join(map(say, [*_methods(read), *seed])),
         "Results": " ".join(verdict_of(read).sentences(impersonal=True)),
-        "Caveats": " ".join(dict.fromkeys(caveats)),
+        "Caveats": " ".join(_caveats(read)),
         "References": say(NOTHING if read.is_null else message("references")),
     }
+    rows = (_row(key, row) for key, row in summary_of(read).iterrows())
+    return parts, [HEADER, *_best(read), *rows]
+
+
+def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list[Row]]:
+    """Return the paragraphs and the table on several models of the same data."""
+    reads, table = check_comparable(results), compare(results)
+    methods = {name: " ".join(map(say, _methods(read))) for name, read in reads.items()}
+    found = {name: say(log_ml_of(read).message, impersonal=True) for name, read in reads.items()}
+    known = [str(seed) for read in reads.values() if (seed := read.random_seed) is not None]
+    seeds = message("seeds", seeds=", ".join(known)) if known else NOTHING
+    caveats = {name: " ".join(_caveats(read)) for name, read in reads.items()}
+    concluded = [say(each, impersonal=True) for each in conclusions(table)]
+    parts = {
+        "Methods": f"{_by_model(methods)} {say(seeds)}".strip(),
+        "Results": " ".join([_by_model(found), *concluded]),
+        "Caveats": _by_model(caveats),
+        "References": say(message("references of models", references=message("references"))),
+    }
+    return parts, [MODELS_HEADER, *(_model_row(str(name), row) for name, row in table.iterrows())]
+
+
+def _written(parts: Mapping[str, str], rows: Sequence[Row], style: str) -> str:
+    """Return paragraphs and a table as text or LaTeX."""
     parts = {name: text for name, text in parts.items() if text}
-    rows = [HEADER, *_best(read), *(_row(key, row) for key, row in table.iterrows())]
     if style == "text":
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -92,6 +132,32 @@ def report(dt: xr.DataTree, *, style: Literal["text", "latex"] = "text") -> str:
         "\\end{tabular}",
     ]
     return "\n\n".join([*paragraphs, "\n".join(tabular)])
+
+
+def _caveats(read: Reading) -> list[str]:
+    """Return what else log ML contains, and the doubts about a result, without repetition."""
+    doubts: list[Message | Doubt] = [*notes(read), *doubts_of(read)]
+    return list(dict.fromkeys(_sentence(say(each, impersonal=True)) for each in doubts))
+
+
+def _by_model(texts: Mapping[str, str]) -> str:
+    """Return texts after the names of their models; what models share is said once."""
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(name)
+    if len(names) == 1:
+        return next(iter(names))
+    return " ".join(f"{', '.join(those)}: {text}" for text, those in names.items() if text)
+
+
+def _model_row(name: str, row: pd.Series) -> Row:
+    """Return the name of a model and three numbers of its row in a table of `compare`."""
+    if not row["valid"]:
+        return name, "not valid", "", ""
+    n, m = decimals(row["error"]), decimals(row["bayes_factor_error"])
+    factor = f"{row['log_bayes_factor']:.{m}f} ± {row['bayes_factor_error']:.{m}f}"
+    told = factor if row["bayes_factor_error"] else "0"
+    return name, f"{row['log_ml']:.{n}f} ± {row['error']:.{n}f}", told, f"{row['probability']:.3f}"
 
 
 def _methods(read: Reading) -> list[Message]:
@@ -121,8 +187,6 @@ def _methods(read: Reading) -> list[Message]:
                 where=_where(read, len(forward.log_weight)), start=read.start("simulated"),
             )
         )  # fmt: skip
-    if read.random_seed is not None:
-        told.append(message("seed", seed=read.random_seed))
     return told
 
 
@@ -134,7 +198,7 @@ def _where(read: Reading, n: int) -> Message:
     return message("on simulated", n=n, how=message(f"from {source}", names=read.hyperparameters))
 
 
-def _row(key: tuple, row: pd.Series) -> tuple[str, str, str, str]:
+def _row(key: tuple, row: pd.Series) -> Row:
     """Return data, quantity, number and remark of a row of `summary`."""
     data, quantity = key
     if not row["valid"]:
@@ -151,7 +215,7 @@ def _row(key: tuple, row: pd.Series) -> tuple[str, str, str, str]:
     return data, quantity, told, row["kind"]
 
 
-def _best(read: Reading) -> list[tuple[str, str, str, str]]:
+def _best(read: Reading) -> list[Row]:
     """Return the row of the recommended estimate, if there is one."""
     if not read.sets_of(read.main) or not (found := log_ml_of(read)).valid:
         return []

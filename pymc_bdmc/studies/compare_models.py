@@ -21,18 +21,19 @@ from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.sampling import sample_bdmc
 
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
     "gradient_evaluations", "seconds", "valid", "reason",
 ]  # fmt: skip
-SHOWN = ["log_ml", "error", "log_bayes_factor", "probability", "beaten", "runs", "valid"]
+SHOWN = ["log_ml", "error", "log_bayes_factor", "probability", "runs", "valid"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelChoice:
-    """Result of `compare_models`; it prints as a sentence and its table.
+    """Result of `compare_models`; it prints as what may be concluded, and its table.
 
     Attributes
     ----------
@@ -56,12 +57,17 @@ class ModelChoice:
     --------
     >>> import pandas as pd
     >>> from pymc_bdmc.studies.compare_models import ModelChoice
-    >>> table = pd.DataFrame({"log_ml": [-3.0, -9.0]}, index=["a", "b"])
-    >>> print(ModelChoice("a", True, 0.95, 1, table, {}))
-    a has the largest log ML, with 95 % confidence, if no run missed a part of its posterior.
-       log_ml
-    a    -3.0
-    b    -9.0
+    >>> columns = {"log_ml": [-3.0, -5.0], "log_bayes_factor": [0.0, -2.0], "valid": True,
+    ...            "bayes_factor_error": [0.0, 0.1], "probability": [0.88, 0.12]}
+    >>> found = ModelChoice("a", True, 0.95, 1, pd.DataFrame(columns, index=["a", "b"]), {})
+    >>> print(found)  # doctest: +ELLIPSIS
+    The data favour a over b, with a Bayes factor of 7.39 (95 % interval 6.07 to 8.99).
+    Kass and Raftery (1995) call such evidence "positive".
+    If all models are equally probable beforehand, the probability of a is 0.88.
+    ...
+       log_ml  log_bayes_factor  probability
+    a    -3.0               0.0         0.88
+    b    -5.0              -2.0         0.12
     """
 
     best: str
@@ -72,13 +78,16 @@ class ModelChoice:
     results: dict[str, list[xr.DataTree]]
 
     def __repr__(self) -> str:
-        kind = "best model" if self.known else "several models" if self.best else "no model"
-        beaten = self.table.index[self.table.get("beaten", False) | (self.table.index == self.best)]
-        rivals = ", ".join(self.table.index.drop(beaten))
-        level = 100 * self.confidence
-        told = say(message(kind, best=self.best, level=level, names=rivals))
-        shown = [name for name in SHOWN if name in self.table]
-        return f"{told}\n{self.table[shown].round(3).to_string()}"
+        told = conclusions(self.table)
+        if self.known:
+            told.append(message("order known", level=100 * self.confidence))
+        elif self.best:
+            beaten = self.table["beaten"] | (self.table.index == self.best)
+            told.append(message("order open", names=", ".join(self.table.index[~beaten])))
+        # The column `valid` tells nothing if all of it is true.
+        shown = SHOWN[:-1] if self.table["valid"].all() else SHOWN
+        table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
+        return "\n".join([*map(say, told), table.round(3).to_string(na_rep="")])
 
 
 def compare_models(
@@ -166,7 +175,7 @@ def compare_models(
     later = {name: each for name, each in options.items() if name != "chains"}
     entropy, started = entropy_of(random_seed), time.monotonic()
     rows = {each.name: max_looks for each in entrants}
-    with ChainProgress(rows, progressbar, "Looks", "log ML") as progress:
+    with ChainProgress(rows, progressbar, "Rounds of runs", "log ML") as progress:
         for look in range(1, max_looks + 1):
             for each in _contenders(entrants):
                 seed = stream(entropy, Purpose.COMPARE, each.place, look)
@@ -295,6 +304,8 @@ def _check(
             'models: a mapping of names to two or more models is needed, such as {"a": model_a, '
             '"b": model_b}.'
         )
+    if results := [name for name, each in models.items() if isinstance(each, xr.DataTree)]:
+        raise ValueError(f"models: {results} are results; bdmc.compare compares those.")
     check_positive(target_error=target_error, max_time=max_time)
     check_counts(max_looks=max_looks)
     if not 0 < confidence < 1:

@@ -8,7 +8,7 @@ import numpy as np
 from pymc.step_methods import CompoundStep
 from pymc.step_methods.compound import BlockedStep
 
-from pymc_bdmc.base.arguments import check_choice
+from pymc_bdmc.base.arguments import check_choice, lower
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
 from pymc_bdmc.engines import (
     AnnealTask,
@@ -223,7 +223,7 @@ def make_subject(
     """
     task = PilotTask(data, seed)
     if isinstance(step, str):
-        check_choice("step", step, KERNELS)
+        check_choice("step", step := lower(step), KERNELS)
     if isinstance(step, str | NamedKernel):
         try:
             compiled = CompiledEngine(density, step)

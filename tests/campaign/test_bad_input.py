@@ -1,8 +1,10 @@
 """Bad input is refused before any sampling, by an error that names it and the remedy."""
 
 import datetime
+import inspect
 import warnings
 from concurrent.futures import Executor
+from importlib import import_module
 
 import numpy as np
 import pymc as pm
@@ -13,6 +15,7 @@ from pytensor.tensor.random.op import RandomVariable
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
+from pymc_bdmc.base.habits import REMEDIES
 from pymc_bdmc.engines.executors import WorkerPool
 from pymc_bdmc.engines.pools import ThreadPool
 from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
@@ -245,7 +248,7 @@ BAD = [
     (normal_model, {"temperatures": [10, 10**12]}, ValueError, "temperatures=1000000000000: this"),
     (normal_model, {"temperatures": []}, ValueError, "^temperatures: need at least the va"),
     (normal_model, {"schedule": "cosine"}, ValueError, "'cosine' is none of .*'adaptive'"),
-    (normal_model, {"simulate": "posterior"}, ValueError, "'posterior' is none of"),
+    (normal_model, {"simulate": "likelihood"}, ValueError, "'likelihood' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
     (count_model, {"simulate": Given({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of"),
     (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
@@ -383,6 +386,7 @@ BAD = [
     (lambda: named(dim="k", coord=(1j, 2)), {}, ValueError, "coords: netCDF .* 'k'; use numbers"),
     (lambda: named(dim="k", coord=((0, 1), (0, 2))), {}, ValueError, "coords: netCDF .* 'k'"),
     (mixed_model, {"step": pm.NUTS, "simulate": None}, ValueError, "NUTS cannot sample z"),
+    (normal_model, {"path": fit(1, 5)}, ValueError, "path: a DataTree is none .*FittedPath"),
     (normal_model, {"step": "gibbs", "simulate": None}, ValueError, "step: unknown name 'gibbs'"),
     (normal_model, {"step": 3, "simulate": None}, TypeError, "expected a name, a PyMC step method"),
     (
@@ -441,6 +445,86 @@ def test_bad_input_is_refused_before_any_sampling(make, options, error, message,
     monkeypatch.setattr(pm, "sample", sampled)
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **{**SMALL, **options})
+
+
+def nuts():
+    with normal_model():
+        return pm.NUTS()
+
+
+AT_ONCE = [
+    (unobserved, {}, ValueError, "it has no observed variables"),
+    (flat, {}, ValueError, "slope: an improper prior"),
+    (lambda: fit(1, 5), {}, TypeError, "type DataTree. To judge draws, pass the model"),
+    (lambda: 1000, {}, TypeError, "model: a pymc.Model is needed, got .* type int"),
+    (normal_model, {"draws": 1000}, TypeError, "^draws: .*pass chains.* or target_error"),
+    (normal_model, {"tune": 1000}, TypeError, "^tune: .*Pilots tune.*pass temperatures"),
+    (normal_model, {"target_accept": 0.9}, TypeError, "^target_accept: .*partial.pm.NUTS"),
+    (normal_model, {"nuts_sampler": "nutpie"}, TypeError, "^nuts_sampler: .*posterior=idata"),
+    (normal_model, {"return_inferencedata": True}, TypeError, "^return_infere.*always a DataTree"),
+    (normal_model, {"initvals": {}}, TypeError, "^initvals: .*Runs start at draws"),
+    (normal_model, {"temperature": 9}, TypeError, "^temperature: .*Did you mean temperatures.$"),
+    (normal_model, {"qqq": 9}, TypeError, "^qqq: .*See help"),
+    (normal_model, {"step": nuts()}, TypeError, "^step: pass the class pm.NUTS, .*not an inst"),
+    (normal_model, {"step": [pm.Slice, nuts()]}, TypeError, "^step: pass the class pm.NUTS"),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "error", "message"), AT_ONCE)
+def test_frequent_mistakes_are_refused_at_once(make, options, error, message, monkeypatch):
+    """Before the import of all that runs need, which takes seconds, and so before compiling."""
+
+    def imported(name):
+        assert name != "pymc_bdmc.campaign"
+        return import_module(name)
+
+    monkeypatch.setattr("pymc_bdmc.sampling.import_module", imported)
+    with pytest.raises(error, match=message):
+        pm.sample_bdmc(make(), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"posterior": fit(1, 5, name="z")}, "^posterior: its posterior lacks the variables"),
+        ({"posterior": fit(1, 5, 3)}, "^posterior: its x has the shape"),
+        ({"step": "gibbs"}, "^step: unknown name 'gibbs'"),
+        ({"step": pm.Normal}, "^step: expected a name"),
+        ({"backend": "torch"}, "^backend: 'torch' is none of"),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_compiled(options, message, monkeypatch):
+    def compiled(*args):
+        raise AssertionError("compiling began")
+
+    monkeypatch.setattr("pymc_bdmc.campaign.prepared.Loan", compiled)
+    with pytest.raises((TypeError, ValueError), match=message):
+        pm.sample_bdmc(normal_model(), **options)
+
+
+def test_names_of_arguments_of_pymc_are_those_of_this_version():
+    """Each has a remedy or is close to none, and no remedy is for an argument that is ours."""
+    ours = inspect.signature(pm.sample_bdmc).parameters
+    assert not set(REMEDIES) & set(ours)
+    theirs = {
+        *inspect.signature(pm.sample).parameters,
+        *inspect.signature(pm.sample_smc).parameters,
+    }
+    unanswered = theirs - set(REMEDIES) - set(ours)
+    assert unanswered == {
+        "compute_convergence_checks", "discard_tuned_samples", "keep_warning_stat", "kernel_kwargs",
+        "kwargs", "progressbar_theme",
+    }  # fmt: skip
+
+
+def test_names_may_be_in_capitals():
+    options = {"step": "NUTS", "simulate": "Prior", "path": "PRIOR", "schedule": "Linear"}
+    told = {name: value.lower() for name, value in options.items()}
+    dt, same = (
+        pm.sample_bdmc(normal_model(), random_seed=1, **SMALL, **each) for each in (options, told)
+    )
+    assert dt.attrs["step"] == "compiled NUTS(x)"
+    xr.testing.assert_equal(dt["forward"]["log_weight"], same["forward"]["log_weight"])
 
 
 @pytest.mark.parametrize(("options", "message"), WITHOUT_EFFECT)

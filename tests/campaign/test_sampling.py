@@ -200,8 +200,8 @@ def test_schedule_and_kernel_are_recorded():
     assert dt.attrs["random_seed"] == "1"
 
 
-def test_hyperparameters_are_printed_and_recorded(caplog):
-    caplog.set_level(logging.INFO, logger="pymc")
+def test_hyperparameters_are_logged_and_recorded(caplog):
+    caplog.set_level(logging.DEBUG, logger="pymc.bdmc")
     fit = {"mu": np.zeros((1, 5)), "tau": np.full((1, 5), 2.0)}
     idata = pm.backends.arviz.dict_to_dataset(fit)
     tree = xr.DataTree.from_dict({"posterior": idata})

@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import re
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -53,30 +54,57 @@ def test_the_readme_prints_what_it_says(capsys, monkeypatch):
     assert printed[: len(told)] == told
 
 
+def questions(text):
+    """Rows of the table from questions to calls."""
+    table = re.search(r"\| question \| call \|\n.*?\n(.*?)\n\n", text, re.S)[1]
+    return re.findall(r"^\| (.*?) \| `(.*?)` \|$", table, re.M)
+
+
+def test_questions_and_calls_are_the_same_everywhere():
+    """In the README, on the first page and in `help(bdmc)`."""
+    rows = questions(readme())
+    assert len(rows) == 11
+    assert questions((ROOT / "docs" / "index.md").read_text()) == rows
+    assert re.findall(r"^(\S.*)\n    ``(.*?)``$", bdmc.__doc__, re.M) == rows
+
+
 @pytest.mark.filterwarnings("ignore")  # of PyMC, on a fit cut short
-def test_the_calls_in_the_table_of_the_readme_run(monkeypatch):
-    """In the order of the table, on two models of a coin, with few runs."""
-    table = re.search(r"\| you want \| call \|\n(.*?)\n\n", readme(), re.S)[1]
-    calls = [call for row in table.splitlines()[1:] for call in re.findall(r"`(.*?)`", row)]
-    assert len(calls) == 10
+@pytest.mark.parametrize(
+    "call", [pytest.param(call, id=question) for question, call in questions(readme())]
+)
+def test_the_calls_of_the_readme_run(call, coins):
+    assert str(eval(call, coins))
+
+
+@pytest.fixture(scope="module")
+def coins():
+    """Names in these calls: two models of a coin, their results of few runs, and draws."""
     few = {
-        "temperatures": 5, "chains": 2, "simulate": bdmc.FromHyperparameters(datasets=2),
-        "random_seed": 1, "cores": 1, "progressbar": False,
+        "temperatures": 5, "chains": 2, "random_seed": 1, "cores": 1, "progressbar": False,
+        "simulate": bdmc.FromHyperparameters(datasets=2),
     }  # fmt: skip
-    monkeypatch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
-    names = {"pm": pm, "bdmc": bdmc}
-    for name, heads in (("a", 1.0), ("b", 100.0)):
-        with pm.Model() as names[name]:
+
+    def build(heads):
+        with pm.Model() as model:
             pm.Binomial("heads", 20, pm.Beta("p", heads, heads), observed=14)
-            names[f"dt_{name}"] = pm.sample_bdmc(simulate=None)
+        return model
+
+    names = {"pm": pm, "bdmc": bdmc, "build": build}
+    names |= {"model": build(1), "a": build(1), "b": build(9)}
+    for name in "ab":
+        names[f"dt_{name}"] = bdmc.sample_bdmc(
+            names[name], simulate=None, random_seed=1, cores=1, progressbar=False
+        )
     draws = np.random.default_rng(1).beta(15, 7, size=(2, 500))
     names["idata"] = az.from_dict({"posterior": {"p": draws}})
-    with names["a"]:
+    with warnings.catch_warnings(), names["a"]:
+        warnings.simplefilter("ignore")
         names["approximation"] = pm.fit(100, progressbar=False, random_seed=1)
-        for call in calls:
-            found = eval(call, names)
-            if call.startswith("pm."):
-                names["dt"] = found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
+        check = partial(bdmc.testing.check_invariance, budget=1000, random_seed=1)
+        patch.setattr(bdmc.testing, "check_invariance", check)
+        yield names
 
 
 def test_the_readme_names_what_is_there():
@@ -85,7 +113,7 @@ def test_the_readme_names_what_is_there():
 
 
 def test_the_readme_is_short():
-    assert len(readme().splitlines()) <= 120
+    assert len(readme().splitlines()) <= 100
 
 
 def test_readme_names_the_commands_of_the_makefile():

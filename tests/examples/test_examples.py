@@ -3,10 +3,12 @@
 import importlib.util
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import pymc as pm
 import pytest
 from scipy import optimize
 
@@ -23,99 +25,118 @@ def example(name):
     return module
 
 
-def test_first_evidence(tmp_path):
+@pytest.fixture
+def story(tmp_path, monkeypatch):
+    """Run a story in an empty folder, with options of all its calls replaced; return its names."""
+
+    def run(name, **few):
+        monkeypatch.chdir(tmp_path)
+        called = pm.sample_bdmc
+        monkeypatch.setattr(
+            pm, "sample_bdmc", lambda *args, **options: called(*args, **options | few)
+        )
+        return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+
+    return run
+
+
+def pictures(folder, *names):
+    """Whether all of these pictures were made, and are not empty."""
+    return all((folder / "output" / f"{name}.png").stat().st_size > 10_000 for name in names)
+
+
+def test_first_evidence(story, tmp_path):
     """What its page says: rows of the table, and the exact numbers beside them."""
-    module = example("first_evidence")
-    results = module.main(folder=str(tmp_path), progressbar=False)
+    found = story("first_evidence")
     page = (ROOT / "docs" / "first_evidence.md").read_text()
-    for dt, slope in zip(results.values(), (True, False), strict=True):
+    for dt, variance in ((found["dt"], 0.25), (found["dt_flat"], 0.0)):
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value - module.log_ml(slope)) < 4 * error
-    for _, row in bdmc.summary(results["with slope"]).index:
+        assert abs(value - found["exact_log_ml"](variance)) < 4 * error
+    for _, row in bdmc.summary(found["dt"]).index:
         assert f"`{row}`" in page
-    assert f"{module.log_ml(True):.3f}".replace("-", "−") in page
-    assert (tmp_path / "first_evidence.png").stat().st_size > 10_000
+    assert f"{found['exact_log_ml'](0.25):.3f}".replace("-", "−") in page
+    assert pictures(tmp_path, "first_evidence")
 
 
-def test_eight_schools(tmp_path):
-    module = example("eight_schools")
-    results = module.main(folder=str(tmp_path))
-    assert (tmp_path / "eight_schools.png").stat().st_size > 10_000
-    for dt in results.values():
-        value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value - module.LOG_ML) < 4 * error
+def test_eight_schools(story, tmp_path):
+    found = story("eight_schools")
+    assert pictures(tmp_path, "eight_schools")
+    for name in ("centred", "non_centred"):
+        value, error = bdmc.summary(found[name]).loc[("real", "evidence"), ["value", "error"]]
+        assert abs(value + 31.0362) < 4 * error
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")  # by LOO of an outlier
 @pytest.mark.slow
-def test_which_model(tmp_path):
+def test_which_model(story, tmp_path):
     """What its page says: the table, the observation that decides, the averaged prediction."""
-    module = example("which_model")
-    found = module.main(folder=str(tmp_path), progressbar=False)
+    found = story("which_model")
     pages = [ROOT / "docs" / f"which_{page}.md" for page in ("model", "observations")]
     page = "".join(each.read_text() for each in pages)
-    results = {name: found[name] for name in module.NAMES}
-    table = bdmc.compare(results)
+    table = found["table"]
     assert table.index.tolist() == ["gross errors", "Student t", "normal"]
     assert table["valid"].all()
     for name, told in (("gross errors", -219.574), ("Student t", -222.272), ("normal", -254.153)):
         assert f"−{-told:.3f}" in page
         assert abs(table.loc[name, "log_ml"] - told) < 6 * table.loc[name, "error"]
-    decide = bdmc.pointwise(found["in turn"]["Student t"], found["in turn"]["normal"])
-    assert decide["value"].idxmax() == 6
-    assert decide["value"].idxmin() == 10
+    assert found["decide"]["value"].idxmax() == 6
+    assert found["decide"]["value"].idxmin() == 10
     assert float((found["predicted"] < 0).mean()) == pytest.approx(0.012, abs=0.003)
+    assert pictures(tmp_path, "which_model", "which_observations")
     for name in ("which_model", "which_observations"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
         assert f"images/{name}.png" in page
 
 
 @pytest.mark.slow
-def test_trust(tmp_path, monkeypatch):
+def test_trust(story, tmp_path):
     """The sound sampler is shown to be closer than the one that hardly moves, and draws judged."""
-    module, judged = example("trust"), {}
-    judge = module.judge
-    monkeypatch.setattr(
-        module, "judge", lambda *args, **options: judged.update(judge(*args, **options))
+    found = story("trust")
+    assert (found["nuts"].status, found["advi"].status) == ("good", "bad")
+    good, bad = (
+        bdmc.verdict(found[name]).table.loc["total variation", "value"] for name in ("good", "bad")
     )
-    results = module.main(folder=str(tmp_path), datasets=4, progressbar=False)
-    assert {name: each.status for name, each in judged.items()} == {"NUTS": "good", "ADVI": "bad"}
-    good, bad = (bdmc.verdict(dt).table.loc["total variation", "value"] for dt in results.values())
     assert good < 0.2 < 0.6 < bad
-    for name in ("agreement", "sandwich", "consistency"):
-        assert (tmp_path / f"trust_{name}.png").stat().st_size > 10_000
-        assert f"images/trust_{name}.png" in (ROOT / "docs" / "trust.md").read_text()
+    names = [f"trust_{name}" for name in ("agreement", "sandwich", "consistency")]
+    assert pictures(tmp_path, *names)
+    for name in names:
+        assert f"images/{name}.png" in (ROOT / "docs" / "trust.md").read_text()
 
 
 @pytest.mark.slow
-def test_approximations(tmp_path):
+def test_approximations(story, tmp_path, monkeypatch):
     """A mean field is too narrow; the divergences and the slopes say so."""
-    found = example("approximations").main(folder=str(tmp_path), iterations=6000)
+    fit = pm.fit
+    monkeypatch.setattr(pm, "fit", lambda n, **options: fit(6000, **options))
+    found = story("approximations")
     value = found["table"]["value"]
     assert value["mean field", "KL(q‖p)"] > 0.6 > 0.2 > value["moments of NUTS", "KL(q‖p)"]
     assert found["slopes"]["mean field"].std() < 0.7 * found["slopes"]["NUTS"].std()
-    assert (tmp_path / "approximations.png").stat().st_size > 10_000
+    assert pictures(tmp_path, "approximations")
     assert "images/approximations.png" in (ROOT / "docs" / "advi.md").read_text()
 
 
 @pytest.mark.slow
-def test_prior_sensitivity(tmp_path, monkeypatch):
+def test_prior_sensitivity(story, tmp_path, monkeypatch):
     """The curve is the exact one, and the page says where it crosses that of no effect.
 
     At every other scale, since each is a model to compile.
     """
-    module = example("prior_sensitivity")
-    monkeypatch.setattr(module, "SCALES", module.SCALES[::2])
-    found = module.main(folder=str(tmp_path))
-    table = found["table"]
+    sensitivity = bdmc.sensitivity
+    monkeypatch.setattr(
+        bdmc,
+        "sensitivity",
+        lambda dt, build, values, **options: sensitivity(dt, build, values[::2], **options),
+    )
+    found = story("prior_sensitivity")
+    table, log_ml = found["table"], found["exact_log_ml"]
     assert table["valid"].all()
     assert ((table["log_ml"] - table["exact"]).abs() < 4 * table["error"]).all()
     assert (table["how"] == "reweighed").sum() >= 5
     page = (ROOT / "docs" / "prior_sensitivity.md").read_text()
     assert "images/prior_sensitivity.png" in page
-    turn = optimize.brentq(lambda scale: module.log_ml(scale) - module.log_ml(None), 20, 80)
+    turn = optimize.brentq(lambda scale: log_ml(scale) - log_ml(None), 20, 80)
     assert f"exactly, at {turn:.1f}" in page
-    assert (tmp_path / "prior_sensitivity.png").stat().st_size > 10_000
+    assert pictures(tmp_path, "prior_sensitivity")
 
 
 def test_evidence_gallery(tmp_path):
@@ -128,12 +149,14 @@ def test_evidence_gallery(tmp_path):
         assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
 
 
-def test_discrete_mixture(tmp_path):
-    module = example("discrete_mixture")
-    options = dict(datasets=1, chains=48, temperatures=150, folder=str(tmp_path))
-    for spread, dt in module.main(**options).items():
+def test_discrete_mixture(story, tmp_path):
+    found = story(
+        "discrete_mixture", simulate=bdmc.FromPrior(datasets=1), chains=48, temperatures=150
+    )
+    for spread, dt in found["results"].items():
         value, error = bdmc.summary(dt).loc[("real", "evidence"), ["value", "error"]]
-        assert abs(value - module.log_ml(spread)) < 4 * error
+        assert abs(value - found["exact_log_ml"](spread)) < 4 * error
+    assert pictures(tmp_path, "discrete_mixture")
 
 
 def test_step_method_on_trial(tmp_path):
@@ -160,11 +183,12 @@ def test_blackjax_on_trial():
     ]
 
 
-def test_logistic_regression(tmp_path):
-    options = dict(datasets=2, chains=6, temperatures=40, folder=str(tmp_path))
-    dt = example("logistic_regression").main(**options)
+def test_logistic_regression(story, tmp_path):
+    simulate = bdmc.FromHyperparameters("spread", datasets=2, burn_in=50)
+    dt = story("logistic_regression", simulate=simulate, chains=6, temperatures=40)["dt"]
     assert dt.attrs["hyperparameters"] == "spread"
     assert dt["posterior"]["slope"].sizes["feature"] == 6
+    assert pictures(tmp_path, "logistic_regression")
 
 
 def test_partition_function(tmp_path):

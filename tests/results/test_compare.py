@@ -1,6 +1,10 @@
 """Models and samplers side by side: the right numbers in the right order, of the same data only."""
 
+import re
+
+import arviz as az
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -152,3 +156,20 @@ def test_the_same_data_in_another_form_are_compared_if_the_caller_says_so():
     assert found.value == pytest.approx(table.loc["y", "log_bayes_factor"])
     with pytest.raises(TypeError, match="same_data"):
         bdmc.compare(results, same_data="yes")
+
+
+def test_models_in_place_of_results_are_sent_to_the_function_for_models():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), observed=Y)
+    with pytest.raises(ValueError, match=r"\['b'\] are models; bdmc.compare_models samples those"):
+        bdmc.compare({"a": result(), "b": model})
+
+
+def test_arviz_plots_the_table():
+    """By the line in the docstring."""
+    table = bdmc.compare({"a": result(-3.0), "b": result(-5.0)})
+    line = re.search(r"``(az\.plot_compare\(table.*?\))``", bdmc.compare.__doc__, re.S)[1]
+    drawn = eval(line, {"az": az, "table": table})
+    assert isinstance(drawn, az.PlotCollection)
+    points = drawn.viz["plot"].item().collections[0].get_offsets()
+    np.testing.assert_allclose(points[:, 0], table["log_ml"])

@@ -79,3 +79,45 @@ def test_what_cannot_be_reported_is_refused(results):
         bdmc.report(results["schools"], style="html")
     with pytest.raises(ValueError, match="a result of temper has none"):
         bdmc.report(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
+
+
+def test_the_report_on_models_has_the_numbers_of_compare():
+    results = {"wide": result(-5.0), "narrow": result(-3.0), "far": result(-40.0)}
+    table, text = bdmc.compare(results), bdmc.report(results)
+    lines = text.split("\n\n")[-1].split("\n")
+    assert re.split("  +", lines[0]) == ["model", "log ML", "log Bayes factor", "probability"]
+    for line, (name, row) in zip(lines[1:], table.iterrows(), strict=True):
+        told, log_ml, factor, probability = re.split("  +", line)
+        assert told == name
+        assert float(log_ml.split()[0]) == pytest.approx(row["log_ml"], abs=0.06 * row["error"])
+        assert float(factor.split()[0]) == pytest.approx(row["log_bayes_factor"], abs=0.01)
+        assert float(probability) == pytest.approx(row["probability"], abs=6e-4)
+    ratio = np.exp(-table["log_bayes_factor"].iloc[1])
+    told = re.search(r"data favour narrow over wide, with a Bayes factor of (\S+)", text)
+    assert float(told[1]) == pytest.approx(ratio, rel=0.005)
+    assert 'call such evidence "positive"' in text
+    assert "Kass and Raftery (1995), Bayes factors" in text
+    assert not re.search(r"\b[Yy]ou|bdmc\.", text)
+
+
+def test_the_report_on_models_says_what_they_share_once():
+    results = {"a": result(-5.0), "b": result(-3.0)}
+    assert bdmc.report(results).count("We used bidirectional Monte Carlo") == 1
+    results["b"].attrs["random_seed"] = "7"
+    assert bdmc.report(results).count("We used bidirectional Monte Carlo") == 1
+    results["a"].attrs["random_seed"] = "5"
+    assert "The random seeds are 5, 7." in bdmc.report(results)
+    results["b"].attrs["path"] = "data"
+    assert bdmc.report(results).count("We used bidirectional Monte Carlo") == 2
+
+
+def test_the_report_on_models_gives_no_number_that_is_not_valid():
+    results = {"wild": result(-3.0, n=8, sd=6.0), "good": result(-9.0)}
+    text = bdmc.report(results)
+    assert "Only good has a log ML that can be trusted." in text
+    assert text.split("\n")[-1].split() == ["wild", "not", "valid"]
+    with pytest.raises(ValueError, match="its data are not those of good"):
+        bdmc.report({"good": result(-9.0), "other": result(-9.0, y=np.arange(3.0))})
+    latex = bdmc.report(results, style="latex")
+    assert latex.isascii()
+    assert latex.count("{") == latex.count("}")

@@ -213,6 +213,7 @@ def test_ctrl_c_before_any_draw_or_twice_raises(rbm, interrupt, phase, times):
 
 def test_progress_of_every_phase(rbm, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
     bdmc.temper(rbm, temperatures=3, draws=200, random_seed=1)
     shown = capsys.readouterr().out
     assert "Sweeps" in shown

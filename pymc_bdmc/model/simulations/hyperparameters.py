@@ -134,7 +134,7 @@ class FromHyperparameters(Simulation):
         names = self._names(density.model)
         fitted = fit() if self.idata is None else self.idata
         draws = posterior_draws("idata", fitted, names, density.model)
-        _log.info(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
+        _log.debug(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
         seed = stream(entropy, Purpose.FIT, 1, 0, first)
         values = self._values(draws, np.random.default_rng(seed))
         *shorter, burn_in = self._burn_ins

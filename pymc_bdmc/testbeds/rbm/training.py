@@ -167,7 +167,7 @@ def train(
     with (
         interruptible() as stop,
         threadpool_limits(1),  # rounding of matrix products depends on the number of threads
-        ChainProgress({method: epochs}, progressbar, "Epochs", "Log likelihood") as progress,
+        ChainProgress({method: epochs}, progressbar, "Epochs", "log likelihood") as progress,
     ):
         for update in range(epochs * n_batches + 1):
             if stop[0]:
