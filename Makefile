@@ -72,7 +72,7 @@ docs: $(VENV)/installed
 	$(BIN)/python -m sphinx -W docs docs/_build
 
 pages: $(VENV)/installed # what the code on these pages prints
-	$(BIN)/python docs/outputs.py $(addprefix docs/,index.md howto.md first_evidence.md trust.md hierarchical.md)
+	$(BIN)/python docs/outputs.py $(addprefix docs/,index.md howto.md first_evidence.md trust.md hierarchical.md design.md)
 
 $(VENV)/installed: pyproject.toml
 	@for python in $(CANDIDATES); do \

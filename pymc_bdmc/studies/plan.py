@@ -1,7 +1,10 @@
 """Ask before the data how strong a Bayes factor an experiment of some size will give."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import xarray as xr
 from scipy.stats import binomtest
 
 from pymc_bdmc.base.arguments import check_counts, check_positive
+from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.simulations import FromPrior
@@ -19,6 +23,8 @@ from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.information import CONFIDENCE, WITHOUT
+
+_log = logging.getLogger("pymc.bdmc")
 
 DATASETS = 40
 """Data sets that are simulated from each model at each size, by default."""
@@ -88,6 +94,7 @@ def plan(
     datasets: int = DATASETS,
     strong: float = STRONG,
     random_seed: int = 0,
+    progressbar: bool = True,
     **options: Any,
 ) -> Plan:
     """Return how strong the Bayes factor between two models will be, by the size of the experiment.
@@ -108,6 +115,7 @@ def plan(
     strong : float, default 10
         Bayes factor from which evidence counts as strong.
     random_seed : int, default 0
+    progressbar : bool, default True
     **options
         Passed to `sample_bdmc`.
 
@@ -160,8 +168,10 @@ def plan(
         _check(size, pair)
     names = list(models)
     values, errors = np.full((2, len(sizes), 2, datasets), np.nan)
-    for i, size in enumerate(sizes):
-        for j, truth in enumerate(names):
+    places = list(product(enumerate(sizes), enumerate(names)))
+    rows = {f"{truth}, {size}": datasets for (_, size), (_, truth) in places}
+    with ChainProgress(rows, progressbar, "Data sets", "log BF") as progress, _quiet():
+        for (i, size), (j, truth) in places:
             entropy = [random_seed, i, j]
             sets = FromPrior(datasets).simulate(TemperedDensity(built[size][truth]), entropy)
             other = built[size][names[1 - j]]
@@ -173,8 +183,20 @@ def plan(
                 ]
                 values[i, j, d] = found[0].value - found[1].value
                 errors[i, j, d] = np.hypot(found[0].error, found[1].error)
+                progress.advance(f"{truth}, {size}", 1, values[i, j, d])
     coords = {"size": list(sizes), "truth": names, "dataset": range(datasets)}
     return Plan(xr.DataArray(values, coords), xr.DataArray(errors, coords), strong)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the log of the calls, of which there are hundreds, but not their warnings."""
+    level = _log.level
+    _log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        _log.setLevel(level)
 
 
 def _check(size: int, pair: Mapping[str, pm.Model]) -> None:
@@ -197,7 +219,7 @@ def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options:
         copy = model.copy()
     for rv in copy.observed_RVs:
         copy.rvs_to_values[rv] = pt.constant(data[rv.name], name=rv.name)
-    dt = sample_bdmc(copy, simulate=None, random_seed=seed, **options)
+    dt = sample_bdmc(copy, simulate=None, random_seed=seed, progressbar=False, **options)
     return log_ml(dt)
 
 

@@ -275,8 +275,8 @@ def test_the_verdict_does_not_take_a_noisy_pair_for_a_missed_posterior():
     dt = bdmc.anneal(TwoSpins(), chains=64, temperatures=10, random_seed=1, progressbar=False)
     spread = dt["reverse"]["log_weight"].values - dt["forward"]["log_weight"].values
     assert (spread > 2).any()  # pairs whose total variation seems to be near 1
-    assert "pairs of runs" in str(bdmc.verdict(dt))
-    assert "miss most" not in str(bdmc.verdict(dt))
+    assert "pairs of runs" in bdmc.verdict(dt).text
+    assert "miss most" not in bdmc.verdict(dt).text
 
 
 def test_a_system_says_what_it_starts_from_and_what_it_lacks():

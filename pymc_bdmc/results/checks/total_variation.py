@@ -22,7 +22,7 @@ MOST_DATASETS = 60
 """Number of data sets up to which more are proposed whatever the factor; chosen."""
 
 CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right"}
-"""What the bound presupposes, by the start of the reverse runs."""
+"""Messages of what the bound presupposes, by the start of the reverse runs."""
 
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
