@@ -21,6 +21,7 @@ from pymc_bdmc.campaign.tree import (
 )
 from pymc_bdmc.model.constraints import constraints
 from pymc_bdmc.model.hard_variables import hard_variables, with_necks
+from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
@@ -92,7 +93,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "heavy_tail": prepared.preparation.heavy_tail if prepared.path.is_fitted else 0.0,
         **({"row_order": prepared.path.order} if prepared.path.order else {}),
         "particles": prepared.runs.plan.particles,
-        "simulate": simulation.name if simulation else "none",
+        "simulate": _kind_of(simulation, first),
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
         "burn_in": max((each.burn_in for each in last.simulated), default=0),
@@ -102,6 +103,13 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "pymc_version": pm.__version__,
         "preparation_time": campaign.compiled - campaign.started,
     }
+
+
+def _kind_of(simulation: Simulation | None, first: Simulated | None) -> str:
+    """Return the name of the kind of simulated data; the default chooses one by the real data."""
+    if first is not None and first.real is not None:
+        return FromPosterior.name
+    return simulation.name if simulation else "none"
 
 
 def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:

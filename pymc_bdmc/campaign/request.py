@@ -22,6 +22,7 @@ from pymc_bdmc.model.simulations import (
     FromHyperparameters,
     FromPosterior,
     FromPrior,
+    HyperparametersIfAlike,
     Simulation,
     make_simulation,
     possible_simulation,
@@ -158,6 +159,8 @@ class Request:
     origin: Callable[[], Mapping[str, Mapping[str, str]]]
     asks_for_posterior: bool
     """Whether the caller named data that contain the real ones."""
+    is_default: bool
+    """Whether data are simulated by default, without a target for the gap."""
 
     @classmethod
     def of(
@@ -209,6 +212,7 @@ class Request:
             compilation, resources,
             lambda: {"variable of the model": fingerprint(model)} | origin(asked),
             isinstance(make_simulation(question.simulate), FromPosterior),
+            _is_default(question) and not limits.target_gap,
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(
@@ -225,7 +229,10 @@ class Request:
         return request
 
     def supported_by(self, engine: TunedEngine) -> "Request":
-        """Return the request with data simulated from the prior if step methods need them.
+        """Return the request with the default simulation that an engine supports.
+
+        Data that contain the real ones need runs on both; by default they are taken if the model
+        has no hyperparameters, or if the real data stand out.
 
         Raises
         ------
@@ -233,6 +240,8 @@ class Request:
             If data that contain the real ones were asked for.
         """
         is_able = engine.kernel_names.is_compiled and not engine.rows
+        if is_able and self.is_default and isinstance(self.simulation, FromHyperparameters):
+            return replace(self, simulation=HyperparametersIfAlike())
         if self.simulation is None or not self.simulation.stacks or is_able:
             return self
         if self.asks_for_posterior:
@@ -290,10 +299,14 @@ def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulati
     simulation = make_simulation(question.simulate)
     if isinstance(simulation, FromHyperparameters):
         simulation = simulation.of(model)
-    if question.simulate is not None and question.simulate == FromHyperparameters.name:  # default
+    if _is_default(question):
         needed = not question.real_data or limits.target_gap is not None
         return possible_simulation(simulation, model, needed=needed)
     return simulation
+
+
+def _is_default(question: Question) -> bool:
+    return isinstance(question.simulate, str) and question.simulate == FromHyperparameters.name
 
 
 def _draws(question: Question, path: Path | None) -> tuple[xr.DataTree | None, xr.DataTree | None]:

@@ -103,3 +103,19 @@ def test_fits_of_arviz_are_taken(counts):
     )
     assert dt["simulated"].sizes["dataset"] == 2
     np.testing.assert_allclose(dt["simulated"]["b"], [[2.7, 0.0]] * 2)
+
+
+def test_real_data_that_stand_out_are_contained():
+    """By default only: the same call with the object leaves the verdict open."""
+    x = np.linspace(-1, 1, 30)
+    with pm.Model() as model:
+        mean = pm.math.exp(pm.Normal("a") + pm.Normal("b") * x)
+        pm.Poisson("y", mean, observed=np.where(np.arange(30) % 2, 1, 30))
+    dt = pm.sample_bdmc(model, **OPTIONS)
+    assert (dt.attrs["simulate"], dt.attrs["hyperparameters"]) == ("posterior", "")
+    found = bdmc.verdict(dt)
+    assert found.status == "good"
+    assert "Model: it does not fit your data" in found.brief
+    held = pm.sample_bdmc(model, simulate=bdmc.FromHyperparameters(), **OPTIONS)
+    assert (held.attrs["simulate"], held.attrs["hyperparameters"]) == ("hyperparameters", "a, b")
+    assert bdmc.verdict(held).table.loc["model", "status"] == "open"

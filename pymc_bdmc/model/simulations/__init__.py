@@ -2,7 +2,11 @@
 
 from pymc_bdmc.model.simulations.contract import DATASETS, Simulated, Simulation
 from pymc_bdmc.model.simulations.given import Given
-from pymc_bdmc.model.simulations.hyperparameters import FromHyperparameters, default_hyperparameters
+from pymc_bdmc.model.simulations.hyperparameters import (
+    FromHyperparameters,
+    HyperparametersIfAlike,
+    default_hyperparameters,
+)
 from pymc_bdmc.model.simulations.matched import Matched
 from pymc_bdmc.model.simulations.posterior import FromPosterior
 from pymc_bdmc.model.simulations.prior import FromPrior
@@ -14,6 +18,7 @@ __all__ = [
     "FromPosterior",
     "FromPrior",
     "Given",
+    "HyperparametersIfAlike",
     "Matched",
     "Simulated",
     "Simulation",

@@ -14,6 +14,8 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.upstream import LKJ
+from pymc_bdmc.estimators import rank_among, spread_and_tails
+from pymc_bdmc.estimators.data_rank import STANDS_OUT
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.posterior import posterior_draws
 from pymc_bdmc.model.simulations.contract import (
@@ -154,6 +156,37 @@ class FromHyperparameters(Simulation):
         size = len(draws[0])
         chosen = rng.choice(size, size=self.datasets, replace=self.datasets > size)
         return [[each[i] for each in draws] for i in chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class HyperparametersIfAlike(FromHyperparameters):
+    """Hold the hyperparameters, unless the real data stand out among the data that these give.
+
+    Then the model does not fit, and results on its data need not apply to the real ones. Data that
+    contain the real ones are simulated in their place.
+    """
+
+    def simulate(
+        self, density: TemperedDensity, entropy: Entropy, fit: Fit, first: int = 0
+    ) -> list[Simulated]:
+        """Draw from the model given the hyperparameters, or given posterior draws."""
+        found = super().simulate(density, entropy, fit, first)
+        odd = [
+            name
+            for name, real in density.data.items()
+            if _stands_out(real, [each.data[name] for each in found])
+        ]
+        if not odd:
+            return found
+        _log.info(f"Simulated data contain the real ones, since no others are like {odd[0]}")
+        return FromPosterior(self.idata, self.datasets).simulate(density, entropy, fit, first)
+
+
+def _stands_out(real: np.ndarray, simulated: Sequence[np.ndarray]) -> bool:
+    """Return whether real data are the most extreme by far, by their spread or their tails."""
+    features = spread_and_tails(np.stack([real, *simulated]))
+    found = rank_among(features)
+    return bool(found.p_value <= 1 / len(features) and np.abs(found.deviations).max() >= STANDS_OUT)
 
 
 def default_hyperparameters(model: pm.Model) -> list[str]:
