@@ -14,7 +14,7 @@ READER, PAPER = _TEXT.pop("reader"), _TEXT.pop("paper")
 WORDS: dict[str, str] = {kind: text for part in _TEXT.values() for kind, text in part.items()}
 """Sentences and parts of sentences, by kind of message."""
 
-LISTS = {"any of": ", or ", "list": ", ", "list of names": " to "}
+LISTS = {"any of": ", or ", "list": ", ", "range": " to "}
 """Separators of the parts of a list."""
 
 

@@ -34,7 +34,7 @@ def strength(lower: float, upper: float) -> Message:
     ends = [0.0 if lower < 0 < upper else low, high]
     least = np.log(list(WORDS.values()))
     names = [list(WORDS)[np.searchsorted(least, end, side="right") - 1] for end in ends]
-    words = message("list of names", parts=[message(name) for name in dict.fromkeys(names)])
+    words = message("range", parts=[message(name) for name in dict.fromkeys(names)])
     return message("strength", words=words)
 
 

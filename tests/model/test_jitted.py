@@ -90,7 +90,7 @@ def test_another_linker_is_no_crash(monkeypatch):
     )
     with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
         _ = JittedDensity(density).with_gradient
-    monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, _: jitted.no_such)
+    monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, *_: jitted.no_such)
     monkeypatch.setattr(jitted, "jitted_function", lambda function: function)
     with pytest.raises(AttributeError, match="no_such"):
         _ = JittedDensity(density).with_gradient
