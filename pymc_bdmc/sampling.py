@@ -121,7 +121,7 @@ def sample_bdmc(
         ``"hyperparameters"``, `FromHyperparameters`: with the hyperparameters at a draw from
         a few runs on the real data, and all else from the model; y\* resembles the data, θ\* is
         burned in. Without such hyperparameters, and by the name also if the spread or the tails of
-        the real data stand out among these by 3.5 standard deviations, it is the same as
+        the real data are the most extreme among these, it is the same as
         ``"posterior"``, or as ``"prior"`` with PyMC's step methods. If the model cannot be
         simulated (it has a Potential, or a CustomDist without ``random``), a warning says so and
         there are runs on the real data only; the object `FromHyperparameters` raises an error.

@@ -19,6 +19,7 @@ REMEDIES = {
     "max_treedepth": OPTIONS,
     "return_inferencedata": "The result is always a DataTree, with draws in its group posterior.",
     "idata_kwargs": "Add log likelihoods by pm.compute_log_likelihood(dt, model=model).",
+    "seed": "Pass random_seed.",
     "idata": "To judge draws, pass posterior=idata.",
     "var_names": "The result has all free variables; choose among them afterwards.",
     "trace": "The result is a DataTree. To save every finished run, pass store, a directory.",

@@ -9,11 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-STANDS_OUT = 3.5
-"""Deviation (in standard deviations) from which the most extreme data leave a verdict open. Among
-21 data sets none can deviate by more than 4.5. Under a right model the real data deviate by 3.5 in
-at most 1.4 % of cases, for normal or log-normal features, and are the most extreme in 5 %."""
-
 
 class RankTest(NamedTuple):
     """Result of ranking the real data among simulated ones.

@@ -129,7 +129,8 @@ def _move(bridge: _Bridge, state: _State, beta: float, rng: np.random.Generator)
 
 def _energy(state: _State, velocity: np.ndarray, beta: float) -> np.ndarray:
     """Return minus the log density of states and velocities, up to a constant; nats."""
-    return ((state.z**2).sum(axis=1) + (velocity**2).sum(axis=1)) / 2 - beta * state.excess
+    with np.errstate(over="ignore", invalid="ignore"):  # impossible states, or far out
+        return ((state.z**2).sum(axis=1) + (velocity**2).sum(axis=1)) / 2 - beta * state.excess
 
 
 def _chosen(accepted: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

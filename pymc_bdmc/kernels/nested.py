@@ -141,7 +141,9 @@ class NestedReference(NamedTuple):
 
     def _log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
         """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
-        d, dof, squares = z.shape[1], self.degrees_of_freedom, (z**2).sum(axis=1)
+        d, dof = z.shape[1], self.degrees_of_freedom
+        with np.errstate(over="ignore", invalid="ignore"):  # states far out
+            squares = (z**2).sum(axis=1)
         log_volume = self._log_volume(found.factors)
         if np.isinf(dof):
             return log_volume - d / 2 * np.log(2 * np.pi) - squares / 2

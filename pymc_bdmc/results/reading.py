@@ -69,6 +69,11 @@ class Reading(Attributes):
     def annealed(cls, result: Any, reader: str = "") -> "Reading":
         """Read a result of annealed runs; the error names the function that reads it."""
         read = cls.of(result)
+        if isinstance(result, list | tuple):
+            raise ValueError(
+                "dt: one result is needed, not a list. compare_models keeps a list for each model; "
+                "its first result is found.results[name][0]."
+            )
         if reader and read.is_tempering:
             raise ValueError(
                 f"dt: {reader} reads annealed runs, and a result of temper has none; use evidence."

@@ -184,10 +184,15 @@ def _methods(read: Reading) -> list[Message]:
         told.append(
             message(
                 "runs both ways", forward=forward.chains, reverse=reverse.chains,
-                where=_where(read, len(forward.log_weight)), start=read.start("simulated"),
+                where=_where(read, len(forward.log_weight)), start=_start(read),
             )
         )  # fmt: skip
     return told
+
+
+def _start(read: Reading) -> str | Message:
+    """Return the start of reverse runs on simulated data."""
+    return message("a draw") if read.contains_real else read.start("simulated")
 
 
 def _where(read: Reading, n: int) -> Message:

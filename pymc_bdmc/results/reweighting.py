@@ -153,7 +153,8 @@ class Reweighing:
 
     def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
         """Return log Z of a normalisable density that is given at the particles, run after run."""
-        return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
+        with np.errstate(invalid="ignore"):  # particles without weight
+            return self._estimates(log_joint.reshape(self.shares.shape) - self._old)
 
     def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
         """Say why particles cannot be reweighed to a density; empty if they can."""

@@ -198,7 +198,7 @@ def verdict(
     >>> found.status
     'good'
     >>> print(found.brief.splitlines()[0])
-    Your posterior draws: good.
+    Draws of this run: good.
     """
     check_flags(details=details)
     found = verdict_of(Reading.annealed(dt, "verdict"), confidence, look)

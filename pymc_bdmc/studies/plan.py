@@ -156,8 +156,8 @@ def plan(
         raise ValueError(
             "models: two functions of the size that return models are needed, by name."
         )
-    if not len(sizes) or any(np.diff(sizes) <= 0):
-        raise ValueError(f"sizes: they must increase, got {list(sizes)}.")
+    if np.ndim(sizes) != 1 or not len(sizes) or any(np.diff(sizes) <= 0):
+        raise ValueError(f"sizes: a list of increasing sizes is needed, got {sizes!r}.")
     check_counts(datasets=datasets, **{f"sizes[{i}]": size for i, size in enumerate(sizes)})
     check_positive(strong=strong)
     for name in WITHOUT:

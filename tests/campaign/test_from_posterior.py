@@ -33,7 +33,7 @@ def test_a_misfit_does_not_leave_good_draws_open(counts, result):
     )
     found = bdmc.verdict(result)
     assert found.status == "good"
-    assert "Model: it does not fit your data; see their spread of y" in found.brief
+    assert "Model: it does not fit your data, whose spread of y is " in found.brief
     assert "if those draws are right" in found.brief
     assert len(found.brief.splitlines()) <= 8
     assert found.table.loc["model", "status"] == ""

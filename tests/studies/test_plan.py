@@ -75,7 +75,7 @@ def test_bad_input_is_named():
     for models, sizes, options, words in [
         ({"effect": effect}, [5], {}, "models: two functions"),
         ({"effect": effect(3), "none": effect(3)}, [5], {}, "models: two functions"),
-        (MODELS, [5, 5], {}, "sizes: they must increase"),
+        (MODELS, [5, 5], {}, "sizes: a list of increasing"),
         (MODELS, [0, 5], {}, r"sizes\[0\]: must be"),
         (MODELS, [5], dict(simulate="prior"), "simulate: the experiment has no data"),
         (MODELS, [5], dict(strong=-1), "strong: "),

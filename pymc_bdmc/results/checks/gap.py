@@ -45,7 +45,8 @@ def wide_part(read: Reading) -> tuple[Message | None, bool]:
     if not read.has(*SIDES["simulated"]) or "log_likelihood_path" not in read.side("forward").run:
         return nothing
     forward, reverse = (side.variable("log_likelihood_path") for side in read.pair)
-    apart = (reverse - forward).mean("dataset").values[:-1]
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        apart = (reverse - forward).mean("dataset").values[:-1]
     betas = forward["beta"].values
     opened = np.concatenate([[0.0], np.cumsum(np.diff(betas) * apart)])
     width = max(1, len(apart) // KNOT_PARTS)

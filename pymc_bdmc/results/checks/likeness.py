@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_bdmc.estimators.data_rank import STANDS_OUT
 from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.consistency import (
     ALPHA,
@@ -20,6 +19,12 @@ from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 
 __all__ = ["likeness", "model"]
+
+
+STANDS_OUT = 3.5
+"""Deviation (in standard deviations) from which the most extreme data leave a verdict open. Among
+21 data sets none can deviate by more than 4.5. Under a right model the real data deviate by 3.5 in
+at most 1.4 % of cases, for normal or log-normal features, and are the most extreme in 5 %."""
 
 
 def likeness(read: Reading) -> Iterator[Finding]:
@@ -68,7 +73,7 @@ def model(row: pd.Series, read: Reading, feature: str) -> Finding:
     numbers = {"p": row["p_value"], "kind": row["kind"], "value": abs(row["value"])}
 
     def told(kind: str, *more: Message) -> dict[str, Any]:
-        brief = message(f"brief {kind}", p=row["p_value"], feature=feature)
+        brief = message(f"brief {(more[0].kind if more else kind)}", feature=feature, **numbers)
         messages = (message(kind, **numbers), *more)
         return {"messages": messages, "value": row["p_value"], "brief": brief}
 
