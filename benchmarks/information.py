@@ -8,6 +8,7 @@ the likelihood. With ``--docs`` the table replaces that of docs/design.md, with 
 import logging
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -60,14 +61,18 @@ def row(n: int, scale: float) -> tuple:
     return (n, *(f"{each:.2f}" for each in numbers), f"{inner:,}")
 
 
-def effect(n: int, width: float = 1.0) -> pm.Model:
+def difference(n: int, has_effect: bool) -> pm.Model:
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean", 0, width), 1, observed=np.zeros(n))
+        effect = pm.Normal("effect") if has_effect else 0.0
+        pm.Normal("difference", effect, 1, observed=np.zeros(n))
     return model
 
 
 def picture() -> None:
-    models = {"effect": effect, "no effect": lambda n: effect(n, width=0.01)}
+    models = {
+        "effect": partial(difference, has_effect=True),
+        "no effect": partial(difference, has_effect=False),
+    }
     found = bdmc.plan(models, [10, 30, 100, 300], random_seed=1, progressbar=False)
     bdmc.plot_plan(found.table, backend="matplotlib")
     plt.savefig(DOCS / "images" / "plan.png", dpi=100)

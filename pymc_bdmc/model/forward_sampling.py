@@ -175,7 +175,9 @@ class ForwardSampler:
             elif transform is not None:
                 direct = transform.forward(rv, *rv.owner.inputs)
             unconstrained.append(rv if direct is None else direct)
-        undefined = pt.stack([pt.isnan(rv).any() for rv in model.free_RVs])
+        # A model without free variables, a null model, draws its data alone.
+        missing = [pt.isnan(rv).any() for rv in model.free_RVs] or [pt.constant(False)]
+        undefined = pt.stack(missing)
         if exponentials:
             # NaN from a variable that is rounded to 0 or ∞ is not an error of the model. Such draws
             # are left out like unsupported ones, and counted in P(S).

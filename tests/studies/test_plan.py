@@ -83,3 +83,18 @@ def test_bad_input_is_named():
     ]:
         with pytest.raises(ValueError, match=words):
             bdmc.plan(models, sizes, **options)
+
+
+def test_a_model_may_have_no_free_variables():
+    def null(n):
+        with pm.Model() as model:
+            pm.Normal("y", 0, 1, observed=np.zeros(n))
+        return model
+
+    models = {"no effect": null, "effect": effect}
+    found = bdmc.plan(models, [10], datasets=4, random_seed=SEED, cores=1, progressbar=False)
+    sets = FromPrior(4).simulate(TemperedDensity(null(10)), [SEED, 0, 0])
+    exact = np.array([-log_bayes_factor(each.data["y"]) for each in sets])
+    value, error = (each.values[0, 0] for each in (found.log_bayes_factor, found.error))
+    assert np.max(np.abs(value - exact) / error) < 4.5  # α = 3e-5
+    assert np.max(np.abs(value + exact) / error) > 4.5  # the twin: the other model's
