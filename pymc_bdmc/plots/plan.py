@@ -9,6 +9,9 @@ from arviz_plots.visuals import line_xy, scatter_xy
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
 from pymc_bdmc.plots.common import along, segments
 
+MARGIN = 0.03
+"""Room beyond chances of 0 and 1."""
+
 CURVES = {"strong": "strong for the truth", "misleading": "strong for the other"}
 
 
@@ -75,6 +78,6 @@ def plot_plan(table: pd.DataFrame, *, options: Options) -> PlotCollection:
     canvas.trace("line", line_xy, x, y)
     canvas.trace("point", scatter_xy, x, y)
     ends = y.isel(curve=0, size=0, drop=True)
-    canvas.draw("ylim", limit_y, along("limit", low=0 * ends, high=0 * ends + 1))
+    canvas.draw("ylim", limit_y, along("limit", low=0 * ends - MARGIN, high=0 * ends + 1 + MARGIN))
     canvas.ticks("xticks", values=np.log(sizes).tolist(), labels=[f"{size:g}" for size in sizes])
     return canvas.finish("size (log scale)", "chance")

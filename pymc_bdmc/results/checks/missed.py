@@ -3,8 +3,10 @@
 import numpy as np
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import log_mean_exp
+from pymc_bdmc.estimators import clustered_mean, log_mean_exp
 from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.results.certified import certified_total_variation
+from pymc_bdmc.results.checks.real_weights import mean_lack
 from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 
@@ -61,6 +63,26 @@ def short_on_simulated(read: Reading) -> float:
     """
     if not (pairs := simulated_pairs(read)):
         return 0.0
+    return max(_short_of(read, pairs), _short_beyond(read) if read.contains_real else 0.0)
+
+
+def _short_beyond(read: Reading) -> float:
+    """Return the nats that runs lack on data that contain the real ones, but not on these alone.
+
+    If the draws behind the data miss a part of the posterior, no reverse run starts there. But runs
+    on more data then differ more from each other than those on the real data, since some find it.
+    It counts if the total variation on simulated data exceeds that of the weights on the real data
+    by more than two standard errors.
+    """
+    found, real = certified_total_variation(read), mean_lack(read.real_log_weights)
+    if found is None or not real < 1:
+        return 0.0
+    excess, error = found.value - real, clustered_mean(found.terms[:, None])[1]
+    return float(-np.log1p(-min(excess, 0.999))) if excess > 2 * error else 0.0
+
+
+def _short_of(read: Reading, pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Return how far forward runs fall short of reverse ones, a root mean square in nats."""
     missed = _shares_missed(pairs)
     with np.errstate(divide="ignore"):
         shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)

@@ -8,7 +8,7 @@ from pymc_bdmc.estimators import log_mean_exp
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["real_weights"]
+__all__ = ["mean_lack", "real_weights"]
 
 
 def real_weights(read: Reading) -> Iterator[Finding]:
@@ -20,13 +20,16 @@ def real_weights(read: Reading) -> Iterator[Finding]:
     n = log_weights.size
     if n < 2 or not np.isfinite(log_mean_exp(log_weights)):
         return
-    value = _mean_lack(log_weights)
-    left_out = np.array([_mean_lack(np.delete(log_weights, i)) for i in range(n)])
+    value = mean_lack(log_weights)
+    left_out = np.array([mean_lack(np.delete(log_weights, i)) for i in range(n)])
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
     told = message("real weights", value=value, error=error)
     yield Finding("real weights", None, (told,), value=value, error=error)
 
 
-def _mean_lack(log_weights: np.ndarray) -> float:
+def mean_lack(log_weights: np.ndarray) -> float:
+    """Return the mean of (1 − w/Z)₊, with the mean of w for Z; NaN without finite weights."""
+    if not log_weights.size or not np.isfinite(log_mean_exp(log_weights)):
+        return np.nan
     lack = -np.expm1(log_weights - log_mean_exp(log_weights))
     return float(np.maximum(lack, 0.0).mean())
