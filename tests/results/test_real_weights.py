@@ -5,6 +5,7 @@ import pytest
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import total_variation
+from pymc_bdmc.results.checks.missed import short_on_simulated
 from tests.results.test_consistency import runs
 from tests.results.test_verdict import SETS
 
@@ -33,3 +34,18 @@ def test_a_known_distance_of_the_starts_is_added(distance):
     assert ("if the burn-in is long enough" in found.brief) != known
     assert ("of it for the burn-in" in found.brief) == known
     assert (found.status == "good") == (distance != 0.2)
+
+
+@pytest.mark.parametrize("simulate", ["posterior", "hyperparameters"])
+def test_runs_on_more_data_show_what_the_real_data_hide(simulate):
+    """The twin holds hyperparameters: its sets need not be like the real data."""
+    dt = runs(sd=0.7, real_sd=0.01, datasets=20, n=8)
+    dt.attrs |= {"simulate": simulate, "upper_bound": "posterior draw"}
+    sets = bdmc.verdict(dt).table.loc["total variation", "value"]
+    own = bdmc.verdict(dt).table.loc["real weights", "value"]
+    assert sets > own + 0.1
+    is_widened = short_on_simulated(dt) == pytest.approx(-np.log1p(own - sets))
+    assert is_widened == (simulate == "posterior")
+    dt = runs(**SETS)
+    dt.attrs |= {"simulate": simulate, "upper_bound": "posterior draw"}
+    assert short_on_simulated(dt) < 0.05
