@@ -24,6 +24,8 @@ How good is NUTS on my model?
     ``bdmc.verdict(pm.sample_bdmc(model, step=pm.NUTS))``
 Is my sampler correct?
     ``bdmc.testing.check_invariance(pm.Metropolis, model)``
+How much will an experiment tell?
+    ``bdmc.information_gain(model)``
 What do I write in a paper?
     ``bdmc.report({"a": dt_a, "b": dt_b})``
 
