@@ -139,6 +139,8 @@ def information_gain(
     """
     model = checked_model(pm.modelcontext(model))
     check_counts(datasets=datasets)
+    if datasets == 1:
+        raise ValueError("datasets: a single one has no error; pass two or more.")
     for name in WITHOUT:
         if name in options:
             raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
@@ -147,13 +149,13 @@ def information_gain(
     if of is None:
         dt = sample_bdmc(model, simulate=FromPrior(datasets), **options)
         given = _log_densities(model, dt, [rv.name for rv in model.observed_RVs])
-        return InformationGain(_gains(np.array([given, given]), _log_ml(dt)), dt)
+        return InformationGain(_gains(given, given, _log_ml(dt)), dt)
     names = [of] if isinstance(of, str) else list(of)
     seen = _observing(model, names)
     joint = sample_bdmc(seen, simulate=FromPrior(datasets), **options)
     dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
-    prior = _log_densities(seen, joint, names)
-    return InformationGain(_gains(_log_ml(joint) - prior, _log_ml(dt)), dt)
+    given = _log_ml(joint).sub(_log_densities(seen, joint, names), axis="index")
+    return InformationGain(_gains(given["lower"], given["upper"], _log_ml(dt)), dt)
 
 
 def compare_designs(
@@ -285,29 +287,30 @@ def _sets(density: TemperedDensity, dt: xr.DataTree) -> list[Simulated]:
     return sets
 
 
-def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> np.ndarray:
+def _log_densities(model: pm.Model, dt: xr.DataTree, names: Sequence[str]) -> pd.Series:
     """Return the log density of observed variables given all others, by data set; nats."""
     density, found = Loan(model).density, []
     for each in _sets(density, dt):
         density.set_data(each.data)
         factors = dict(density.factors(each.point))
         found.append(sum(float(factors[name].sum()) for name in names))
-    return np.array(found)
+    return pd.Series(found)
 
 
-def _log_ml(dt: xr.DataTree) -> np.ndarray:
-    """Return lower and upper bounds of log ML by data set, in expectation; shape (2, D), nats."""
-    bounds = []
+def _log_ml(dt: xr.DataTree) -> pd.DataFrame:
+    """Return lower and upper bounds of log ML in expectation, by finished data set; nats."""
+    bounds = {}
     for each in Reading.of(dt).sets_of("simulated"):
         mass = log_prior_mass(each.prior_draws).estimate
-        bounds.append((log_mean_exp(each.forward) + mass, mass - log_mean_exp(-each.reverse)))
-    return np.array(bounds).T
+        ends = log_mean_exp(each.forward) + mass, mass - log_mean_exp(-each.reverse)
+        bounds[each.dataset] = ends
+    return pd.DataFrame.from_dict(bounds, orient="index", columns=["lower", "upper"])
 
 
-def _gains(given: np.ndarray, log_ml: np.ndarray) -> pd.DataFrame:
-    """Return bounds of the information in each data set, from those of two log densities."""
-    table = pd.DataFrame({"lower": given[0] - log_ml[1], "upper": given[1] - log_ml[0]})
-    return table.rename_axis("dataset")
+def _gains(lower: pd.Series, upper: pd.Series, log_ml: pd.DataFrame) -> pd.DataFrame:
+    """Return bounds of the information in each data set, from those of log p(y|θ) and log p(y)."""
+    table = pd.DataFrame({"lower": lower - log_ml["upper"], "upper": upper - log_ml["lower"]})
+    return table.dropna().rename_axis("dataset")
 
 
 def _mean_and_error(values: pd.Series) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,12 +15,14 @@ import xarray as xr
 from scipy.stats import binomtest
 
 from pymc_bdmc.base.arguments import check_counts, check_positive
+from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.simulations import FromPrior
 from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
+from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.information import CONFIDENCE, WITHOUT
 
@@ -58,8 +60,8 @@ class Plan:
         ``strong`` is the chance of strong evidence for it, ``misleading`` that of strong evidence
         for the other, each with the ends of a 95 % interval (Clopper and Pearson). ``low``,
         ``median`` and ``high`` are quantiles (5, 50 and 95 %) of the log Bayes factor for it, nats.
-        ``unknown`` is the number of data sets without a log ML that can be trusted, which are left
-        out.
+        ``unknown`` is the number of data sets that are left out: those without a log ML that can be
+        trusted, and after Ctrl-C those that were not reached.
         """
         found, rows = self.log_bayes_factor, {}
         limit = np.log(self.strong)
@@ -170,20 +172,23 @@ def plan(
     values, errors = np.full((2, len(sizes), 2, datasets), np.nan)
     places = list(product(enumerate(sizes), enumerate(names)))
     rows = {f"{truth}, {size}": datasets for (_, size), (_, truth) in places}
-    with ChainProgress(rows, progressbar, "Data sets", "log BF") as progress, _quiet():
+    with (
+        ChainProgress(rows, progressbar, "Data sets", "log BF") as progress,
+        _quiet(),
+        suppress(KeyboardInterrupt),
+    ):
         for (i, size), (j, truth) in places:
             entropy = [random_seed, i, j]
-            sets = FromPrior(datasets).simulate(TemperedDensity(built[size][truth]), entropy)
-            other = built[size][names[1 - j]]
+            both = built[size][truth], built[size][names[1 - j]]
+            sets = FromPrior(datasets).simulate(TemperedDensity(both[0]), entropy)
             for d, each in enumerate(sets):
                 seed = stream(entropy, Purpose.SIMULATE, d)
-                found = [
-                    _log_ml(model, each.data, seed, options)
-                    for model in (built[size][truth], other)
-                ]
-                values[i, j, d] = found[0].value - found[1].value
-                errors[i, j, d] = np.hypot(found[0].error, found[1].error)
+                own, other = (_log_ml(model, each.data, seed, options) for model in both)
+                values[i, j, d] = own.value - other.value
+                errors[i, j, d] = np.hypot(own.error, other.error)
                 progress.advance(f"{truth}, {size}", 1, values[i, j, d])
+    if np.isnan(values).all():
+        raise KeyboardInterrupt(NOTHING_FINISHED)
     coords = {"size": list(sizes), "truth": names, "dataset": range(datasets)}
     return Plan(xr.DataArray(values, coords), xr.DataArray(errors, coords), strong)
 
@@ -220,6 +225,8 @@ def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options:
     for rv in copy.observed_RVs:
         copy.rvs_to_values[rv] = pt.constant(data[rv.name], name=rv.name)
     dt = sample_bdmc(copy, simulate=None, random_seed=seed, progressbar=False, **options)
+    if Reading.of(dt).interrupted:
+        raise KeyboardInterrupt
     return log_ml(dt)
 
 

@@ -89,6 +89,17 @@ def test_the_interval_takes_the_outer_error_of_both_bounds():
     assert found.interval == pytest.approx((1 - t, 3 + 2 * t))
 
 
+def test_unfinished_data_sets_are_left_out(of_all, monkeypatch):
+    """As after Ctrl-C; the twin has all data sets."""
+    dt = of_all.result.copy(deep=True)
+    dt["reverse"]["log_weight"][3] = np.nan
+    monkeypatch.setattr("pymc_bdmc.studies.information.sample_bdmc", lambda *_, **__: dt)
+    found = bdmc.information_gain(linear(X), datasets=60)
+    assert list(found.table.index) == [d for d in range(60) if d != 3]
+    pd.testing.assert_frame_equal(found.table, of_all.table.drop(index=3))
+    assert len(of_all.table) == 60
+
+
 def test_bad_input_is_named():
     model = linear(X)
     with pm.Model() as hierarchy:
@@ -102,6 +113,7 @@ def test_bad_input_is_named():
         (lambda: bdmc.information_gain(model, ["b", "nuisance"]), "of: these are all variables"),
         (lambda: bdmc.information_gain(model, simulate="prior"), "simulate: the experiment has no"),
         (lambda: bdmc.information_gain(model, datasets=0), "datasets: must be"),
+        (lambda: bdmc.information_gain(model, datasets=1), "datasets: a single one"),
         (lambda: bdmc.information_gain(hierarchy, "x"), "of: the prior of x depends on mean"),
         (lambda: bdmc.information_gain(potential), "simulate: the Potential y"),
         (lambda: bdmc.compare_designs({"a": model}), "designs: a mapping of names to two"),

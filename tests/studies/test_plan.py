@@ -48,6 +48,28 @@ def test_log_bayes_factors_are_those_of_the_simulated_data(found):
     assert np.max(np.abs(z)) < 4.5 < np.max(np.abs(twin))
 
 
+@pytest.mark.parametrize("calls", [0, 5])
+def test_ctrl_c_keeps_what_is_finished(calls, monkeypatch):
+    """Two calls are made for each data set."""
+    made = []
+
+    def interrupted(*arguments, **options):
+        made.append(None)
+        if len(made) > calls:
+            raise KeyboardInterrupt
+        return bdmc.sample_bdmc(*arguments, **options)
+
+    monkeypatch.setattr("pymc_bdmc.studies.plan.sample_bdmc", interrupted)
+    options = dict(datasets=3, cores=1, progressbar=False)
+    if not calls:
+        with pytest.raises(KeyboardInterrupt):
+            bdmc.plan(MODELS, SIZES, **options)
+        return
+    found = bdmc.plan(MODELS, SIZES, **options)
+    assert found.log_bayes_factor.notnull().values.ravel().tolist() == [True] * 2 + [False] * 10
+    assert found.table["unknown"].tolist() == [1, 3, 3, 3]
+
+
 def test_its_table_counts_strong_evidence():
     values = np.array([[[3.0, 1.0, -4.0, np.nan], [2.5, 2.6, 2.7, 2.8]]])
     coords = {"size": [7], "truth": ["a", "b"], "dataset": range(4)}
