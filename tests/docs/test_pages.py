@@ -72,17 +72,21 @@ def test_questions_and_calls_are_the_same_everywhere():
 @pytest.mark.parametrize(
     "call", [pytest.param(call, id=question) for question, call in questions(readme())]
 )
-def test_the_calls_of_the_readme_run(call, coins):
+def test_the_calls_of_the_readme_run(call, coins, monkeypatch):
+    """With few runs, in this test alone: others of this file print what calls print."""
+    few = {
+        "temperatures": 5, "chains": 2, "random_seed": 1, "cores": 1, "progressbar": False,
+        "simulate": bdmc.FromHyperparameters(datasets=2),
+    }  # fmt: skip
+    monkeypatch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
+    check = partial(bdmc.testing.check_invariance, budget=1000, random_seed=1)
+    monkeypatch.setattr(bdmc.testing, "check_invariance", check)
     assert str(eval(call, coins))
 
 
 @pytest.fixture(scope="module")
 def coins():
     """Names in these calls: two models of a coin, their results of few runs, and draws."""
-    few = {
-        "temperatures": 5, "chains": 2, "random_seed": 1, "cores": 1, "progressbar": False,
-        "simulate": bdmc.FromHyperparameters(datasets=2),
-    }  # fmt: skip
 
     def build(heads):
         with pm.Model() as model:
@@ -100,11 +104,7 @@ def coins():
     with warnings.catch_warnings(), names["a"]:
         warnings.simplefilter("ignore")
         names["approximation"] = pm.fit(100, progressbar=False, random_seed=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pm, "sample_bdmc", partial(bdmc.sample_bdmc, **few))
-        check = partial(bdmc.testing.check_invariance, budget=1000, random_seed=1)
-        patch.setattr(bdmc.testing, "check_invariance", check)
-        yield names
+    return names
 
 
 def test_the_readme_names_what_is_there():
