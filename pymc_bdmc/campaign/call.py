@@ -5,12 +5,11 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.streams import Purpose, stream
-from pymc_bdmc.campaign.prepared import Campaign, Prepared, start_distance
+from pymc_bdmc.campaign.prepared import Campaign, Prepared
 from pymc_bdmc.campaign.rounds import Round
 from pymc_bdmc.campaign.tree import (
     annealed_groups,
@@ -74,7 +73,6 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     simulation, first = request.simulation, next(iter(last.simulated), None)
     entropy, started = campaign.session.entropy, campaign.compiled
     attrs = run_attributes(last.schedule, entropy, started, last.interrupted)
-    distance = start_distance(last.sides)
     has_target = request.limits.target_gap is not None
     reached = prepared.preparation.reached
     necks = [name for name in with_necks(request.model) if name not in reached]
@@ -97,7 +95,6 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "upper_bound": first.status if first else "none",
         "hyperparameters": ", ".join(first.hyperparameters if first else []),
         "burn_in": max((each.burn_in for each in last.simulated), default=0),
-        **({"start_distance": distance} if np.isfinite(distance) else {}),
         "rounds": sum(not each.confirms for each in rounds) if has_target else 0,
         **{f"gradients_{stage}": n for stage, n in prepared.preparation.gradients.items()},
         "pymc_version": pm.__version__,

@@ -328,22 +328,11 @@ def _size(
     return Ladder(n, ladder.schedule).schedules, particles
 
 
-def start_distance(sides: Sequence[Side]) -> float:
-    """Return the mean distance of burned-in starts from the posterior; NaN if it is not known."""
-    starts = [(side.tuning, side.sources[0]) for side in sides if side.group == "reverse"]
-    found = [
-        tuning.distance_after(source.burn_in)
-        for tuning, source in starts
-        if source.status == "burned-in" and isinstance(tuning, DrawTuning) and tuning.knows_tails
-    ]
-    return float(np.mean(found)) if found and len(found) == len(starts) else np.nan
-
-
 def _shortest(source: Simulated, tuning: Tuning) -> Simulated:
     """Return a start with a shorter burn-in if its moves are independent; not one of several."""
     if source.shorter or not isinstance(tuning, DrawTuning):
         return source
-    return replace(source, burn_in=min(source.burn_in, tuning.moves_to_forget))
+    return replace(source, burn_in=tuning.shortened(source.burn_in))
 
 
 def _further_moves(campaign: Campaign, particles: int, states: int, most: int) -> int:

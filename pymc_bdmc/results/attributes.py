@@ -50,8 +50,6 @@ class Attributes:
     hyperparameters: str = ""
     upper_bound: str | None = None
     """Start of the reverse runs on simulated data, one of `CERTAIN` or heuristic."""
-    start_distance: float = np.nan
-    """Total variation of burned-in starts from the posterior, at most; NaN if it is not known."""
     independent_starts: int = 0
     rounds: int = 0
     """Number of rounds whose gap was looked at, in a call with a target."""

@@ -214,7 +214,7 @@ PHASES = {
     "make_engine": (prepared, 0.1), "fit": (prepared, 0.1), "Annealing": (prepared, 0.1),
     "anneal_in_rounds": (session, 0.7), "to_datatree": (call, 0.03),
 }  # fmt: skip
-"""Where each phase is looked up, and after how many seconds at most Ctrl-C is pressed in it."""
+"""The module in which a phase is looked up, and the most seconds before Ctrl-C, by phase."""
 
 
 def outcome_of_ctrl_c(phase, step, seconds):

@@ -4,6 +4,7 @@ Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5 a co
 and their twins must exceed them.
 """
 
+import dataclasses
 import itertools
 from types import SimpleNamespace
 
@@ -127,6 +128,35 @@ def test_a_bad_start_is_forgotten(skewed):
         spread = np.std(exact)
         apart = abs(np.mean(ends) - exact.mean()) / (spread / np.sqrt(len(ends)))
         assert (apart > SIGMAS) == lasts
+
+
+def remembered(log_weights, moves):
+    """Largest total variation from the posterior after Metropolis moves among a few states."""
+    weights, n = np.exp(log_weights), len(log_weights)
+    kernel = np.minimum(1, weights / weights[:, None]) / n
+    np.fill_diagonal(kernel, 0)
+    np.fill_diagonal(kernel, 1 - kernel.sum(axis=1))
+    law = np.linalg.matrix_power(kernel, moves)
+    return np.abs(law - weights / weights.sum()).sum(axis=1).max() / 2
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.4])
+def test_a_burn_in_is_shortened_as_far_as_it_forgets(skewed, spread):
+    """Exact, by matrices. Twin: a fifth of the moves."""
+    g = spread * stats.norm.ppf((np.arange(60) + 0.5) / 60)
+    tuning = dataclasses.replace(skewed.tuning, prior_log_likelihood=g)
+    moves = tuning.shortened(100)
+    assert moves < 40
+    assert remembered(g, moves) < draws.REMEMBERED < remembered(g, moves // 5)
+    assert tuning.shortened(3) == 3
+
+
+def test_a_burn_in_with_uneven_weights_is_as_long_as_asked_for(skewed):
+    """The twin's weights are even."""
+    for largest, is_shortened in ((1.5, False), (0.5, True)):
+        g = np.append(np.zeros(59), largest)
+        tuning = dataclasses.replace(skewed.tuning, prior_log_likelihood=g)
+        assert (tuning.shortened(100) < 100) == is_shortened
 
 
 class Constrained(Accepting):

@@ -23,7 +23,7 @@ COLUMNS = np.tile(np.arange(D), D)
 
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_a_few_columns_give_all_entries(rank):
-    """Of matrices that were no examples. Twin: a matrix that is no such combination."""
+    """Matrices that were no examples are found exactly. Twin: one that is no such combination."""
     rng = np.random.default_rng(rank)
     examples, others = entries_of(rng, rank)
     found = combination_of(examples, COLUMNS)

@@ -1,10 +1,9 @@
-"""What the weights of runs on the real data show, and what burned-in starts add."""
+"""What the weights of runs on the real data show."""
 
 import numpy as np
 import pytest
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.estimators import total_variation
 from pymc_bdmc.results.checks.missed import short_on_simulated
 from tests.results.test_consistency import runs
 from tests.results.test_verdict import SETS
@@ -21,19 +20,6 @@ def test_real_weights_estimate_the_total_variation():
     assert row["status"] == ""
     dt["real"]["log_weight"][:] = 0.0
     assert bdmc.verdict(dt).table.loc["real weights", ["value", "error"]].tolist() == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("distance", [np.nan, 0.01, 0.2])
-def test_a_known_distance_of_the_starts_is_added(distance):
-    dt = runs(**SETS)
-    dt.attrs |= {"upper_bound": "burned-in", "start_distance": distance}
-    certified = total_variation(dt["forward"]["log_weight"], dt["reverse"]["log_weight"]).upper
-    found = bdmc.verdict(dt)
-    known = np.isfinite(distance)
-    assert found.table.loc["total variation", "upper"] == certified + np.nan_to_num(distance)
-    assert ("if the burn-in is long enough" in found.brief) != known
-    assert ("of it for the burn-in" in found.brief) == known
-    assert (found.status == "good") == (distance != 0.2)
 
 
 @pytest.mark.parametrize("simulate", ["posterior", "hyperparameters"])

@@ -29,7 +29,7 @@ def found():
 
 
 def log_bayes_factor(y):
-    """Of an effect of unit width against none, nats."""
+    """Return the log Bayes factor of an effect of unit width against none, nats."""
     n = len(y)
     return -np.log1p(n) / 2 + np.sum(y) ** 2 / (2 * (n + 1))
 

@@ -53,8 +53,8 @@ class FromHyperparameters(Simulation):
         particles of a few forward runs on them.
     burn_in : int or sequence of int, default 100
         Transitions at β = 1 before a reverse chain starts; with 0 the upper bound is heuristic.
-        If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; then
-        fewer are made if these forget the start but for 0.1 %, by the largest weight. With several,
+        If runs weigh draws from a fit, transitions are Metropolis moves to independent draws; if
+        the weights are even, fewer are made, which forget the start but for 0.1 %. With several,
         in increasing order, the result has the last one. Reverse chains after each of them, on the
         same data with the same tuning, show whether it is long enough: see `burn_in_effect` and
         `plot_burn_in`.

@@ -34,16 +34,14 @@ def total_variation(
     """Check whether the posterior is certified to be close on simulated data."""
     if not (found := certified_total_variation(read, confidence, look)):
         return
-    given, upper = CONDITIONS.get(read.upper_bound or ""), found.upper
-    if np.isfinite(read.start_distance):
-        given, upper = "with burn-in", min(upper + read.start_distance, 1.0)
-    is_good, unfinished, missed = upper <= CLOSE, _unfinished(read), _missed(read, found)
+    given = CONDITIONS.get(read.upper_bound or "")
+    is_good, unfinished, missed = found.upper <= CLOSE, _unfinished(read), _missed(read, found)
     told = [
         message(
-            "total variation", about=_about(read, found.datasets), bound=_outwards(upper),
+            "total variation", about=_about(read, found.datasets), bound=_outwards(found.upper),
             confidence=100 * found.confidence, value=found.value,
             look=message("at look", look=look) if look else NOTHING,
-            given=message(given or "nothing", distance=read.start_distance),
+            given=message(given or "nothing"),
         )
     ]  # fmt: skip
     if n := read.n_draws:
@@ -54,11 +52,11 @@ def total_variation(
         told.append(message("unfinished sets", n=unfinished))
     remedy = None if is_good else _to_settle(read, found, doubts, confidence, look)
     error = clustered_mean(found.terms[:, None])[1]
-    ends = found.value, error, 0.0, upper
+    ends = found.value, error, 0.0, found.upper
     brief = message(
-        "within" if is_good else "not within", bound=_outwards(upper), value=found.value,
+        "within" if is_good else "not within", bound=_outwards(found.upper), value=found.value,
         confidence=100 * found.confidence, data=_data(read),
-        given=message(f"brief {given}" if given else "nothing", distance=read.start_distance),
+        given=message(f"brief {given}" if given else "nothing"),
     )  # fmt: skip
     status: Status = "good" if is_good else "open"
     yield Finding("total variation", status, tuple(told), remedy, *ends, brief)
