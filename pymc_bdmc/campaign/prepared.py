@@ -82,7 +82,7 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
     with nothing_to_keep():
         loan = Loan(request.model, request.compilation.backend, request.compilation.compile_kwargs)
         engine = _engine(request, loan)
-        request = request.supported_by(engine)
+        request = request.suited(engine.stacks_data)
         starts = _starts(request, loan)
     compiled = time.perf_counter()
     with open_session(engine, resources, store, entropy, request.n_runs) as session:

@@ -12,7 +12,6 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import origin
-from pymc_bdmc.engines.tasks import TunedEngine
 from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
@@ -21,8 +20,6 @@ from pymc_bdmc.model.simulations import (
     DATASETS,
     FromHyperparameters,
     FromPosterior,
-    FromPrior,
-    HyperparametersIfAlike,
     Simulation,
     make_simulation,
     possible_simulation,
@@ -157,10 +154,6 @@ class Request:
     compilation: Compilation
     resources: Resources
     origin: Callable[[], Mapping[str, Mapping[str, str]]]
-    asks_for_posterior: bool
-    """Whether the caller named data that contain the real ones."""
-    is_default: bool
-    """Whether data are simulated by default, without a target for the gap."""
 
     @classmethod
     def of(
@@ -211,8 +204,6 @@ class Request:
             model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
             compilation, resources,
             lambda: {"variable of the model": fingerprint(model)} | origin(asked),
-            isinstance(make_simulation(question.simulate), FromPosterior),
-            _is_default(question) and not limits.target_gap,
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
         check_memory(
@@ -228,29 +219,11 @@ class Request:
         compilation.check()
         return request
 
-    def supported_by(self, engine: TunedEngine) -> "Request":
-        """Return the request with the default simulation that an engine supports.
-
-        Data that contain the real ones need runs on both; by default they are taken if the model
-        has no hyperparameters, or if the real data stand out.
-
-        Raises
-        ------
-        ValueError
-            If data that contain the real ones were asked for.
-        """
-        is_able = engine.kernel_names.is_compiled and not engine.rows
-        if is_able and self.is_default and isinstance(self.simulation, FromHyperparameters):
-            return replace(self, simulation=HyperparametersIfAlike())
-        if self.simulation is None or not self.simulation.stacks or is_able:
+    def suited(self, stacks_data: bool) -> "Request":
+        """Return the request with the simulation for its model and an engine."""
+        if self.simulation is None:
             return self
-        if self.asks_for_posterior:
-            raise ValueError(
-                "simulate: runs on the real and on simulated data together need compiled kernels, "
-                "and a path on which all observations come at once. Pass simulate='prior', or "
-                "leave step, backend and path out."
-            )
-        return replace(self, simulation=FromPrior(self.simulation.datasets))
+        return replace(self, simulation=self.simulation.suited(self.model, stacks_data))
 
     @property
     def datasets(self) -> int:
@@ -297,16 +270,10 @@ class Request:
 def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:
     """Return how to simulate data; None where that is impossible and nobody insists."""
     simulation = make_simulation(question.simulate)
-    if isinstance(simulation, FromHyperparameters):
-        simulation = simulation.of(model)
-    if _is_default(question):
+    if isinstance(question.simulate, str) and question.simulate == FromHyperparameters.name:
         needed = not question.real_data or limits.target_gap is not None
         return possible_simulation(simulation, model, needed=needed)
     return simulation
-
-
-def _is_default(question: Question) -> bool:
-    return isinstance(question.simulate, str) and question.simulate == FromHyperparameters.name
 
 
 def _draws(question: Question, path: Path | None) -> tuple[xr.DataTree | None, xr.DataTree | None]:

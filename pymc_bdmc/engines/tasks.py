@@ -60,6 +60,8 @@ class TunedEngine[T: Tuning](Engine[T], Protocol):
     """Number of independent pilots per data set."""
     default_particles: int
     """Default number of particles of a run."""
+    stacks_data: bool
+    """Whether its runs can be on several data sets at once."""
     moves_further: bool
     """Whether it supports `AnnealTask.further_moves`."""
     has_gradient: bool

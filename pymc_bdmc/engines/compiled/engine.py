@@ -89,7 +89,7 @@ class CompiledEngine:
         self._order = in_turn
         jitted = self.jitted = JittedDensity(density, in_turn) if in_turn else density.jitted
         self.rows = jitted.rows
-        self.moves_further = not self.rows
+        self.moves_further = self.stacks_data = not self.rows
         self._kernel = compiled_kernel(step)
         self._stop = np.zeros(1, dtype=np.uint8)
         self.lock = threading.Lock()

@@ -43,7 +43,7 @@ class StepEngine:
     no_reference = "since PyMC's step methods move along the path from the prior"
     pilots = PILOT_CHAINS
     """Number of independent pilots per data set."""
-    moves_further = has_gradient = False
+    moves_further = has_gradient = stacks_data = False
     rows = 0
     default_particles = 1
     """Default number of particles of a run."""

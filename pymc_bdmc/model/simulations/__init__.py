@@ -4,7 +4,6 @@ from pymc_bdmc.model.simulations.contract import DATASETS, Simulated, Simulation
 from pymc_bdmc.model.simulations.given import Given
 from pymc_bdmc.model.simulations.hyperparameters import (
     FromHyperparameters,
-    HyperparametersIfAlike,
     default_hyperparameters,
 )
 from pymc_bdmc.model.simulations.matched import Matched
@@ -18,7 +17,6 @@ __all__ = [
     "FromPosterior",
     "FromPrior",
     "Given",
-    "HyperparametersIfAlike",
     "Matched",
     "Simulated",
     "Simulation",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
@@ -79,8 +80,6 @@ class Simulation(ABC):
         Number of data sets.
     renews : bool
         Whether it can simulate further data sets.
-    stacks : bool
-        Whether runs are on several data sets at once, which step methods do not support.
 
     Examples
     --------
@@ -92,8 +91,17 @@ class Simulation(ABC):
 
     name: ClassVar[str]
     renews: ClassVar[bool] = True
-    stacks: ClassVar[bool] = False
     datasets: int
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
+        """Return the simulation for a model, and for runs that can be on several data sets or not.
+
+        Raises
+        ------
+        ValueError
+            If runs cannot be on several data sets, and this simulation needs it.
+        """
+        return self
 
     @abstractmethod
     def check(self, density: TemperedDensity) -> None:

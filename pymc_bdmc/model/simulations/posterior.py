@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts
@@ -63,12 +64,21 @@ class FromPosterior(Simulation):
     idata: xr.DataTree | None = None
     datasets: int = DATASETS
     name = "posterior"
-    stacks = True
 
     def __post_init__(self):
         check_counts(datasets=self.datasets)
         if self.idata is not None:
             object.__setattr__(self, "idata", as_idata("idata", self.idata))
+
+    def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
+        """Raise an error if runs cannot be on the real and on simulated data together."""
+        if not stacks_data:
+            raise ValueError(
+                "simulate: runs on the real and on simulated data together need compiled kernels, "
+                "and a path on which all observations come at once. Pass simulate='prior', or "
+                "leave step, backend and path out."
+            )
+        return self
 
     def check(self, density: TemperedDensity) -> None:
         """Raise an error also for draws that do not fit the model."""

@@ -7,13 +7,13 @@ import pymc as pm
 from pymc_bdmc.base.arguments import check_choice
 from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.simulations.contract import Simulation
-from pymc_bdmc.model.simulations.hyperparameters import FromHyperparameters
+from pymc_bdmc.model.simulations.hyperparameters import HyperparametersIfAlike
 from pymc_bdmc.model.simulations.posterior import FromPosterior
 from pymc_bdmc.model.simulations.prior import FromPrior
 
 _log = logging.getLogger("pymc.bdmc")
 
-_NAMED = {each.name: each for each in (FromHyperparameters, FromPosterior, FromPrior)}
+_NAMED = {each.name: each for each in (HyperparametersIfAlike, FromPosterior, FromPrior)}
 
 
 def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
@@ -26,7 +26,7 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     """
     if isinstance(simulate, Simulation | None):
         return simulate
-    objects = [f"{each.__name__}(...)" for each in _NAMED.values()]
+    objects = [f"From{name.capitalize()}(...)" for name in _NAMED]
     more = *objects, "Matched(...)", "Given(point, data)", "None"
     check_choice("simulate", simulate, _NAMED, *more)
     return _NAMED[simulate]()
