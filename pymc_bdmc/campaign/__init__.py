@@ -2,8 +2,9 @@
 
 from pymc_bdmc.campaign.call import finish
 from pymc_bdmc.campaign.null import null_result
+from pymc_bdmc.campaign.opened import open_campaign
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
-from pymc_bdmc.campaign.prepared import open_campaign, prepare
+from pymc_bdmc.campaign.prepared import prepare
 from pymc_bdmc.campaign.request import Question, Request, Size
 
 __all__ = [

@@ -9,7 +9,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.streams import Purpose, stream
-from pymc_bdmc.campaign.prepared import Campaign, Prepared
+from pymc_bdmc.campaign.opened import Campaign
+from pymc_bdmc.campaign.prepared import Prepared
 from pymc_bdmc.campaign.rounds import Round
 from pymc_bdmc.campaign.tree import (
     annealed_groups,

@@ -7,7 +7,9 @@ import numpy as np
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import log_mean_exp, refutes
 
-__all__ = ["REMEDY", "Choice", "Findings", "Way", "choose", "fails_from_prior", "missed_by_fit"]
+__all__ = [
+    "REMEDY", "Choice", "Findings", "Refusal", "Way", "choose", "fails_from_prior", "missed_by_fit",
+]  # fmt: skip
 
 SCOUTED = 0.5
 """Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
@@ -53,6 +55,18 @@ class Findings(NamedTuple):
     the pilot of the fitted path saw."""
     heavy_tail: float = 0.0
     """Pareto k of the weights of draws from the fit if it is too large, else 0."""
+
+
+class Refusal(NamedTuple):
+    """Why draws from fits to the data sets are not weighed, so that runs anneal."""
+
+    reason: str
+    dataset: int = 0
+    """A data set on which it is so; 0 is the real one."""
+    misses: bool = False
+    """Whether weighted prior draws find a part of the posterior that a fit misses."""
+    of_given: bool = False
+    """Whether what was given is no fit either: draws, or names of latent variables."""
 
 
 class Choice(NamedTuple):

@@ -1,20 +1,24 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
+from collections.abc import Iterable
+from typing import Never
 
 import numpy as np
 
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
-from pymc_bdmc.base.types import Direction, Run, Tuning
+from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
+from pymc_bdmc.campaign.sets import Sets
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
 
-__all__ = ["NoFit", "NotNear", "Weighing"]
+__all__ = ["Weighing"]
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -31,26 +35,6 @@ OUTLYING = 5.0
 is a sign that the fit misses part of the posterior there, if it is above that of `Fit` too."""
 
 
-class NotNear(Exception):
-    """No fit is so near the posterior that draws from it need no annealing; the text says why.
-
-    Attributes
-    ----------
-    dataset : int
-        A data set on which it is so; 0 is the real one.
-    misses : bool
-        Whether weighted prior draws find a part of the posterior that a fit misses.
-    """
-
-    def __init__(self, reason: str, dataset: int = 0, misses: bool = False):
-        super().__init__(reason)
-        self.dataset, self.misses = dataset, misses
-
-
-class NoFit(NotNear):
-    """Nor is what was given: a fit to draws, or one with latent variables that were named."""
-
-
 class Weighing(Preparation):
     """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
 
@@ -61,63 +45,76 @@ class Weighing(Preparation):
         self._fits: dict[int, Fit] = {}
         self._scouts: list[Run] = []
 
-    def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
-        """Return the path from a fit to one data set, and how it was found.
+    def refusal(self, sets: Sets, asked: Path | None, particles: int | None) -> Refusal | None:
+        """Fit to every data set; return why draws from these fits are not weighed, if so."""
+        path = asked or FittedPath()
+        if refused := self._fit_first(sets.fitted, path):
+            return refused
+        simulated = sets.simulate(path)
+        data = sets.all(simulated)
+        if not sets.real and (refused := self._fit_first({1: data[1]}, path)):
+            return refused
+        return self._fit_others(data) or self._too_uneven(data, particles)
 
-        Raises
-        ------
-        NotNear
-            If draws from the fit need to be annealed. `NoFit` if draws or latent variables were
-            given: a distribution that is made of them misses part of the posterior.
+    def _fit_first(self, data: DataSets, path: Path) -> Refusal | None:
+        """Fit to the data set that decides, if it is given.
+
+        Given draws or latent variables are refused too if no fit will do: a distribution that is
+        made of them misses part of the posterior.
         """
-        ((dataset, observed),) = data.items()
-        path, reference = path or FittedPath(), None
-        if path.idata is not None:
-            reference = path.reference(self._engine, dataset, self._no_pilot)
-        seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
-        task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
-        fit = self._all([task])[0]
-        self.gradients["fit"] += fit.gradient_evaluations
-        self._fits[dataset] = fit
-        if fit.tuning is None:
-            raise (NoFit if fit.refuses_given else NotNear)(
-                fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds),
-                dataset,
-                fit.misses,
-            )
-        named = None if fit.refuses_given else path.latent
-        if fit.tuning.is_nested:
-            self.reached = latent_variables(self._engine.density.model) if named is None else named
-        self.knows_tails = fit.tuning.knows_tails
-        if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):
-            _log.info(forecast)
-        return path, fit.reason
+        for dataset, observed in data.items():
+            given = path.idata is not None
+            reference = path.reference(self._engine, dataset, _no_pilot) if given else None
+            seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
+            task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
+            fit = self._fits[dataset] = self._all([task])[0]
+            self.gradients["fit"] += fit.gradient_evaluations
+            if fit.tuning is None:
+                reason = fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds)
+                return Refusal(reason, dataset, fit.misses, fit.refuses_given)
+            named = None if fit.refuses_given else path.latent
+            if fit.tuning.is_nested:
+                latent = latent_variables(self._engine.density.model)
+                self.reached = latent if named is None else named
+            self.knows_tails = fit.tuning.knows_tails
+            if forecast := self._forecast("Weighing", WEIGHED, fit.seconds):
+                _log.info(forecast)
+        return None
 
-    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
-        """Return the tunings on every data set.
-
-        Raises
-        ------
-        NotNear
-            If draws from the fits to some data sets need to be annealed.
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
-        if next(iter(data)) not in self._fits:  # the real data of a call without runs on them
-            self.choose({d: data[d] for d in list(data)[:1]}, path)
+    def _fit_others(self, data: DataSets) -> Refusal | None:
+        """Fit to the other data sets, from what is known of the first one."""
         known = next(iter(self._fits.values())).tuning
         new = {d: data[d] for d in data if d not in self._fits}
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 3) for d in new}
         tasks = [FitTask(new[d], seed, known) for d, seed in seeds.items()]
         found = dict(zip(new, self._all(tasks), strict=True))
         self.gradients["fit"] += sum(fit.gradient_evaluations for fit in found.values())
-        lacking = [d for d, fit in found.items() if fit.tuning is None]
-        if lacking:
-            raise NotNear(
-                f"on {len(lacking)} of {len(new)} simulated data sets {found[lacking[0]].reason}",
-                lacking[0],
-            )
         self._fits |= found
+        if lacking := [d for d, fit in found.items() if fit.tuning is None]:
+            told = f"on {len(lacking)} of {len(new)} simulated data sets"
+            return Refusal(f"{told} {found[lacking[0]].reason}", lacking[0])
+        return None
+
+    def _too_uneven(self, data: Iterable[int], particles: int | None) -> Refusal | None:
+        """Return whether no number of draws makes the gap small on all data sets."""
+        variances = np.array([self._fits[d].variance for d in data])
+        limits = np.array([self._fits[d].most_variance for d in data])
+        is_usual = variances <= np.maximum(limits, OUTLYING * np.median(variances))
+        needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
+        self._particles = particles or needed
+        if np.minimum(variances / self._particles, 1).mean() <= LARGEST_GAP and is_usual.all():
+            return None
+        return Refusal(
+            f"weights of draws from fits have relative variances up to {variances.max():.2g}",
+            list(data)[int(np.argmax(variances))],
+        )
+
+    def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
+        """Return the path from a fit to one data set, and how it was found."""
+        return path or FittedPath(), self._fits[next(iter(data))].reason
+
+    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
+        """Return the tunings on every data set."""
         return {d: tuning for d in data if (tuning := self._fits[d].tuning)}
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
@@ -144,24 +141,8 @@ class Weighing(Preparation):
     def enough(
         self, tunings: Tunings, path: Path, particles: int | None, target_gap: float | None
     ) -> tuple[int, int]:
-        """Return T = 1, and the fewest N with which the gap is small on average.
-
-        Raises
-        ------
-        NotNear
-            If there is none.
-        """
-        variances = np.array([self._fits[d].variance for d in tunings])
-        needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
-        n = particles or needed
-        limits = np.array([self._fits[d].most_variance for d in tunings])
-        is_usual = variances <= np.maximum(limits, OUTLYING * np.median(variances))
-        if np.minimum(variances / n, 1).mean() <= LARGEST_GAP and is_usual.all():
-            return 1, n
-        raise NotNear(
-            f"weights of draws from fits have relative variances up to {variances.max():.2g}",
-            list(tunings)[int(np.argmax(variances))],
-        )
+        """Return T = 1, and the fewest N with which the gap is small on average."""
+        return 1, self._particles
 
     def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
         """Return so many runs on the real data that they have `DRAWN` particles; few if dear."""
@@ -184,5 +165,6 @@ class Weighing(Preparation):
             f"{evaluations * seconds:.2g} s of one core"
         )
 
-    def _no_pilot(self) -> Tuning:
-        raise NotNear("draws that were given are no fit to these data")
+
+def _no_pilot() -> Never:
+    raise ValueError("path: its reference for given draws needs a pilot; pass temperatures.")

@@ -16,7 +16,7 @@ import pytest
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.campaign import call, prepared, session, tree
+from pymc_bdmc.campaign import call, opened, prepared, session, sets, tree
 from pymc_bdmc.engines import AnnealTask, PilotTask, pools
 from pymc_bdmc.testbeds import tempering
 
@@ -147,13 +147,13 @@ def test_afterwards_the_first_is_a_flag_again():
 
 
 def test_in_compilation(model, monkeypatch):
-    make_engine = prepared.make_engine
+    make_engine = opened.make_engine
 
     def deaf(*args):
         swallowing()
         return make_engine(*args)
 
-    monkeypatch.setattr(prepared, "make_engine", deaf)
+    monkeypatch.setattr(opened, "make_engine", deaf)
     with pytest.raises(KeyboardInterrupt):
         pm.sample_bdmc(model, **SMALL)
 
@@ -211,7 +211,7 @@ def test_in_the_conversion_of_the_result(model, monkeypatch):
 
 
 PHASES = {
-    "make_engine": (prepared, 0.1), "fit": (prepared, 0.1), "Annealing": (prepared, 0.1),
+    "make_engine": (opened, 0.1), "_fit": (sets, 0.1), "Annealing": (prepared, 0.1),
     "anneal_in_rounds": (session, 0.7), "to_datatree": (call, 0.03),
 }  # fmt: skip
 """The module in which a phase is looked up, and the most seconds before Ctrl-C, by phase."""
@@ -241,7 +241,7 @@ def outcome_of_ctrl_c(phase, step, seconds):
         try:
             dt = pm.sample_bdmc(
                 model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
-                simulate="hyperparameters" if phase == "fit" else "prior", step=step,
+                simulate="hyperparameters" if phase == "_fit" else "prior", step=step,
                 random_seed=1, progressbar=False,
             )  # fmt: skip
             timer.cancel()

@@ -8,7 +8,7 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import Size, prepared
-from pymc_bdmc.campaign.weighing import NotNear, Weighing
+from pymc_bdmc.campaign.weighing import Weighing
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
 from tests.models import (
@@ -146,11 +146,10 @@ def test_draws_that_are_no_fit_are_annealed():
     weighing = Weighing(None, None, 1)
     for variances, is_near in (((1.0, 1.0, 30.0), False), ((3.0, 3.0, 9.0), True)):
         weighing._fits = {d: Fit(None, "", v, 0) for d, v in enumerate(variances)}
-        if is_near:
-            assert weighing.enough(weighing._fits, FittedPath(), None, None) == (1, 250)
-        else:
-            with pytest.raises(NotNear, match="relative variances up to 30"):
-                weighing.enough(weighing._fits, FittedPath(), None, None)
+        refusal = weighing._too_uneven(weighing._fits, None)
+        assert is_near or "relative variances up to 30" in refusal.reason
+    assert refusal is None
+    assert weighing.enough({}, FittedPath(), None, None) == (1, 250)
 
 
 def test_draws_that_are_a_fit_are_weighed_in_both_directions(regression, default):

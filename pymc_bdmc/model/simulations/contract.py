@@ -93,6 +93,11 @@ class Simulation(ABC):
     renews: ClassVar[bool] = True
     datasets: int
 
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `simulate` asks for a fit to the real data, since it was not given ``idata``."""
+        return getattr(self, "idata", self) is None
+
     def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
         """Return the simulation for a model, and for runs that can be on several data sets or not.
 
