@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING
@@ -12,8 +12,6 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.discrete import Bernoulli, Categorical
-from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
@@ -28,9 +26,9 @@ from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
-from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone, jitted_function
 from pymc_bdmc.model.black_box import guarded
+from pymc_bdmc.model.flat import ContinuousFirst
 from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
@@ -49,7 +47,7 @@ class NoGradient(NotJittable):
     """Error that says why a model's density has no gradient; its values may be compiled."""
 
 
-class JittedDensity:
+class JittedDensity(ContinuousFirst):
     """log p(θ) and ℓ(θ) with their gradients, callable from other numba functions.
 
     They do not depend on β: log f_β and its gradient are weighted sums of them, so a change of
@@ -72,10 +70,6 @@ class JittedDensity:
         float64 vectors of the flat θ, continuous variables first, and of the flat observed data. If
         these are several data sets, ℓ is the sum over them. The gradients with respect to the
         continuous part are written to the last two arguments.
-    n_continuous : int
-        Length of the continuous part of θ.
-    categories : ndarray of int, shape (number of discrete elements,)
-        Number of values of each element, 0 if unlimited.
     rows : int
         Number of observations that are added in turn, 0 if all are added together.
 
@@ -89,36 +83,10 @@ class JittedDensity:
     """
 
     def __init__(self, density: "TemperedDensity", in_turn: bool | tuple[int, ...] = False):
-        self._model = density.model
+        super().__init__(density)
         self.rows = number_of_rows(density.model) if in_turn else 0
         self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
-        sizes = self._model.initial_point()
-        by_kind = sorted(
-            self._model.value_vars, key=lambda value: value.dtype not in continuous_types
-        )
-        self._layout = []
-        """Name, slice of the flat vector, shape and dtype by variable, continuous ones first."""
-        end = 0
-        for value in by_kind:
-            start, end = end, end + sizes[value.name].size
-            self._layout.append(
-                (value.name, slice(start, end), sizes[value.name].shape, value.dtype)
-            )
-        self.size = end
-        self.n_continuous = sum(
-            part.stop - part.start
-            for _, part, _, dtype in self._layout
-            if dtype in continuous_types
-        )
-        self.categories = np.concatenate(
-            [np.zeros(0, int)]
-            + [
-                np.full(part.stop - part.start, _n_categories(self._model, name))
-                for name, part, _, dtype in self._layout
-                if dtype not in continuous_types
-            ]
-        )
 
     @cached_property
     def with_gradient(self) -> Callable:
@@ -129,44 +97,6 @@ class JittedDensity:
     def without_gradient(self) -> Callable:
         """Return the cfunc that does not write gradients, compiled at the first use."""
         return self._compile(gradient=False)
-
-    @property
-    def names(self) -> tuple[list[str], list[str]]:
-        """Return the names of the continuous and of the discrete variables."""
-        model = self._model
-        parts: tuple[list[str], list[str]] = ([], [])
-        for value in model.value_vars:
-            parts[value.dtype not in continuous_types].append(model.values_to_rvs[value].name)
-        return parts
-
-    def elements_of(self, names: Collection[str]) -> np.ndarray:
-        """Return which elements of θ belong to the variables of these names; bool, shape (n,)."""
-        model, found = self._model, np.zeros(self.size, dtype=bool)
-        names_of = {value.name: model.values_to_rvs[value].name for value in model.value_vars}
-        for name, part, *_ in self._layout:
-            found[part] = names_of[name] in names
-        return found
-
-    @property
-    def units(self) -> np.ndarray:
-        """Return the element that is the logarithm of each element's unit, or −1; shape (n,).
-
-        In the Cholesky factor of a covariance matrix, the elements of a row are of the size of its
-        diagonal element.
-        """
-        model, found = self._model, np.full(self.size, -1)
-        transforms = {
-            value.name: model.rvs_to_transforms[model.values_to_rvs[value]]
-            for value in model.value_vars
-        }
-        for name, part, shape, _ in self._layout:
-            if isinstance(transforms[name], CholeskyCovPacked):
-                rows, columns = np.tril_indices(int(np.sqrt(2 * shape[-1])))
-                diagonal = np.flatnonzero(rows == columns)[rows]
-                units = np.where(rows == columns, -1, diagonal)
-                for first in range(part.start, part.stop, shape[-1]):
-                    found[first : first + shape[-1]] = np.where(units < 0, -1, first + units)
-        return found
 
     def terms(self, function: Callable) -> Callable[..., tuple[float, float]]:
         """Return a function from the variables, in the model's order, to log p and ℓ."""
@@ -180,31 +110,6 @@ class JittedDensity:
             return call(function, theta, self.ravel_data(data), *gradients)
 
         return terms
-
-    def ravel(self, point: Point) -> np.ndarray:
-        """Return θ as one vector."""
-        return np.concatenate(
-            [np.asarray(point[name], float).ravel() for name, *_ in self._layout] or [np.zeros(0)]
-        )
-
-    def ravel_many(self, points: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return many θ, one a row, from arrays with one point a row."""
-        n = len(next(iter(points.values())))
-        return np.concatenate(
-            [
-                np.asarray(points[name], float).reshape(n, part.stop - part.start)
-                for name, part, *_ in self._layout
-            ],
-            axis=1,
-        )
-
-    def unravel(self, theta: np.ndarray) -> Point:
-        """Return the variables of one or many flat θ, by name and in the model's order."""
-        parts = {
-            name: theta[..., part].reshape((*theta.shape[:-1], *shape)).astype(dtype)
-            for name, part, shape, dtype in self._layout
-        }
-        return {value.name: parts[value.name] for value in self._model.value_vars}
 
     def ravel_data(self, data: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return observed data as one vector; of several stacked data sets one after the other."""
@@ -233,7 +138,7 @@ class JittedDensity:
             else self._terms
         )
         if gradient:
-            wrt = [values[name] for name, *_, dtype in self._layout if dtype in continuous_types]
+            wrt = [values[name] for name in self.parts if values[name].dtype in continuous_types]
             for term in terms:
                 parts = pt.grad(term, wrt, disconnected_inputs="ignore")
                 outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
@@ -241,8 +146,8 @@ class JittedDensity:
         theta = pt.vector("theta", shape=(self.size,))
         data = pt.vector("data", shape=(sum(lengths) + (2 if self.rows else 0),))
         flat = {
-            values[name]: theta[part].reshape(shape).astype(dtype)
-            for name, part, shape, dtype in self._layout
+            values[name]: theta[part].reshape(self.shapes[name]).astype(values[name].dtype)
+            for name, part in self.parts.items()
         }
         end = 0
         for name, length in zip(self._observed, lengths, strict=True):
@@ -389,14 +294,3 @@ def _caller():
         return function(theta, data, log_prior_gradient, log_likelihood_gradient)
 
     return call
-
-
-def _n_categories(model, value_name: str) -> int:
-    """Return the number of values of a discrete variable with support 0, …, n − 1, else 0."""
-    value = next(value for value in model.value_vars if value.name == value_name)
-    rv = model.values_to_rvs[value]
-    if isinstance(rv.owner.op, Bernoulli.rv_type):
-        return 2
-    if isinstance(rv.owner.op, Categorical.rv_type):
-        return int(rv.owner.inputs[-1].type.shape[-1] or 0)
-    return 0

@@ -8,10 +8,11 @@ import numpy as np
 import xarray as xr
 from pymc.vartypes import continuous_types
 
+from pymc_bdmc.model.flat import Flat
 from pymc_bdmc.model.tempered import TemperedDensity
 
 
-class Layout:
+class Layout(Flat):
     """Order of the elements of θ: the value variables in the model's order, each raveled.
 
     This is the order of ``pymc.blocking.DictToArrayBijection.map(model.initial_point())``.
@@ -20,20 +21,12 @@ class Layout:
     ----------
     density : TemperedDensity
 
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Shapes of the unconstrained variables, by name.
-    titles : dict of str to str
-        Names of the model's variables, by the names of the unconstrained ones.
-    size : int
-        Number of elements.
-
     Examples
     --------
     >>> import pymc as pm
     >>> from pymc_bdmc.model.layout import Layout
-    >>> from pymc_bdmc.model.tempered import TemperedDensity
+    >>> from pymc_bdmc.model.flat import Flat
+    from pymc_bdmc.model.tempered import TemperedDensity
     >>> with pm.Model() as model:
     ...     a, s = pm.Normal("a", shape=2), pm.HalfNormal("s")
     ...     y = pm.Normal("y", a, s, observed=[1.0, 2.0])
@@ -42,25 +35,11 @@ class Layout:
     """
 
     def __init__(self, density: TemperedDensity):
-        self.shapes = density.shapes
-        self.titles = {name: density.titles[name] for name in self.shapes}
-        self.size = density.size
+        super().__init__(density, density.model.value_vars)
         self._dtypes = {value.name: value.dtype for value in density.model.value_vars}
-        ends = np.cumsum([prod(shape) for shape in self.shapes.values()])
-        self._parts = {
-            name: slice(int(end) - prod(shape), int(end))
-            for (name, shape), end in zip(self.shapes.items(), ends, strict=True)
-        }
 
     def __str__(self):
         return ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-
-    def unravel(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Convert rows, shape (n, d), to values by variable, shape (n, *shape)."""
-        return {
-            name: rows[:, part].reshape(-1, *self.shapes[name]).astype(self._dtypes[name])
-            for name, part in self._parts.items()
-        }
 
     def ravel(self, argument: str, values: Mapping[str, Any] | xr.Dataset) -> np.ndarray:
         """Convert values by variable to rows; arrays have shape (n, *shape), or chains and draws.
@@ -91,7 +70,7 @@ class Layout:
 
     def checked(self, argument: str, rows: np.ndarray) -> np.ndarray:
         """Return rows; raise an error unless finite, and integers for discrete variables."""
-        for name, part in self._parts.items():
+        for name, part in self.parts.items():
             values = rows[:, part]
             if not np.isfinite(values).all():
                 raise ValueError(f"{argument}: its {name} is not finite in some draws.")
@@ -114,7 +93,7 @@ class Layout:
 
     def places(self, names: Sequence[str]) -> np.ndarray:
         """Return the position of each element of θ among variables in another order."""
-        given = np.concatenate([np.arange(self.size)[self._parts[name]] for name in names])
+        given = np.concatenate([np.arange(self.size)[self.parts[name]] for name in names])
         return np.argsort(given)
 
     def places_of_labels(self, labels: Sequence[str]) -> np.ndarray:

@@ -88,18 +88,14 @@ def suspicious_variables(
 
     Draws outside the support that transforms impose are left out, as in `draw_supported`.
     """
-    model = density.model
-    continuous = [value for value in model.value_vars if value.dtype in continuous_types]
-    discrete = [value for value in model.value_vars if value.dtype not in continuous_types]
-    layout, end = {}, 0
-    for value in [*continuous, *discrete]:
-        start, end = end, end + draws[value.name][0].size
-        layout[value.name] = slice(start, end)
-    groups = {model.values_to_rvs[value].name: layout[value.name] for value in continuous}
-    if not any(part.stop > part.start for part in groups.values()):
+    flat = density.jitted
+    groups = {
+        title: flat.parts[name] for name, title in flat.titles.items() if title in flat.names[0]
+    }
+    if not flat.n_continuous:
         return []
-    thetas = np.concatenate([np.reshape(draws[name], (DRAWS, -1)) for name in layout], axis=1)
-    log_density = _with_gradient(density, jitted) if jitted else _values(density, draws, layout)
+    thetas = flat.ravel_many(draws)
+    log_density = _with_gradient(density, jitted) if jitted else _values(density)
     pvalues = exchangeability(thetas[np.isfinite(thetas).all(axis=1)], log_density, groups, rng)
     failed = [name for name in groups if pvalues.get(name, 1.0) < FALSE_ALARMS]
     return failed or (list(groups) if pvalues.get("", 1.0) < FALSE_ALARMS else [])
@@ -129,16 +125,10 @@ def _fill():
     return fill
 
 
-def _values(density: TemperedDensity, draws, layout: dict[str, slice]) -> LogDensity:
-    names = [value.name for value in density.model.value_vars]
-
+def _values(density: TemperedDensity) -> LogDensity:
     def log_prior(theta):
-        values = (
-            theta[layout[name]].reshape(draws[name].shape[1:]).astype(draws[name].dtype)
-            for name in names
-        )
         try:
-            return density.log_prior(*values)
+            return density.log_prior(*density.jitted.unravel(theta).values())
         except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 
