@@ -285,26 +285,22 @@ class Tasks(Sequence[AnnealTask]):
     betas: np.ndarray
     round: int
 
-    def __len__(self) -> int:
-        return sum(self._lengths)
-
     @cached_property
-    def _lengths(self) -> list[int]:
-        return [side.n_tasks(self.plan) for side in self.sides]
+    def places(self) -> list[tuple[int, int]]:
+        """Index and side of every task: all sides begin before any has its second task."""
+        lengths = [side.n_tasks(self.plan) for side in self.sides]
+        return [
+            (index, i)
+            for index in range(max(lengths))
+            for i, length in enumerate(lengths)
+            if index < length
+        ]
 
-    def place(self, k: int) -> tuple[int, int]:
-        """Return index and side of a task: all sides begin before any has its second task."""
-        k, done = range(len(self))[k], 0
-        for level in sorted(set(self._lengths)):
-            going = [i for i, length in enumerate(self._lengths) if length >= level]
-            index, i = divmod(k, len(going))
-            if done + index < level:
-                return done + index, going[i]
-            k, done = k - (level - done) * len(going), level
-        raise IndexError(k)
+    def __len__(self) -> int:
+        return len(self.places)
 
     def __getitem__(self, k):
-        index, i = self.place(k)
+        index, i = self.places[k]
         return self.sides[i].task(self.plan, self.betas, self.round, index)
 
 
@@ -338,7 +334,7 @@ def _anneal(
         totals[side.group] += side.chains
     with ChainProgress(totals, plan.progressbar) as progress:
         for k, run in pool.run(tasks):
-            index, i = tasks.place(k)
+            index, i = tasks.places[k]
             recorders[i].add(index * plan.block_size, run)
             progress.finished(sides[i].group, *np.atleast_1d(run.log_weight))
             if report:

@@ -67,10 +67,7 @@ def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulat
 def test_all_sides_have_their_first_runs_before_any_has_its_second():
     sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
     tasks = Tasks(sides, Plan(1, 0, Limits(), False), None, 0)
-    places = [tasks.place(k) for k in range(len(tasks))]
-    assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
-    with pytest.raises(IndexError):
-        tasks.place(7)
+    assert tasks.places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
 
 
 class GaussianWork:
