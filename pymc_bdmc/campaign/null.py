@@ -9,8 +9,8 @@ import xarray as xr
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.model.constraints import constraints
-from pymc_bdmc.model.forward_sampling import INTERPRETED
-from pymc_bdmc.model.tempered import TemperedModel
+from pymc_bdmc.model.forward_graph import INTERPRETED
+from pymc_bdmc.model.tempered_model import TemperedModel
 from pymc_bdmc.results.log_ml import write_log_ml
 
 

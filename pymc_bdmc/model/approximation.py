@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.layout import Layout
 
 

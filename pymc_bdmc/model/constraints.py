@@ -9,7 +9,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_bdmc.model.families import unknown_family
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 
 
 def constraints(model: pm.Model) -> dict[str, str]:

@@ -6,26 +6,21 @@ from functools import cached_property
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
-from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.multivariate import StickBreakingWeightsRV
-from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform, Transform
-from pymc.pytensorf import compile as compile_graph
+from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
-from pytensor.compile.mode import Mode
-from pytensor.compile.rewriting import inline_ofg_expansion
 from pytensor.graph.basic import Variable
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import graph_replace, vectorize_graph
-from pytensor.graph.rewriting.basic import dfs_rewriter
-from pytensor.tensor.random.basic import BetaRV, DirichletRV, GammaRV, InvGammaRV
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type_other import NoneTypeT
+from pytensor.tensor.random.basic import DirichletRV
 
 from pymc_bdmc.base.types import Point, stack
-from pymc_bdmc.base.upstream import alone, default_transform, own_constants
+from pymc_bdmc.base.upstream import alone, default_transform
+from pymc_bdmc.model.forward_graph import (
+    INTERPRETED,
+    compiled_draws,
+    forward_graph,
+    vectorized,
+)
 
 MAX_PRIOR_DRAWS = 100_000
 """Most prior draws tried for one start with ℓ > −∞."""
@@ -41,10 +36,6 @@ _LARGEST_COUNT = 2**53
 
 MOST_ACCEPTED, MOST_TRIALS = 64, 256
 """Prior draws with ℓ > −∞, and of all prior draws, from which a forward chain estimates P(S)."""
-
-INTERPRETED = Mode("py", "fast_run").excluding("fusion")
-"""Mode for graphs that are evaluated once a chain, for which compiling takes longer than it saves.
-Fusion is excluded since fused operations would loop over elements in Python."""
 
 
 def draws_to_accept(accepted: int, drawn: int) -> int:
@@ -62,36 +53,6 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
     if accepted == drawn:
         return 1
     return max(1, min(MOST_ACCEPTED, MOST_TRIALS * accepted // drawn))
-
-
-def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable | None:
-    """Draw a gamma, inverse gamma or beta variable directly on the unconstrained scale.
-
-    One draw of Gamma(0.01) in a thousand is below 1e-308, and its logarithm would be −∞. The draw
-    here is exact: if G ~ Gamma(a + 1) and E ~ Exponential(a), then log G − E is the logarithm of a
-    Gamma(a) variable, and the log-odds of a Beta(a, b) variable are the difference of two of these.
-    See Devroye (1986), Non-Uniform Random Variate Generation, Section IX.3.5. None for other
-    variables.
-    """
-    op = rv.owner.op
-    if not isinstance(op, GammaRV | InvGammaRV | BetaRV):
-        return None
-    size = op.size_param(rv.owner)
-    size = None if isinstance(size.type, NoneTypeT) else size
-    first, second = pt.broadcast_arrays(*op.dist_params(rv.owner))
-
-    def log_gamma(shape):
-        large = pm.Gamma.dist(shape + 1, 1, size=size)
-        return pt.log(large) - pm.Exponential.dist(shape, size=size)
-
-    match op, transform:
-        case GammaRV(), LogTransform():
-            return log_gamma(first) + pt.log(second)
-        case InvGammaRV(), LogTransform():
-            return pt.log(second) - log_gamma(first)
-        case BetaRV(), LogOddsTransform():
-            return log_gamma(first) - log_gamma(second)
-    return None
 
 
 def _edges(rv: Variable) -> tuple[float, ...]:
@@ -160,51 +121,13 @@ class ForwardSampler:
 
     @alone
     def __init__(self, model: pm.Model, *, observed: bool = False, given: Sequence[str] = ()):
-        known = {model[name]: model[name].type() for name in given}
-        inputs = list(known.values())
-        if not observed:  # the prior of a free variable may depend on data, as in log p(θ)
-            known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
-        unconstrained, exponentials = [], []
-        for rv in model.free_RVs:  # parents before children
-            transform = model.rvs_to_transforms[rv]
-            direct = None if rv in known else _unconstrained_draw(rv, transform)
-            if direct is not None:
-                (direct,) = graph_replace([direct], known, strict=False)
-                known[rv] = transform.backward(direct, *rv.owner.inputs)
-                exponentials.append(known[rv])
-            elif transform is not None:
-                direct = transform.forward(rv, *rv.owner.inputs)
-            unconstrained.append(rv if direct is None else direct)
-        # A model without free variables, a null model, draws its data alone.
-        missing = [pt.isnan(rv).any() for rv in model.free_RVs] or [pt.constant(False)]
-        undefined = pt.stack(missing)
-        if exponentials:
-            # NaN from a variable that is rounded to 0 or ∞ is not an error of the model. Such draws
-            # are left out like unsupported ones, and counted in P(S).
-            rounded = pt.any([(pt.eq(x, 0) | pt.isinf(x)).any() for x in exponentials])
-            lost = rounded & pt.any([(pt.isnan(z) | pt.isinf(z)).any() for z in unconstrained])
-            undefined &= ~lost
-            unconstrained = [
-                z if z.dtype in discrete_types else pt.switch(lost, np.nan, z)
-                for z in unconstrained
-            ]
-        drawn = [undefined, *unconstrained] + (model.observed_RVs if observed else [])
-        drawn = graph_replace(drawn, known, strict=False)
+        inputs, drawn = forward_graph(model, observed, given)
         self._model = model
-        self._free = drawn[: 1 + len(unconstrained)]
+        self._free = drawn[: 1 + len(model.free_RVs)]
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
         self._observed = {rv.name: _edges(rv) for rv in model.observed_RVs} if observed else {}
-        self._function, updates = compile_graph(
-            inputs,
-            drawn,
-            random_seed=False,
-            return_updates=True,
-            on_unused_input="ignore",
-            mode=INTERPRETED,
-        )
-        own_constants(self._function)
-        self._rngs = list(updates)
+        self._function, self._rngs = compiled_draws(inputs, drawn)
 
     def seed(self, rng: np.random.Generator) -> None:
         """Start a new stream of draws."""
@@ -241,39 +164,16 @@ class ForwardSampler:
     @cached_property
     @alone
     def _batch(self) -> tuple[Callable, list] | None:
-        """Return a function of n that draws n times, and its generators; None if not possible.
-
-        Every random variable is made to depend on a dummy variable, which then gets n values. Draws
-        by a user's function, or by other operations with a generator, may not be independent over
-        n, so they are not drawn in batches.
-        """
-        graph = FunctionGraph(outputs=self._free, clone=True)
-        dfs_rewriter(inline_ofg_expansion).rewrite(graph)
-        nothing, n = pt.dscalar(), pt.lscalar()
-        graph.add_input(nothing)
-        for node in graph.toposort():
-            if not any(isinstance(each.type, RandomType) for each in node.inputs):
-                continue
-            if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
-                return None
-            first = node.op.dist_params(node)[0]
-            graph.change_node_input(
-                node, node.inputs.index(first), pt.second(nothing, first), check=False
-            )
+        """Return a function of n that draws n times, and its generators; None if not possible."""
+        if (several := vectorized(self._free)) is None:
+            return None
         try:
-            function, updates = compile_graph(
-                [n],
-                vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)}),
-                random_seed=False,
-                return_updates=True,
-                mode=INTERPRETED,
-            )
-            own_constants(function)
+            function, rngs = compiled_draws(*several)
             shapes = [value.shape for value in function(2)[1:]]
         except Exception:  # an op without vectorization may raise any error
             return None
         single = [np.shape(value) for value in self.draw()[0].values()]
-        return (function, list(updates)) if shapes == [(2, *shape) for shape in single] else None
+        return (function, rngs) if shapes == [(2, *shape) for shape in single] else None
 
     @property
     def batches(self) -> bool:

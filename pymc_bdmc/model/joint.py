@@ -20,10 +20,11 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.scan.op import Scan
 
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.identity import operations
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
-from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import without_initial_values
 
 _PER_ROW = WalkingGraphRewriter(local_check_parameter_to_ninf_switch, order="out_to_in")
 AT_ONCE = 500

@@ -19,7 +19,7 @@ from pytensor.xtensor.type import XTensorConstant, XTensorType
 from pytensor.xtensor.vectorization import XRV
 
 from pymc_bdmc.base.upstream import alone, copy_coordinates
-from pymc_bdmc.model.tempered import keep_order, without_initial_values
+from pymc_bdmc.model.tempered_model import keep_order, without_initial_values
 
 
 @alone

@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.draws import check_finite, lacking
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
 
 _log = logging.getLogger("pymc.bdmc")

@@ -1,96 +1,27 @@
 """Turn a PyMC model into f_β(θ) = p(θ) exp(β ℓ(θ)), with exact draws from its prior."""
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
-from pymc.distributions.multivariate import CARRV
-from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
-from pymc_bdmc.base.car import CorrectedCAR
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.forward_sampling import INTERPRETED, MAX_PRIOR_DRAWS, ForwardSampler
+from pymc_bdmc.model.forward_graph import INTERPRETED
+from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
+from pymc_bdmc.model.tempered_model import TemperedModel
 
 CHECKED = 512
 """Prior draws that must be finite before anything is compiled."""
-
-
-class TemperedModel(pm.Model):
-    """Copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).
-
-    Step methods, gradients and everything else that PyMC derives from ``model.logp()`` then target
-    f_β. β and the observed data are shared inputs, so changing them recompiles nothing. Free
-    variables, transforms, names, dims and coords are those of the original.
-
-    Attributes
-    ----------
-    beta : shared scalar
-        The inverse temperature.
-    observed : dict of str to shared variable
-        The observed data, by the name of the observed variable.
-    """
-
-    beta: pt.TensorVariable
-    observed: dict[str, pt.TensorVariable]
-
-    @classmethod
-    def from_model(cls, model: pm.Model) -> "TemperedModel":
-        """Copy ``model`` and give it an inverse temperature."""
-        with without_initial_values(model), warnings.catch_warnings():
-            # PyMC warns about GP objects of the old model, which are not used here.
-            warnings.filterwarnings("ignore", "Detected variables likely created by GP")
-            tempered = freeze_dims_and_data(model)
-        # PyMC's own idiom for changing methods of a rebuilt model (see `freeze_model`).
-        tempered.__class__ = cls
-        tempered.check_bounds = model.check_bounds
-        keep_order(tempered, model)
-        for rv in tempered.basic_RVs:
-            if isinstance(rv.owner.op, CARRV):
-                rv.owner.op = CorrectedCAR()
-        tempered.beta = pytensor.shared(np.array(1.0), name="beta")
-        tempered.observed = {}
-        for rv in tempered.observed_RVs:
-            data = tempered.rvs_to_values[rv]  # constant, or a cast of one
-            value = np.asarray(data.eval(mode=INTERPRETED))
-            shared = pytensor.shared(value, name=f"{rv.name}_data", shape=value.shape)
-            tempered.observed[rv.name] = tempered.rvs_to_values[rv] = shared
-        return tempered
-
-    def logp(self, vars=None, jacobian=True, sum=True):
-        """Return the same as `pymc.Model.logp`; without ``vars`` the scalar log f_β."""
-        if vars is not None or not sum:
-            return super().logp(vars=vars, jacobian=jacobian, sum=sum)
-        log_prior = super().logp(vars=self.free_RVs, jacobian=jacobian)
-        # The switch makes β = 0 exact: 0·(−∞) counts as 0.
-        return log_prior + pt.switch(self.beta > 0, self.beta * self.datalogp, 0.0)
-
-
-def keep_order(copy: pm.Model, model: pm.Model) -> None:
-    """Put the variables of a copy into their order in the model, which PyMC does not keep."""
-    for variables in ("free_RVs", "observed_RVs", "potentials", "deterministics"):
-        setattr(copy, variables, [copy[rv.name] for rv in getattr(model, variables)])
-
-
-@contextmanager
-def without_initial_values(model: pm.Model) -> Iterator[None]:
-    """Hide initial values, which are not used here and which PyMC cannot always copy."""
-    saved = dict(model.rvs_to_initial_values)
-    try:
-        model.rvs_to_initial_values.update(dict.fromkeys(saved))
-        yield
-    finally:
-        model.rvs_to_initial_values.update(saved)
 
 
 class TemperedDensity:
@@ -192,28 +123,20 @@ class TemperedDensity:
         return self._compiled_terms
 
     @cached_property
-    @alone
     def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
-        with self.model:  # PyMC reads `check_bounds` from the context
-            terms = compile_graph(
-                self.model.value_vars,
-                [self.model.varlogp, self.model.datalogp],
-                on_unused_input="ignore",
-                **self.compile_kwargs,
-            )
-        terms.trust_input = True
-        return terms
+        return self._function([self.model.varlogp, self.model.datalogp])
 
     @cached_property
-    @alone
     def log_prior(self) -> Callable[..., float]:
         """Return a function from the variables to log p, which leaves the likelihood alone."""
+        return self._function(self.model.varlogp)
+
+    @alone
+    def _function(self, outputs: Any) -> Any:
+        """Compile a function from the variables, which must have their own types."""
         with self.model:  # PyMC reads `check_bounds` from the context
             function = compile_graph(
-                self.model.value_vars,
-                self.model.varlogp,
-                on_unused_input="ignore",
-                **self.compile_kwargs,
+                self.model.value_vars, outputs, on_unused_input="ignore", **self.compile_kwargs
             )
         function.trust_input = True
         return function
@@ -229,9 +152,8 @@ class TemperedDensity:
         """
         model, continuous = self.model, self.model.continuous_value_vars
         gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
-        function = compile_graph(
-            model.value_vars, gradients, on_unused_input="ignore", **self.compile_kwargs
-        )
+        function = self._function(gradients)
+        function.trust_input = False
         titles = [value.name for value in continuous]
         return lambda point: dict(
             zip(titles, function(*[point[name] for name in self._names]), strict=True)

@@ -17,7 +17,8 @@ from pymc_bdmc.estimators import log_mean_exp, log_prior_mass
 from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.simulations import FromPrior, Simulated, Simulation
-from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading

@@ -20,7 +20,8 @@ from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, stream
 from pymc_bdmc.model.checks import check_simulable, checked_model
 from pymc_bdmc.model.simulations import FromPrior
-from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.sampling import sample_bdmc

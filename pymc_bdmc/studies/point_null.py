@@ -16,7 +16,8 @@ from pymc_bdmc.estimators import Estimate
 from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.joint import log_joint_of
 from pymc_bdmc.model.posterior import shape_of
-from pymc_bdmc.model.tempered import TemperedDensity, without_initial_values
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
 from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals, log_ml

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 import pymc_bdmc as bdmc
 from pymc_bdmc.base import car
 from pymc_bdmc.base.upstream import log_density_of
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
 

@@ -16,7 +16,8 @@ from scipy.special import betaln, logit, logsumexp, softmax
 
 from pymc_bdmc.base.types import Direction, Move
 from pymc_bdmc.engines import PilotTask, StepEngine, anneal
-from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import TemperedModel
 
 STANDARD_ERRORS = 3.0
 FORWARD, REVERSE = Direction

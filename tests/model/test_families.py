@@ -12,7 +12,7 @@ from scipy import stats
 
 from pymc_bdmc.base.upstream import LKJ
 from pymc_bdmc.model.families import NORMALISED, distribution, unknown_family
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 
 # PyMC's matrix normal calls a PyTensor function by its former name.
 pytestmark = pytest.mark.filterwarnings(

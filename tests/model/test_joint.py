@@ -7,7 +7,7 @@ from pymc.pytensorf import compile as compile_graph
 from pytensor import scan
 
 from pymc_bdmc.model import joint
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 

@@ -8,7 +8,7 @@ from pymc.dims.distributions import transforms
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.model.checks import checked_model
-from pymc_bdmc.model.forward_sampling import INTERPRETED
+from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.plain import plain_model
 from pymc_bdmc.model.tempered import TemperedDensity
 

@@ -11,7 +11,8 @@ from scipy import stats
 from pymc_bdmc.base.types import stack
 from pymc_bdmc.model.forward_sampling import ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
-from pymc_bdmc.model.tempered import TemperedDensity, TemperedModel
+from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.model.tempered_model import TemperedModel
 
 QUICK = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(5)
