@@ -1,17 +1,16 @@
 """The preparation of runs that anneal: pilots and scouts on every data set, and the path."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import log_softmax
 
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
-from pymc_bdmc.base.schedules import adaptive, linear, thermodynamic_length
+from pymc_bdmc.base.schedules import adaptive, linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
-from pymc_bdmc.base.types import MAX_RHAT, Direction, Run, Tuning
+from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.campaign.choice import (
     MAX_SURPLUS,
     REMEDY,
@@ -22,12 +21,12 @@ from pymc_bdmc.campaign.choice import (
     missed_by_fit,
 )
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
-from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.pilots import Piloted, squared_length
+from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
-from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine, PilotTask, RefitTask
+from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
 from pymc_bdmc.estimators import log_prior_mass, pareto_shape
-from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
 __all__ = ["Annealing"]
@@ -59,7 +58,7 @@ NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
 
-class Annealing(Preparation):
+class Annealing(Piloted):
     """The pilots and scouts of a call: they find the path, and tune the kernels along it.
 
     Parameters
@@ -73,103 +72,11 @@ class Annealing(Preparation):
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         super().__init__(pool, engine, entropy)
         self._progressbar = progressbar
-        self._tunings: dict[tuple[str, int], Tuning] = {}
         self._scouts: dict[tuple[str, int], list[Run]] = {}
 
     doubt = ""
     """A part of the posterior that prior draws found and a fit misses; the path from the prior is
     short then."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernels and their variables, in the order of application."""
-        return self._engine.description
-
-    def tunings(self, data: DataSets, path: Path, *, fits: bool = True) -> Tunings:
-        """Return tunings of the kernel along a path, one for each data set.
-
-        The pilots of a first data set find where a path from a fit starts, and tune the kernel. All
-        others take over its step sizes, and only the fit is made anew (`ModelEngine.adapted`). On
-        other paths every data set has pilots of its own; with ``fits=False`` those after the first
-        leave β = 1 before they mix, since nothing is fitted to their last states.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If the pool was stopped.
-        """
-        for new in self._missing(data, path):
-            first = next(iter(data))
-            known, until_mixed = self._tunings.get((path.name, first)), fits or first in new
-            if path.starts_at_prior:
-                found = self._pilots(new, {}, until_mixed)
-            elif known and path.is_fitted and not known.peaks:
-                found = self._refits(new, known, path)
-            else:
-                found = self._from_references(new, path, until_mixed)
-            self._tunings |= {(path.name, d): tuning for d, tuning in found.items()}
-        return {d: self._tunings[path.name, d] for d in data}
-
-    def _from_references(
-        self, data: DataSets, path: Path, until_mixed: bool = True
-    ) -> dict[int, Tuning]:
-        """Tune a path from references.
-
-        A fit to a pilot that did not mix may lie beside the posterior. A second fit is then made to
-        what a pilot along the path from the first one saw, and the shorter of both paths is taken.
-        """
-
-        def from_prior(dataset: int) -> Tuning:
-            return self.tunings(data, PriorPath())[dataset]
-
-        found = self._pilots(data, self._references(data, path, from_prior), until_mixed)
-        if unmixed := self._unmixed(data, path):
-            references = self._references(unmixed, path, found.__getitem__)
-            for d, tuning in self._pilots(unmixed, references, until_mixed).items():
-                found[d] = min(found[d], tuning, key=lambda each: squared_length({d: each}))
-        return found
-
-    def _unmixed(self, data: DataSets, path: Path) -> DataSets:
-        """Return the data sets on which a path is fitted to a pilot that did not mix."""
-        pilots = {d: self._tunings.get((PriorPath.name, d)) for d in data if path.is_fitted}
-        return {d: data[d] for d, pilot in pilots.items() if pilot and not pilot.rhat <= MAX_RHAT}
-
-    def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
-        """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
-        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
-        tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
-        fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
-        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in fits.values())
-        failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
-        fits |= self.tunings(failed, PriorPath()) if failed else {}
-        unmixed = self._unmixed(failed, path)
-        found = self._from_references(unmixed, path) if unmixed else {}
-        for d, fit in fits.items():
-            if d in unmixed:
-                continue
-            reference = path.reference(self._engine, d, partial(fits.__getitem__, d))
-            assert reference is not None, "a path that is fitted has one"
-            found[d] = self._engine.adapted(known, reference, fit.rhat)
-        return found
-
-    def _missing(self, data: DataSets, path: Path) -> Iterator[DataSets]:
-        """Yield the first data set, and then all others, if they have no tuning yet."""
-        first = next(iter(data))
-        for wanted in ([first], [d for d in data if d != first]):
-            new = {d: data[d] for d in wanted if (path.name, d) not in self._tunings}
-            if new:
-                yield new
-
-    def _references(
-        self, data: DataSets, path: Path, seen: Callable[[int], Tuning]
-    ) -> dict[int, Reference | None]:
-        """Return where the path starts on each data set, by what a pilot saw there."""
-        references = {d: path.reference(self._engine, d, partial(seen, d)) for d in data}
-        for d, reference in references.items():
-            if path.is_fitted and reference is not None:
-                seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
-                references[d] = self._engine.with_peaks(reference, data[d], seed)
-        return references
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
         """Return a few forward runs along a path on one data set.
@@ -309,22 +216,6 @@ class Annealing(Preparation):
         """Return `DRAWS`, and a part of the moves that led to β = 1."""
         return DRAWS, int(FURTHER * n_temperatures)
 
-    def _pilots(
-        self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
-    ) -> dict[int, Tuning]:
-        stage = 1 if references else 0
-        n = self._engine.pilots
-        keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
-        seeds = [stream(self._entropy, Purpose.PILOT, d, stage, c) for d, c in keys]
-        tasks = [
-            PilotTask(data[d], seed, references.get(d), until_mixed)
-            for (d, _), seed in zip(keys, seeds, strict=True)
-        ]
-        found = dict(zip(keys, self._all(tasks), strict=True))
-        cost = sum(each.gradient_evaluations for each in found.values())
-        self.gradients["fit" if references else "pilot"] += cost
-        return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
-
     def _scout(self, data: DataSets, tuning: Tuning, path: Path, chain: int) -> AnnealTask:
         ((dataset, observed),) = data.items()
         particles = self._engine.default_particles
@@ -369,12 +260,3 @@ def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:
     """
     shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
     return shape / (1 + shape), min(1 - 1 / np.log10(g.size), MOST_SHAPE)
-
-
-def squared_length(tunings: Tunings) -> float:
-    """Return the mean of Λ² over data sets, nats."""
-    lengths = [
-        thermodynamic_length(tuning.path_betas, tuning.mean_log_likelihood)
-        for tuning in tunings.values()
-    ]
-    return float(np.mean(np.square(lengths)))
