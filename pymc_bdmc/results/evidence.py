@@ -1,5 +1,7 @@
 """Estimate the evidence of a result by every estimator, in a labelled table."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -14,6 +16,8 @@ from pymc_bdmc.results.say import say
 from pymc_bdmc.results.simulated_tempering import METHODS, simulated_tempering_estimates
 
 __all__ = ["estimates_of", "evidence", "evidence_of", "recommended_log_ml", "tempering_rows"]
+
+COLUMNS = ["value", "error", "valid", "recommended", "reason"]
 
 MAX_SHORTFALL = 1.0
 """Largest shortfall of valid forward averages on simulated data (root mean square), in nats."""
@@ -98,33 +102,37 @@ def evidence_of(read: Reading, method: str = "all") -> pd.DataFrame:
         rows = {key: row for key, row in rows.items() if key[2] == method}
         if not rows:
             raise ValueError(f"method: {method!r} is not among {[*names, 'all']} for this result.")
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame(list(rows.values()), list(rows))[COLUMNS]
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "dataset", "method"])
     return table
 
 
+@dataclass(frozen=True)
+class Listed(Estimate):
+    """A row of `evidence`."""
+
+    recommended: bool
+
+
+type Rows = dict[tuple[str, int, str], Listed]
+
+
 @once
-def tempering_rows(read: Reading, method: str) -> dict[tuple[str, int, str], dict]:
+def tempering_rows(read: Reading, method: str) -> Rows:
     """Return the rows of `evidence` of a result of `temper`."""
     return {
-        ("tempering", 0, name): {
-            "value": estimate.value,
-            "error": estimate.error,
-            "valid": estimate.valid,
-            "recommended": estimate.valid and name == "RTS",
-            "reason": estimate.reason,
-        }
-        for name, estimate in simulated_tempering_estimates(read, method).items()
+        ("tempering", 0, name): Listed(**vars(each), recommended=each.valid and name == "RTS")
+        for name, each in simulated_tempering_estimates(read, method).items()
     }
 
 
 @once
-def estimates_of(read: Reading, data: str) -> dict[tuple[str, int, str], dict]:
+def estimates_of(read: Reading, data: str) -> Rows:
     """Return the rows of `evidence` on one kind of data by (data, dataset, method)."""
     return {key: row for each in read.sets_of(data) for key, row in _rows(read, each).items()}
 
 
-def _rows(read: Reading, each: DataSet) -> dict[tuple[str, int, str], dict]:
+def _rows(read: Reading, each: DataSet) -> Rows:
     """Return the rows of one data set."""
     if read.is_null:
         found = _log_density(each.forward[0])
@@ -149,13 +157,11 @@ def _rows(read: Reading, each: DataSet) -> dict[tuple[str, int, str], dict]:
             reason = say(message("doubted", doubt=doubt, reason=reason))
         if status != "exact" and "reverse" in needs:
             reason += say(message("reverse from", start=status))
-        rows[each.data, each.dataset, name] = {
-            "value": estimate.value + mass.estimate,
-            "error": float(np.linalg.norm([estimate.error, mass.error, missed])),
-            "valid": estimate.valid and not doubt,
-            "recommended": recommended,
-            "reason": reason,
-        }
+        error = float(np.linalg.norm([estimate.error, mass.error, missed]))
+        rows[each.data, each.dataset, name] = Listed(
+            estimate.value + mass.estimate, error, name, estimate.valid and not doubt, reason,
+            recommended,
+        )  # fmt: skip
     return rows
 
 
@@ -188,15 +194,12 @@ def recommended_log_ml(read: Reading, data: str = "real") -> Estimate:
     ValueError
         If no run was finished.
     """
-    rows = {key[2]: row for key, row in estimates_of(read, data).items() if key[1] == 0}
+    rows = [row for key, row in estimates_of(read, data).items() if key[1] == 0]
     if not rows:
         raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
-    best = next((name for name, row in rows.items() if row["recommended"]), "")
-    name = best or "forward average"
-    row = rows[name]
-    return Estimate(
-        float(row["value"]), float(row["error"]), name, bool(best and row["valid"]), row["reason"]
-    )
+    best = next((row for row in rows if row.recommended), None)
+    average = next(row for row in rows if row.method == "forward average")
+    return best or replace(average, valid=False)
 
 
 def _log_density(value: float) -> Comparison:

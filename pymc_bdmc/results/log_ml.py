@@ -1,6 +1,6 @@
 """Read the log marginal likelihood of a result: one number with its error, or none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -169,20 +169,20 @@ def log_ml(dt: xr.DataTree) -> LogML:
 def log_ml_of(read: Reading) -> LogML:
     """Return log ML; see `log_ml`."""
     if read.is_tempering:
-        rows, sure = tempering_rows(read, "all"), (-np.inf, np.inf)
+        rows, sure = tempering_rows(read, "all"), [-np.inf, np.inf]
     else:
         rows = {key: row for key, row in estimates_of(read, read.main).items() if not key[1]}
         if not rows:
             raise ValueError("dt: it has no finished runs on the real data, whose log ML this is.")
         sure = certified_of(read).loc[(read.main, 0), ["lower", "upper"]]
-    best = next((key for key, row in rows.items() if row["recommended"]), None)
-    row = rows[best] if best else {**next(iter(rows.values())), "value": np.nan, "error": np.nan}
-    reason = str(row["reason"])
+    best = next((row for row in rows.values() if row.recommended), None)
+    row = best or replace(next(iter(rows.values())), value=np.nan, error=np.nan, method="")
+    reason = row.reason
     if not best and read.finite_variables:
         reason += f"; {say(message('sum out', names=read.finite_variables))}"
     lower, upper = map(float, sure)
     return LogML(
-        float(row["value"]), float(row["error"]), bool(best), best[2] if best else "", reason,
+        float(row.value), float(row.error), bool(best), row.method, reason,
         lower, upper, "\n".join(map(say, notes(read))),
     )  # fmt: skip
 

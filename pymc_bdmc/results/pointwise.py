@@ -86,7 +86,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
         )
     found = predictive_densities(parts[~np.isnan(parts).any(axis=1)])
     check = estimates_of(read, "real")["real", 0, "forward average"]
-    valid = found.valid & check["valid"]
+    valid = found.valid & check.valid
     table = pd.DataFrame(
         {
             "value": found.value,
@@ -99,7 +99,7 @@ def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame
         },
         index=read.labels(parts.shape[1])[read.order or slice(None)],
     )
-    table.attrs["reason"] = check["reason"]
+    table.attrs["reason"] = check.reason
     return table
 
 

@@ -115,12 +115,8 @@ class Reweighing:
         with np.errstate(invalid="ignore"):  # every weight is zero
             self.log_weights = runs + logsumexp(forward)
         self._old = self._log_joint(self._density)
-        average = estimates_of(read, "real")["real", 0, "forward average"]
+        self.average: Estimate = estimates_of(read, "real")["real", 0, "forward average"]
         own = jarzynski_forward(forward)
-        self.average = Estimate(
-            float(average["value"]), float(average["error"]), "forward average",
-            bool(average["valid"]), str(average["reason"]),
-        )  # fmt: skip
         self._mass = self.average.value - own.value
         # What is not from the weights: log P(S), and the shortfall on simulated data.
         self._rest = float(np.sqrt(max(self.average.error**2 - own.error**2, 0.0)))

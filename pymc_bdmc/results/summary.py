@@ -1,13 +1,11 @@
 """Summarise a result: the table of bounds and evidence, and the doubts about it."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import clustered_mean
+from pymc_bdmc.estimators import Estimate, clustered_mean
 from pymc_bdmc.results.certified import certified_of, certified_total_variation
 from pymc_bdmc.results.checks.chance import MAX_CHANCE, half_interval
 from pymc_bdmc.results.checks.sandwich import (
@@ -96,8 +94,8 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
 def summary_of(read: Reading) -> pd.DataFrame:
     """Return the table of `summary`."""
     if read.is_tempering:
-        row = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
-        rows = {("tempering", "evidence"): _withheld(row, message("RTS"))}
+        found = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
+        rows = {("tempering", "evidence"): _withheld(found, message("RTS"))}
     else:
         rows = _annealed_rows(Reading.annealed(read))
     for row in rows.values():
@@ -209,10 +207,9 @@ def _evidence(read: Reading, data: str, method: str, more: Message = NOTHING) ->
     return _withheld(row, message("BAR" if method == "bar" else "average", more=more))
 
 
-def _withheld(row: Mapping, kind: Message) -> dict:
+def _withheld(row: Estimate, kind: Message) -> dict:
     """Return the row of an estimate, without its error if its check in `evidence` fails."""
-    valid = bool(row["valid"])
-    if not valid:
-        kind = message("not valid", what=kind, reason=row["reason"])
-    error = row["error"] if valid else np.nan
-    return {"value": row["value"], "error": error, "valid": valid, "kind": kind}
+    if not row.valid:
+        kind = message("not valid", what=kind, reason=row.reason)
+    error = row.error if row.valid else np.nan
+    return {"value": row.value, "error": error, "valid": bool(row.valid), "kind": kind}

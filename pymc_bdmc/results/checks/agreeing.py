@@ -128,7 +128,7 @@ def whose_fault(read: Reading, other: Reading, status: Status) -> Iterator[Messa
     """Say which draws are wrong, or more likely so, by log ML of the runs that they come from."""
     own, given = read.real_log_weights, other.real_log_weights
     if status == "bad" and own.size:
-        if not any(row["valid"] for row in estimates_of(read, "real").values()):
+        if not any(row.valid for row in estimates_of(read, "real").values()):
             yield message("untrusted run")
         if given.size and refutes(own, given):
             yield message("this is higher")

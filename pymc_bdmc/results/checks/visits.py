@@ -13,9 +13,9 @@ MAX_UNEVENNESS = 0.1
 def few_passages(read: Reading) -> Doubt | None:
     """Tell why log ML cannot be trusted."""
     row = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
-    if row["valid"]:
+    if row.valid:
         return None
-    return Doubt({"": message("no RTS", reason=row["reason"])}, message("more passages"))
+    return Doubt({"": message("no RTS", reason=row.reason)}, message("more passages"))
 
 
 def uneven_visits(read: Reading) -> Doubt | None:
