@@ -217,57 +217,36 @@ class Moves(NamedTuple):
     """Names in the order of application, such as ``Metropolis`` and ``HMC``."""
 
 
-class Populations(NamedTuple):
-    """Records of the particles of all runs of one direction on one data set."""
-
-    effective_size: np.ndarray
-    """Effective number of particles before they are resampled, mean over runs, shape (T + 1,)."""
-    resamplings: np.ndarray
-    """Number of runs that were resampled there, shape (T + 1,)."""
-    least_effective_size: np.ndarray
-    """Smallest effective size over the temperatures, by run, shape (C,)."""
-    ancestors: np.ndarray
-    """Number of starts from which the last particles descend, shape (C,)."""
-
-
 @dataclass(frozen=True, eq=False)
 class Annealing:
-    """Results of all runs of one direction on one data set, as arrays.
+    """Results of all runs of one direction on one data set, under their names in a result.
 
     Attributes
     ----------
-    log_weight : ndarray of shape (C,)
-        log Ẑ in nats; NaN for a run that was not finished.
-    prior_draws : ndarray of shape (C,) or (C, A)
-        Number of prior draws until one had ℓ > −∞, by run. If some were rejected, there is a number
-        for each of A accepted draws. 0 for a run that did not start from the prior.
-    lowest_acceptance : ndarray of shape (C,)
-        Smallest mean acceptance over stretches of a run and parts of the kernel.
-    log_likelihood_mean, log_likelihood_sd : ndarray of shape (T + 1,)
-        Mean and standard deviation over runs of (the weighted mean of) ℓ at each temperature, nats.
-    acceptance, step_size : ndarray of shape (T + 1,)
-        Acceptance statistic (mean over runs and parts) and step size of K_t; NaN if there is none.
-    divergences : ndarray of int, shape (T + 1,)
-        Number of particles of all runs for which K_t diverged.
+    by_chain : dict of str to ndarray
+        By run; NaN for a run that was not finished. ``log_weight`` is log Ẑ in nats.
+        ``prior_draws`` is the number of prior draws until one had ℓ > −∞; if some were rejected,
+        there is one for each of A accepted draws, shape (C, A); it is 0 for a run that did not
+        start from the prior. ``lowest_acceptance`` is the smallest mean acceptance over stretches
+        of a run and parts of the kernel. Of runs with several particles ``least_effective_size`` is
+        the smallest effective size over the temperatures, and ``ancestors`` the number of starts
+        from which the last particles descend. ``row_log_weight`` are the parts of the log weights
+        that each row of the data added, shape (C, rows), nats; ``log_e_value``: see `Run`.
+    by_beta : dict of str to ndarray of shape (T + 1,)
+        ``log_likelihood_path`` and ``log_likelihood_sd``: mean and standard deviation over runs of
+        (the weighted mean of) ℓ, nats. ``acceptance`` (mean over runs and parts) and ``step_size``
+        of K_t; NaN if there is none. ``divergences``: particles of all runs for which K_t diverged.
+        Of runs with several particles ``effective_size``, the mean over runs before resampling, and
+        ``resamplings``, the number of runs that were resampled.
     gradient_evaluations : int
         Number of gradients computed by all runs.
-    populations : Populations, optional
-        Records of runs with several particles.
-    row_log_weight : ndarray of shape (C, number of rows of the data), optional
-        Parts of the log weights that each row of the data added, nats. NaN for an unfinished run.
-    log_e_value : ndarray of shape (C,), optional
-        See `Run`.
     """
 
-    log_weight: np.ndarray
-    prior_draws: np.ndarray
-    lowest_acceptance: np.ndarray
-    log_likelihood_mean: np.ndarray
-    log_likelihood_sd: np.ndarray
-    acceptance: np.ndarray
-    step_size: np.ndarray
-    divergences: np.ndarray
+    by_chain: Mapping[str, np.ndarray]
+    by_beta: Mapping[str, np.ndarray]
     gradient_evaluations: int
-    populations: Populations | None = None
-    row_log_weight: np.ndarray | None = None
-    log_e_value: np.ndarray | None = None
+
+    @property
+    def log_weight(self) -> np.ndarray:
+        """Return log Ẑ by run, nats; NaN for a run that was not finished."""
+        return self.by_chain["log_weight"]

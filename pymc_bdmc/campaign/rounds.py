@@ -217,7 +217,9 @@ def anneal_in_rounds(pool: Pool, ahead: Runs, report: Report | None = None) -> l
             _log.info(f"Round {len(rounds)}: {found}")
         if paths and target_gap:  # the rungs of a ladder are independent
             forward = found.runs["forward"] + found.runs.get("real", [])
-            paths = [_smoothed(schedule.betas, run.log_likelihood_mean) for run in forward]
+            paths = [
+                _smoothed(schedule.betas, run.by_beta["log_likelihood_path"]) for run in forward
+            ]
     return rounds
 
 

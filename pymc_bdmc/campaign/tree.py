@@ -85,7 +85,7 @@ def model_groups(
     groups: dict[str, xr.Dataset] = {}
     if last.ends:
         places, (run,) = sorted(last.ends), last.runs["real"]
-        ancestors = run.populations.ancestors if run.populations else np.ones_like(run.log_weight)
+        ancestors = run.by_chain.get("ancestors", np.ones_like(run.log_weight))
         groups |= last_states(
             density, [last.ends[place] for place in places], run.log_weight[places],
             ancestors[places], seed, particles,

@@ -4,9 +4,13 @@ from copy import deepcopy
 
 import numpy as np
 
-from pymc_bdmc.base.types import Annealing, Point, Populations, Run
+from pymc_bdmc.base.types import Annealing, Point, Run
 
 _MIN_STRETCH = 50
+
+_BY_RUN = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors", "log_e_value"
+_OF_PARTICLES = "least_effective_size", "ancestors", "effective_size", "resamplings"
+"""Records that only runs with several particles have."""
 
 
 class Recorder:
@@ -33,11 +37,9 @@ class Recorder:
     """
 
     def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
-        self._log_weight = np.full(n_runs, np.nan)
+        self._by_run = {name: np.full(n_runs, np.nan) for name in _BY_RUN}
         self._prior_draws: dict[int, np.ndarray] = {}
         self._rows: dict[int, np.ndarray] = {}
-        self._lowest_acceptance, self._least_size, self._ancestors = np.full((3, n_runs), np.nan)
-        self._log_e_value = np.full(n_runs, np.nan)
         self._judges_acceptance = judges_acceptance
         self._moments = _Moments(len(betas))
         self._divergences, self._resamplings = np.zeros((2, len(betas)), dtype=int)
@@ -50,15 +52,19 @@ class Recorder:
         """Record a run, or a block of chains, at the index of its first chain."""
         n = np.size(run.log_weight)
         places = slice(first, first + n)
-        self._log_weight[places] = run.log_weight
-        self._log_e_value[places] = run.log_e_value
+        found = {
+            "log_weight": run.log_weight,
+            "least_effective_size": run.population.effective_size.min(),
+            "ancestors": run.population.ancestors,
+            "log_e_value": run.log_e_value,
+        }
+        if self._judges_acceptance:
+            found["lowest_acceptance"] = _lowest_acceptance(_known_parts(run))
+        for name, value in found.items():
+            self._by_run[name][places] = value
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
         if run.row_log_weight is not None:
             self._rows[first] = run.row_log_weight
-        if self._judges_acceptance:
-            self._lowest_acceptance[places] = _lowest_acceptance(_known_parts(run))
-        self._least_size[places] = run.population.effective_size.min()
-        self._ancestors[places] = run.population.ancestors
         self._resamplings += run.population.resampled
         self._divergences += run.divergences
         self._gradients += run.gradient_evaluations
@@ -77,41 +83,29 @@ class Recorder:
         moments = deepcopy(self._moments)
         for place in sorted(self._waiting):  # an earlier run is missing
             moments.add(self._waiting[place])
-        mean, sd, acceptance, sizes = moments.collected()
-        populations = Populations(
-            sizes, self._resamplings.copy(), self._least_size.copy(), self._ancestors.copy()
-        )
-        return Annealing(
-            self._log_weight.copy(),
-            self._prior_draws_by_run(),
-            self._lowest_acceptance.copy(),
-            mean,
-            sd,
-            acceptance,
-            step_size,
-            self._divergences.copy(),
-            self._gradients,
-            populations if self._are_populations else None,
-            self._weights_by_row(),
-            None if np.isnan(self._log_e_value).all() else self._log_e_value.copy(),
-        )
+        by_chain = {name: values.copy() for name, values in self._by_run.items()}
+        by_chain["prior_draws"] = self._in_order(self._prior_draws)
+        if self._rows:
+            by_chain["row_log_weight"] = self._in_order(self._rows)
+        if np.isnan(by_chain["log_e_value"]).all():
+            del by_chain["log_e_value"]
+        by_beta = moments.collected() | {
+            "step_size": step_size,
+            "divergences": self._divergences.copy(),
+            "resamplings": self._resamplings.copy(),
+        }
+        if not self._are_populations:
+            for name in _OF_PARTICLES:
+                (by_chain if name in by_chain else by_beta).pop(name)
+        return Annealing(by_chain, by_beta, self._gradients)
 
-    def _weights_by_row(self) -> np.ndarray | None:
-        """Return the parts of the log weights by run and row of the data, if they were recorded."""
-        if not self._rows:
-            return None
-        weights = np.full((len(self._log_weight), len(next(iter(self._rows.values())))), np.nan)
-        for place, row in self._rows.items():
-            weights[place] = row
-        return weights
-
-    def _prior_draws_by_run(self) -> np.ndarray:
-        """Return prior draws, shape (C,), or (C, A) if a run accepted several; NaN if missing."""
-        n_counted = max(map(len, self._prior_draws.values()), default=1)
-        draws = np.full((len(self._log_weight), n_counted), np.nan)
-        for place, counted in self._prior_draws.items():
-            draws[place] = counted
-        return draws if n_counted > 1 else draws[:, 0]
+    def _in_order(self, by_run: dict[int, np.ndarray]) -> np.ndarray:
+        """Return values by run, shape (C, n), or (C,) if n = 1; NaN if missing."""
+        n_runs, n = len(self._by_run["log_weight"]), max(map(len, by_run.values()), default=1)
+        values = np.full((n_runs, n), np.nan)
+        for place, value in by_run.items():
+            values[place] = value
+        return values if n > 1 else values[:, 0]
 
 
 class _Moments:
@@ -134,14 +128,15 @@ class _Moments:
         known = _known_parts(run)
         self._acceptance += n * known.mean(axis=1) if known.size else np.nan
 
-    def collected(self) -> np.ndarray:
+    def collected(self) -> dict[str, np.ndarray]:
         """Return mean and sd of ℓ, mean acceptance and effective size; NaN without runs."""
-        if not self._n:
-            return np.full((4, len(self._mean)), np.nan)
-        n = self._n
-        return np.array(
-            [self._mean, np.sqrt(self._squares / n), self._acceptance / n, self._sizes / n]
-        )
+        n = self._n or np.nan
+        return {
+            "log_likelihood_path": self._mean * (n / n),
+            "log_likelihood_sd": np.sqrt(self._squares / n),
+            "acceptance": self._acceptance / n,
+            "effective_size": self._sizes / n,
+        }
 
 
 def _known_parts(run: Run) -> np.ndarray:

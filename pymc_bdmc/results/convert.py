@@ -11,7 +11,7 @@ from arviz_base import dict_to_dataset
 from pymc.backends.arviz import coords_and_dims_for_inferencedata
 from scipy.special import log_softmax
 
-from pymc_bdmc.base.types import Annealing, Point, Populations, stack
+from pymc_bdmc.base.types import Annealing, Point, stack
 from pymc_bdmc.estimators import pareto_shape
 from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.model.simulations import Simulated
@@ -55,38 +55,16 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         chain, row), if the temperatures end with each row. Of reverse runs that weigh draws
         ``log_e_value`` by (dataset, chain).
     """
-    by_chain = ("log_weight", "prior_draws", "lowest_acceptance")
-    by_beta = {
-        "log_likelihood_path": "log_likelihood_mean",
-        "log_likelihood_sd": "log_likelihood_sd",
-        "acceptance": "acceptance",
-        "divergences": "divergences",
-        "step_size": "step_size",
-    }
-    fields = {name: name for name in by_chain} | by_beta
-    data = {name: _stacked([getattr(run, field) for run in runs]) for name, field in fields.items()}
-    dims = {name: ["chain" if name in by_chain else "beta"] for name in fields}
-    if known := next((run.populations for run in runs if run.populations), None):
-        # After Ctrl-C a data set may have no finished run.
-        no_run = Populations(
-            np.full_like(known.effective_size, np.nan),
-            np.zeros_like(known.resamplings),
-            np.full_like(known.least_effective_size, np.nan),
-            np.full_like(known.ancestors, np.nan),
-        )
-        parts = zip(*(run.populations or no_run for run in runs), strict=True)
-        for name, part in zip(Populations._fields, parts, strict=True):
-            data[name] = np.array(part)
-            dims[name] = ["chain" if name in ("least_effective_size", "ancestors") else "beta"]
-    if found := [run.row_log_weight for run in runs if run.row_log_weight is not None]:
-        no_row = np.full_like(found[0], np.nan)
-        rows = [no_row if run.row_log_weight is None else run.row_log_weight for run in runs]
-        data["row_log_weight"] = np.array(rows)
-        dims["row_log_weight"] = ["chain", "row"]
-    if runs[0].log_e_value is not None:
-        data["log_e_value"] = np.array([run.log_e_value for run in runs])
-        dims["log_e_value"] = ["chain"]
-    dims["prior_draws"] += ["accepted_draw"] * (data["prior_draws"].ndim - 2)
+    data, dims = {}, {}
+    for dim in ("chain", "beta"):
+        found = [getattr(run, f"by_{dim}") for run in runs]
+        for name in dict.fromkeys(name for each in found for name in each):
+            known = next(each[name] for each in found if name in each)
+            # After Ctrl-C a data set may have no finished run.
+            missing = np.full_like(known, np.nan if known.dtype.kind == "f" else 0)
+            data[name] = _stacked([each.get(name, missing) for each in found])
+            more = "row" if name == "row_log_weight" else "accepted_draw"
+            dims[name] = [dim, *[more] * (data[name].ndim - 2)]
     return dict_to_dataset(
         data,
         sample_dims=["dataset"],

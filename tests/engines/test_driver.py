@@ -83,8 +83,8 @@ def test_the_lowest_acceptance_is_that_of_the_worst_part(parts, lowest, mean):
     recorder = Recorder(1, BETAS)
     recorder.add(0, chain)
     run = recorder.collected(np.zeros(4))
-    assert run.lowest_acceptance[0] == lowest
-    np.testing.assert_allclose(run.acceptance, [np.nan, mean, mean, mean])
+    assert run.by_chain["lowest_acceptance"][0] == lowest
+    np.testing.assert_allclose(run.by_beta["acceptance"], [np.nan, mean, mean, mean])
 
 
 @pytest.mark.parametrize("particles", [1, 5])

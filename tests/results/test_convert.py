@@ -12,7 +12,6 @@ import xarray as xr
 from scipy.special import softmax
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base.types import Populations
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.results import convert
 from tests.models import Y_SCHOOLS
@@ -215,8 +214,8 @@ def test_a_data_set_without_a_finished_run_stands_beside_others():
     """As Ctrl-C leaves it, in whatever order they are."""
     betas = np.linspace(0, 1, 3)
     none = Recorder(2, betas).collected(np.ones(3))
-    populations = Populations(*np.ones((2, 3)), *np.ones((2, 2)))
-    some = replace(none, populations=populations, row_log_weight=np.ones((2, 5)))
+    sizes, rows = {"effective_size": np.ones(3)}, {"row_log_weight": np.ones((2, 5))}
+    some = replace(none, by_chain=none.by_chain | rows, by_beta=none.by_beta | sizes)
     for runs in ([some, none], [none, some]):
         found = convert.annealing_dataset(runs, betas)
         sizes = found["effective_size"].isel(dataset=runs.index(none))
