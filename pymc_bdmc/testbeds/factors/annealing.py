@@ -1,10 +1,7 @@
 """Anneal a problem of the testbed in one call, forward and in reverse."""
 
-import os
-from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import xarray as xr
@@ -13,7 +10,7 @@ from numpy.typing import ArrayLike
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.compiling import load_numba
 from pymc_bdmc.base.schedules import Schedule
-from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
+from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
@@ -33,15 +30,7 @@ def anneal(
     particles: int = 32,
     temperatures: int | ArrayLike = 200,
     schedule: str | Schedule = "sigmoid",
-    target_gap: float | None = None,
-    max_temperatures: int | None = None,
-    max_time: float | None = None,
-    random_seed: RandomSeed = None,
-    cores: int | None = None,
-    executor: Executor | None = None,
-    progressbar: bool = True,
-    store: str | os.PathLike | None = None,
-    callback: Callable[[xr.DataTree], object] | None = None,
+    **options: Any,
 ) -> xr.DataTree:
     """Sandwich log ML of simulated observations between forward and reverse populations.
 
@@ -59,10 +48,10 @@ def anneal(
         T, the number of transitions of a state, or the inverse temperatures themselves.
     schedule : {"sigmoid", "linear", "power", "cubic"} or Schedule, default "sigmoid"
         Spacing of the inverse temperatures.
-    target_gap, max_temperatures, max_time : optional
-        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
-    random_seed, cores, executor, progressbar, store, callback : optional
-        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
+    **options
+        The further options of `pymc_bdmc.anneal`: ``target_gap``, ``max_temperatures`` and
+        ``max_time`` for rounds; ``random_seed``, ``cores``, ``executor``, ``progressbar``,
+        ``store`` and ``callback``.
 
     Returns
     -------
@@ -85,12 +74,10 @@ def anneal(
     >>> bdmc.summary(dt).loc[("simulated", "upper bound"), "kind"]
     'mean log weight, exact start'
     """
+    runs = ProblemRuns(problem, path, particles)
     return systems.anneal(
-        ProblemRuns(problem, path, particles),
-        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
-        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
-        executor=executor, progressbar=progressbar, store=store, callback=callback,
-    )  # fmt: skip
+        runs, chains=chains, temperatures=temperatures, schedule=schedule, **options
+    )
 
 
 def run(

@@ -1,10 +1,8 @@
 """Anneal a lattice model in one call, forward from the uniform prior and in reverse from β = 1."""
 
-import os
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import xarray as xr
@@ -12,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.schedules import Schedule
-from pymc_bdmc.base.streams import Entropy, Purpose, RandomSeed, beside, stream
+from pymc_bdmc.base.streams import Entropy, Purpose, beside, stream
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.blocks import anneal_block
@@ -37,15 +35,7 @@ def anneal(
     updates: int | None = None,
     start: Literal["exact", "swendsen-wang", "ordered"] = "exact",
     burn_in: int = 100,
-    target_gap: float | None = None,
-    max_temperatures: int | None = None,
-    max_time: float | None = None,
-    random_seed: RandomSeed = None,
-    cores: int | None = None,
-    executor: Executor | None = None,
-    progressbar: bool = True,
-    store: str | os.PathLike | None = None,
-    callback: Callable[[xr.DataTree], object] | None = None,
+    **options: Any,
 ) -> xr.DataTree:
     """Sandwich log(Z/Z_0) of an Ising or Potts model between forward and reverse chains.
 
@@ -77,10 +67,10 @@ def anneal(
         upper bound is exact, burned-in or heuristic, respectively.
     burn_in : int, default 100
         Number of sweeps with ``start="swendsen-wang"``.
-    target_gap, max_temperatures, max_time : optional
-        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
-    random_seed, cores, executor, progressbar, store, callback : optional
-        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
+    **options
+        The further options of `pymc_bdmc.anneal`: ``target_gap``, ``max_temperatures`` and
+        ``max_time`` for rounds; ``random_seed``, ``cores``, ``executor``, ``progressbar``,
+        ``store`` and ``callback``.
 
     Returns
     -------
@@ -118,12 +108,10 @@ def anneal(
     >>> bool(abs(value - bdmc.lattice.Ising(4).log_z()) < 4 * error)
     True
     """
+    runs = LatticeChains(system, kernel, sites, updates, start, burn_in)
     return systems.anneal(
-        LatticeChains(system, kernel, sites, updates, start, burn_in),
-        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
-        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
-        executor=executor, progressbar=progressbar, store=store, callback=callback,
-    )  # fmt: skip
+        runs, chains=chains, temperatures=temperatures, schedule=schedule, **options
+    )
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """Anneal a restricted Boltzmann machine in one call, forward and in reverse."""
 
-import os
-from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -12,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.base.schedules import Schedule
-from pymc_bdmc.base.streams import Purpose, RandomSeed, beside
+from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
 from pymc_bdmc.campaign import systems
 from pymc_bdmc.engines.tasks import AnnealTask
@@ -26,15 +23,7 @@ def anneal(
     temperatures: int | ArrayLike = 1000,
     schedule: str | Schedule = "linear",
     burn_in: int = 1000,
-    target_gap: float | None = None,
-    max_temperatures: int | None = None,
-    max_time: float | None = None,
-    random_seed: RandomSeed = None,
-    cores: int | None = None,
-    executor: Executor | None = None,
-    progressbar: bool = True,
-    store: str | os.PathLike | None = None,
-    callback: Callable[[xr.DataTree], object] | None = None,
+    **options: Any,
 ) -> xr.DataTree:
     """Sandwich the log partition function of an RBM between forward and reverse chains.
 
@@ -53,10 +42,10 @@ def anneal(
         sweeps anneal the state from the prior. The upper bound is then burned-in, or heuristic
         without any sweep. If a layer has at most 20 units, reverse chains start from exact samples.
         (With at most 25 units, `RBM.log_z` is exact.)
-    target_gap, max_temperatures, max_time : optional
-        A target for the gap in nats, and the limits of its rounds: see `pymc_bdmc.anneal`.
-    random_seed, cores, executor, progressbar, store, callback : optional
-        The seed, the workers and the store of the call: see `pymc_bdmc.anneal`.
+    **options
+        The further options of `pymc_bdmc.anneal`: ``target_gap``, ``max_temperatures`` and
+        ``max_time`` for rounds; ``random_seed``, ``cores``, ``executor``, ``progressbar``,
+        ``store`` and ``callback``.
 
     Returns
     -------
@@ -81,12 +70,10 @@ def anneal(
     >>> bool(abs(value - rbm.log_z()) < 4 * error)
     True
     """
+    runs = MachineChains(rbm, burn_in)
     return systems.anneal(
-        MachineChains(rbm, burn_in),
-        chains=chains, temperatures=temperatures, schedule=schedule, target_gap=target_gap,
-        max_temperatures=max_temperatures, max_time=max_time, random_seed=random_seed, cores=cores,
-        executor=executor, progressbar=progressbar, store=store, callback=callback,
-    )  # fmt: skip
+        runs, chains=chains, temperatures=temperatures, schedule=schedule, **options
+    )
 
 
 @dataclass(frozen=True)
