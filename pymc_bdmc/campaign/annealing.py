@@ -29,8 +29,6 @@ from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
 from pymc_bdmc.estimators import log_prior_mass, pareto_shape
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
-__all__ = ["Annealing"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 IDEAL_GAP = 0.15

@@ -27,8 +27,6 @@ from pymc_bdmc.results.attributes import run_attributes
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
 
-__all__ = ["finish", "to_datatree"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 

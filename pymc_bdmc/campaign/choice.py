@@ -7,10 +7,6 @@ import numpy as np
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import log_mean_exp, refutes
 
-__all__ = [
-    "REMEDY", "Choice", "Findings", "Refusal", "Way", "choose", "fails_from_prior", "missed_by_fit",
-]  # fmt: skip
-
 SCOUTED = 0.5
 """Ratio of Λ² from a fit to Λ² from the prior up to which there are scouts. Chosen."""
 WORTHWHILE = 0.25

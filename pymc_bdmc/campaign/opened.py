@@ -14,8 +14,6 @@ from pymc_bdmc.engines import TunedEngine, make_engine
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.posterior import posterior_states
 
-__all__ = ["Campaign", "open_campaign"]
-
 
 @dataclass(frozen=True, eq=False)
 class Campaign:

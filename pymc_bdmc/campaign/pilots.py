@@ -15,8 +15,6 @@ from pymc_bdmc.engines.tasks import ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import Path, PriorPath
 
-__all__ = ["Piloted", "squared_length"]
-
 
 class Piloted(Preparation, ABC):
     """A preparation whose tunings are from pilots; see `Preparation`."""

@@ -24,8 +24,6 @@ from pymc_bdmc.model.hard_variables import hard_variables, sum_out
 from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.paths import Path, PriorPath
 
-__all__ = ["Prepared", "prepare"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 MOST_FINITE = 30

@@ -26,8 +26,6 @@ from pymc_bdmc.model.simulations import (
 )
 from pymc_bdmc.paths import Path, make_path
 
-__all__ = ["CHAINS", "DRAWS", "NUMBERS", "Question", "Request", "Size"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 CHAINS = 16

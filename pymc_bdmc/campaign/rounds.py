@@ -22,8 +22,6 @@ from pymc_bdmc.engines.tasks import AnnealTask
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulations import Simulated
 
-__all__ = ["Plan", "Report", "Round", "Runs", "Side", "anneal_in_rounds"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 BLOCKS = 30

@@ -16,8 +16,6 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import Engine
 from pymc_bdmc.results.warn import warn
 
-__all__ = ["Session", "open_session", "open_store"]
-
 
 @dataclass(frozen=True, eq=False)
 class Session:

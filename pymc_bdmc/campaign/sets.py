@@ -17,8 +17,6 @@ from pymc_bdmc.engines.compiled.draws import DrawTuning
 from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.paths import Path
 
-__all__ = ["Sets"]
-
 
 class Sets:
     """Simulates the data sets of a campaign, and makes the sides of their sandwiches.

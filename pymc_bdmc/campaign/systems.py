@@ -21,8 +21,6 @@ from pymc_bdmc.campaign.tree import annealed_groups, rounds_dataset
 from pymc_bdmc.engines.blocks import BlockEngine, BlockSystem, SideBySide
 from pymc_bdmc.results.attributes import run_attributes
 
-__all__ = ["anneal"]
-
 _BYTES_A_CHAIN = 100
 """Bytes of log weights, prior draws and acceptance of both directions."""
 

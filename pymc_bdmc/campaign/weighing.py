@@ -18,8 +18,6 @@ from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
 
-__all__ = ["Weighing"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 GAP, LARGEST_GAP = 0.02, 0.05

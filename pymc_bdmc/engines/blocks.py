@@ -13,8 +13,6 @@ from pymc_bdmc.engines.executors import ExecutorPool
 from pymc_bdmc.engines.pools import ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask
 
-__all__ = ["BlockEngine", "BlockSystem", "SideBySide", "anneal_block"]
-
 
 @runtime_checkable
 class BlockSystem(Protocol):

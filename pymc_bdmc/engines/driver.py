@@ -14,8 +14,6 @@ from pymc_bdmc.kernels.resampling import (
     reweigh,
 )
 
-__all__ = ["anneal"]
-
 LogLikelihood = Callable[[Point], float]
 
 

@@ -15,18 +15,6 @@ from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "MOST_VARIANCE",
-    "AnnealTask",
-    "Engine",
-    "Fit",
-    "FitTask",
-    "ModelEngine",
-    "PilotTask",
-    "RefitTask",
-    "TunedEngine",
-]
-
 
 class Engine[T: Tuning | None](Protocol):
     """Engine that anneals, and gives its tasks to workers."""

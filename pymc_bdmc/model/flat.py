@@ -15,8 +15,6 @@ from pymc_bdmc.base.types import Point
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["ContinuousFirst", "Flat"]
-
 
 class Flat:
     """Places of the unconstrained variables in one vector.

@@ -14,8 +14,6 @@ from pymc.model.transform.optimization import freeze_dims_and_data
 from pymc_bdmc.base.car import CorrectedCAR
 from pymc_bdmc.model.forward_graph import INTERPRETED
 
-__all__ = ["TemperedModel", "keep_order", "without_initial_values"]
-
 
 class TemperedModel(pm.Model):
     """Copy of a PyMC model whose `logp` is log p(θ) + β ℓ(θ).

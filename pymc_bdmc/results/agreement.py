@@ -30,8 +30,6 @@ from pymc_bdmc.results.notebook import status_html
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.say import say
 
-__all__ = ["Agreement", "agreement", "agreement_dataset", "kept_agreement"]
-
 LOG_JOINT = "log p(θ, y)"
 
 

@@ -15,8 +15,6 @@ from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.model.simulations import FromPosterior
 from pymc_bdmc.results.runs import LOST
 
-__all__ = ["CERTAIN", "Attributes", "run_attributes"]
-
 CERTAIN = ("exact", "posterior draw", "burned-in")
 """Starts of reverse runs with which a total variation is certified, on what each presupposes."""
 

@@ -13,8 +13,6 @@ from pymc_bdmc.results.log_ml import WithInterval, certain, decimals, log_ml_of
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import MOST_TOLD, strength, times
 
-__all__ = ["BayesFactor", "bayes_factor"]
-
 
 @dataclass(frozen=True, repr=False)
 class BayesFactor(WithInterval):

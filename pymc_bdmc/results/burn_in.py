@@ -8,8 +8,6 @@ from scipy.special import stdtr
 from pymc_bdmc.estimators import clustered_mean, jeffreys_bound
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["burn_in_effect", "burn_in_of"]
-
 
 def burn_in_effect(dt: xr.DataTree) -> pd.DataFrame:
     """Compare the upper bounds after several burn-ins S of the reverse runs; nats.

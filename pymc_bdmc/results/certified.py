@@ -16,8 +16,6 @@ from pymc_bdmc.results.attributes import CERTAIN
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
 
-__all__ = ["certified", "certified_of", "certified_total_variation"]
-
 MOST_PAIRS = 60
 """Largest number of groups into which runs with independent starts are divided."""
 

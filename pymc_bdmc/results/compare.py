@@ -15,8 +15,6 @@ from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 
-__all__ = ["READ", "against_best", "certified_factors", "check_comparable", "compare", "cost"]
-
 CONFIDENCE = 0.95
 
 READ = ["log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability"]

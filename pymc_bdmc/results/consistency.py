@@ -20,19 +20,6 @@ from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.say import say
 
-__all__ = [
-    "ALPHA",
-    "FEWEST_RUNS",
-    "FEWEST_SETS",
-    "MARGIN",
-    "SPREAD",
-    "consistency",
-    "consistency_of",
-    "features_of",
-    "forward_ladder",
-    "simulated_from_prior",
-]
-
 ALPHA = 0.05
 """Largest p-value that the rank test flags."""
 

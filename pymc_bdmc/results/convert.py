@@ -17,16 +17,6 @@ from pymc_bdmc.kernels.resampling import systematic
 from pymc_bdmc.model.simulations import Simulated
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = [
-    "annealing_dataset",
-    "burn_in_dataset",
-    "observed_dataset",
-    "particles_dataset",
-    "posterior_dataset",
-    "simulated_dataset",
-    "starts_dataset",
-]
-
 _log = logging.getLogger("pymc.bdmc")
 
 POSTERIOR_CHAINS = 4

@@ -28,8 +28,6 @@ from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import Side
 from pymc_bdmc.results.say import say
 
-__all__ = ["diagnose", "doubts_of"]
-
 
 def diagnose(dt: xr.DataTree) -> list[str]:
     """List the doubts about a result, the gravest first, each with a remedy.

@@ -36,8 +36,6 @@ from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.unconstrained import Unconstrained
 
-__all__ = ["COLUMNS", "FROM_POSTERIOR", "JEFFREYS", "TO_POSTERIOR", "distance"]
-
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
 
 COLUMNS = [

@@ -11,8 +11,6 @@ from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.estimators import log_ratio_of_averages
 from pymc_bdmc.results.reweighting import Reweighing, model_of_runs
 
-__all__ = ["elasticity"]
-
 STEP = 0.01
 """Half of the difference of log scales; the bias is of the order of its square."""
 

@@ -13,8 +13,6 @@ from pymc_bdmc.model.posterior import check_observed, order_of_labels
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles
 
-__all__ = ["LEAST_DRAWS", "Elements", "paired_elements"]
-
 ROUNDING = 1e-6
 """Relative range up to which an element is constant; draws may be in single precision."""
 LEAST_DRAWS = 100

@@ -15,8 +15,6 @@ from pymc_bdmc.results.runs import SIDES, DataSet
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.simulated_tempering import METHODS, simulated_tempering_estimates
 
-__all__ = ["estimates_of", "evidence", "evidence_of", "recommended_log_ml", "tempering_rows"]
-
 COLUMNS = ["value", "error", "valid", "recommended", "reason"]
 
 MAX_SHORTFALL = 1.0

@@ -5,8 +5,6 @@ import xarray as xr
 from pymc_bdmc.estimators import weighted_average
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["expectation"]
-
 
 def expectation(dt: xr.DataTree, name: str) -> xr.Dataset:
     """Estimate the posterior mean of a variable from the weighted runs on the real data.

@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["NOTHING", "Doubt", "Finding", "Message", "Status", "message", "messages_of_json"]
-
 Status = Literal["good", "open", "bad"]
 
 

@@ -13,18 +13,6 @@ from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.say import say
 
-__all__ = [
-    "Z95",
-    "LogML",
-    "WithInterval",
-    "certain",
-    "decimals",
-    "log_ml",
-    "log_ml_of",
-    "notes",
-    "write_log_ml",
-]
-
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
 

@@ -5,8 +5,6 @@ from typing import Literal
 
 import pandas as pd
 
-__all__ = ["Status", "status_html"]
-
 Status = Literal["good", "open", "bad"]
 
 _COLOURS = {"good": "#2e7d32", "open": "#b26a00", "bad": "#c62828"}

@@ -12,8 +12,6 @@ from pymc_bdmc.model.posterior import check_observed, posterior_draws
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles
 
-__all__ = ["check_model_of_runs", "particle_values"]
-
 
 def check_model_of_runs(dt: xr.DataTree, loan: Loan, reader: str) -> Reading:
     """Read a result; refuse one without real data, or of another model or other data.

@@ -10,8 +10,6 @@ from pymc_bdmc.results.compare import check_comparable
 from pymc_bdmc.results.evidence import estimates_of
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["pointwise"]
-
 
 def pointwise(dt: xr.DataTree, other: xr.DataTree | None = None) -> pd.DataFrame:
     """Return log p(y_i | y_<i), the predictive density of every observation given those before.

@@ -17,8 +17,6 @@ from pymc_bdmc.results.attributes import Attributes
 from pymc_bdmc.results.finding import Status
 from pymc_bdmc.results.runs import GROUPS, LOST, SIDES, DataSet, LastParticles, Side, finished
 
-__all__ = ["Reading", "StoredAgreement", "once"]
-
 
 def once[**P, T](
     check: Callable[Concatenate["Reading", P], T],

@@ -19,8 +19,6 @@ from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.summary import summary_of
 from pymc_bdmc.results.verdict import verdict_of
 
-__all__ = ["report"]
-
 Row = tuple[str, str, str, str]
 
 HEADER = ("data", "quantity", "value", "remark")

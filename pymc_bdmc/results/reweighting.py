@@ -28,8 +28,6 @@ from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 
-__all__ = ["ReweighedModel", "Reweighing", "model_of_runs"]
-
 MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25

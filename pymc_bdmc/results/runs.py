@@ -9,8 +9,6 @@ import xarray as xr
 
 from pymc_bdmc.estimators import PriorMass, TailCheck, check_mean_of_logs, log_prior_mass
 
-__all__ = ["GROUPS", "LOST", "RESOLVED", "SIDES", "DataSet", "LastParticles", "Side", "finished"]
-
 SIDES = {"simulated": ("forward", "reverse"), "real": ("real", "real_reverse")}
 """Groups of forward and of reverse runs, by kind of data."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.results.finding import Doubt, Message
 
-__all__ = ["say", "say_found"]
-
 _TEXT = tomllib.loads(Path(__file__).with_name("say.toml").read_text(encoding="utf-8"))
 READER, PAPER = _TEXT.pop("reader"), _TEXT.pop("paper")
 WORDS: dict[str, str] = {kind: text for part in _TEXT.values() for kind, text in part.items()}

@@ -16,8 +16,6 @@ from pymc_bdmc.estimators import (
 )
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["METHODS", "MIN_PASSAGES", "mbar", "simulated_tempering_estimates"]
-
 MIN_PASSAGES = 10
 """Fewest passages from end to end of the temperatures, over all chains, for a valid estimate."""
 

@@ -6,8 +6,6 @@ import pandas as pd
 from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.log_ml import Z95, decimals
 
-__all__ = ["conclusions", "strength", "times"]
-
 MOST_TOLD = np.log(1e4)
 """Largest log Bayes factor that is also told as a factor, nats. Chosen."""
 

@@ -22,8 +22,6 @@ from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 from pymc_bdmc.results.say import say
 
-__all__ = ["summary", "summary_of"]
-
 COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
 
 

@@ -9,8 +9,6 @@ from pymc_bdmc.model.jitted import NotJittable
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["Unconstrained"]
-
 
 class Unconstrained:
     """log p(θ, y) of rows θ, with the Jacobians of transforms, by the fastest functions there are.

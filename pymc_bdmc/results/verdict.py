@@ -26,8 +26,6 @@ from pymc_bdmc.results.notebook import status_html
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.say import say
 
-__all__ = ["Verdict", "verdict", "verdict_of"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict:

@@ -10,8 +10,6 @@ from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say, say_found
 from pymc_bdmc.results.verdict import verdict_of
 
-__all__ = ["warn"]
-
 _log = logging.getLogger("pymc.bdmc")
 
 MOST_WARNINGS = 3

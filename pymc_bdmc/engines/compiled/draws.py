@@ -15,8 +15,6 @@ from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.reference import AnyReference
 
-__all__ = ["DrawTuning", "core_of", "most_variance", "settled", "weigh"]
-
 REMEMBERED, MARGIN = 1e-3, 2.0
 """Share of its start that a burn-in may remember, and the factor by which the largest weight may
 exceed the largest one seen. Chosen."""

@@ -48,8 +48,6 @@ from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.model.tempered import TemperedDensity
 
-__all__ = ["CompiledEngine"]
-
 declare(Target, SIGNATURE.args[0])
 
 

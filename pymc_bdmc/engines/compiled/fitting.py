@@ -28,8 +28,6 @@ from pymc_bdmc.kernels.metric import root_of, spread_of
 from pymc_bdmc.kernels.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 
-__all__ = ["FEW_PRIOR_STATES", "PRIOR_STATES", "Fitting", "Structure"]
-
 CLIMBS, FEW_CLIMBS = 16, 4
 """Fewest climbs from prior draws: on the first data set, and for each known top on similar data.
 With 16 climbs, the chance that all end at the same one of two tops with equal basins is 3e-5."""

@@ -21,17 +21,6 @@ from pymc_bdmc.kernels.reference import (
     with_degrees,
 )
 
-__all__ = [
-    "CHECKED",
-    "UNEVEN",
-    "Drawn",
-    "adapted",
-    "improved",
-    "log_weights_at",
-    "second_moment",
-    "weighted",
-]
-
 CHECKED = 128
 """Number of draws that judge a fit."""
 UNEVEN, IMPROVEMENTS, IMPROVING = 0.3, 4, (512, 2048)

@@ -28,8 +28,6 @@ from pymc_bdmc.kernels.reference import (
 )
 from pymc_bdmc.kernels.sparse import sparsity_of, times_root
 
-__all__ = ["Split", "fit_nested", "refit_nested"]
-
 MOST_GROUPS = 200
 """Most differences of gradients that give a precision of x."""
 RELEVANT = 1e-7

@@ -25,8 +25,6 @@ from pymc_bdmc.kernels.transition import CompiledKernel, Setting
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, MOST_TRIALS
 from pymc_bdmc.model.rows import row_ends
 
-__all__ = ["annealed", "at_the_end", "start_of_chain", "starts_of_particles", "weighed"]
-
 FRESH_STRIDE = 4
 FRESH, FRESH_ONE_BY_ONE = 512, 32
 """Most moves of a chain to fresh prior draws: if these are made in batches, and one by one."""

@@ -14,8 +14,6 @@ from scipy.special import softmax
 from pymc_bdmc.kernels.metric import Metric, metric_of, root_of
 from pymc_bdmc.kernels.reference import Reference, make_reference, mix_references
 
-__all__ = ["BY_GRADIENTS", "LOST", "Climbing", "LogDensity", "Top", "Tops", "fit_to_tops"]
-
 LogDensity = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Function that returns log p + ℓ of one θ and its gradient, nats; maybe NaN or −∞."""
 

@@ -22,10 +22,6 @@ from pymc_bdmc.results.evidence import estimates_of
 from pymc_bdmc.results.finding import NOTHING, Message, Status, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = [
-    "DIRECTIONS", "MEASURES", "MOST_COPIES", "agreeing", "own_doubts", "to_settle", "whose_fault",
-]  # fmt: skip
-
 DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
 """Names of the rows that combine several elements."""
 

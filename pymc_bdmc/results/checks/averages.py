@@ -5,8 +5,6 @@ from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 
-__all__ = ["bad_average", "few_runs"]
-
 UNEVEN = 0.5
 """Effective share of the runs below which weights are too uneven for more runs to help; chosen."""
 

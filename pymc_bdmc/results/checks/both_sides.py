@@ -7,8 +7,6 @@ from scipy.special import stdtr
 
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["BothSides", "both_sides"]
-
 
 class BothSides(NamedTuple):
     """Mean log weights of reverse runs on the real data.

@@ -3,8 +3,6 @@
 import numpy as np
 from scipy.special import stdtrit
 
-__all__ = ["MAX_CHANCE", "half_interval"]
-
 MAX_CHANCE = 1e-3
 """Largest p-value at which a difference is said to be evidence of an error; chosen."""
 

@@ -10,8 +10,6 @@ from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
-__all__ = ["disagreement", "draws", "reconcile"]
-
 
 def disagreement(read: Reading, side: Side) -> Message | None:
     """Tell if the draws or the reverse runs from them contradict the forward runs."""

@@ -9,8 +9,6 @@ from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["ends", "rhat_of_runs"]
-
 FEWEST = np.array([4, 8])
 """Fewest runs and particles for R̂; with fewer, means of good runs differ as much as states."""
 

@@ -8,8 +8,6 @@ from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 
-__all__ = ["even_gap", "far_start", "gap", "is_wide", "knot", "slowness"]
-
 WIDE_GAP = 2.0
 """Gap that counts as wide, in nats, after subtracting two standard errors; chosen."""
 

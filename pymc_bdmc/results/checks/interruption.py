@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["interrupted", "interruption"]
-
 
 def interruption(read: Reading) -> Message | None:
     """Return what is left after an interruption; None if nothing stopped the run."""

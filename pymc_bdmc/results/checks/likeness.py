@@ -18,9 +18,6 @@ from pymc_bdmc.results.consistency import (
 from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["likeness", "model"]
-
-
 STANDS_OUT = 3.5
 """Deviation (in standard deviations) from which the most extreme data leave a verdict open. Among
 21 data sets none can deviate by more than 4.5. Under a right model the real data deviate by 3.5 in

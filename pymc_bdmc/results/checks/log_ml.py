@@ -6,8 +6,6 @@ from pymc_bdmc.results.finding import Doubt, Finding, message
 from pymc_bdmc.results.log_ml import decimals, log_ml_of
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["evidence"]
-
 
 def evidence(read: Reading, doubts: list[Doubt]) -> Iterator[Finding]:
     """Report log ML; it is open if no estimate can be trusted."""

@@ -10,8 +10,6 @@ from pymc_bdmc.results.checks.real_weights import mean_lack
 from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["short_on_simulated", "sign_of_a_miss", "simulated_pairs"]
-
 FEWEST_TO_JUDGE = 5
 """Fewest simulated data sets from which the share that forward runs miss is estimated."""
 MOST_SHORT = 3.0

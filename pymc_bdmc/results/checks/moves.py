@@ -7,8 +7,6 @@ from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 
-__all__ = ["MOST_DIVERGENT", "dead", "divergences", "divergent", "divergent_share"]
-
 MAX_DIVERGENT_SHARE = 0.01
 """Share of divergent transitions of one kind of runs from which it is a doubt; chosen."""
 

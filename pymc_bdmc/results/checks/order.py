@@ -9,8 +9,6 @@ from pymc_bdmc.results.checks.sandwich import gap_of, independent_gaps
 from pymc_bdmc.results.finding import NOTHING, Finding, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["order"]
-
 
 def order(read: Reading) -> Iterator[Finding]:
     """Report the mean gap (as in BREAD, without a confidence), and whether it is below zero."""

@@ -6,8 +6,6 @@ from pymc_bdmc.estimators import refutes
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading, once
 
-__all__ = ["refuting_path", "two_paths"]
-
 CONFIDENCE = 0.998
 """Confidence of `pymc_bdmc.estimators.refutes`; chosen."""
 

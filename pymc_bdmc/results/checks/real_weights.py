@@ -8,8 +8,6 @@ from pymc_bdmc.estimators import log_mean_exp
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["mean_lack", "real_weights"]
-
 
 def real_weights(read: Reading) -> Iterator[Finding]:
     """Report E_f[(1 − w/Z)₊] on the real data, with the mean of w for Z, and its jackknife error.

@@ -6,19 +6,6 @@ from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import SIDES
 
-__all__ = [
-    "another_kernel",
-    "closing",
-    "easier",
-    "finer_start",
-    "lighter_tails",
-    "livelier",
-    "local_steps",
-    "more_effort",
-    "more_runs",
-    "reach_draws",
-]
-
 MAX_SLOWNESS = 20
 """Ratio of the gap to the ideal gap above which a better kernel helps more than temperatures;
 chosen."""

@@ -7,8 +7,6 @@ from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import RESOLVED, SIDES, Side
 
-__all__ = ["HEURISTIC", "bound_of", "gap_of", "independent_gaps", "quartiles", "start_of"]
-
 HEURISTIC = "heuristic start"
 """Start of reverse runs that do not give an upper bound."""
 

@@ -9,8 +9,6 @@ from pymc_bdmc.results.checks.chance import MAX_CHANCE
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["simulated_from"]
-
 
 def simulated_from(read: Reading) -> Iterator[Finding]:
     """Report the e-value against the draws as a sample of the posterior.

@@ -9,8 +9,6 @@ from pymc_bdmc.results.finding import Finding, Message, message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
-__all__ = ["start", "too_short"]
-
 
 def start(read: Reading) -> Iterator[Finding]:
     """Check whether the start of reverse runs is known to come from the posterior."""

@@ -10,8 +10,6 @@ from pymc_bdmc.results.consistency import FEWEST_SETS, simulated_from_prior
 from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, Status, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["total_variation"]
-
 CLOSE = 0.25
 """Largest certified total variation of a good verdict: no probability is off by more; chosen."""
 

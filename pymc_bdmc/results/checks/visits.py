@@ -4,8 +4,6 @@ from pymc_bdmc.results.evidence import tempering_rows
 from pymc_bdmc.results.finding import Doubt, message
 from pymc_bdmc.results.reading import Reading
 
-__all__ = ["few_passages", "uneven_visits"]
-
 MAX_UNEVENNESS = 0.1
 """Largest unevenness of the visits to the temperatures that is no doubt; chosen."""
 

@@ -6,8 +6,6 @@ from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
-__all__ = ["infinite", "no_mean", "straggling", "unfinished"]
-
 
 def unfinished(read: Reading, side: Side) -> Message | None:
     """Tell if no run was finished."""

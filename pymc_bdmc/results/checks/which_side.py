@@ -27,8 +27,6 @@ from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.results.elements import Elements
 from pymc_bdmc.results.unconstrained import Unconstrained
 
-__all__ = ["Missed", "missed_shares"]
-
 ALPHA = 1e-3
 """Probability that a side that is right is said to miss something."""
 MOST_DRAWS, MOST_PARTICLES = 2000, 4000
