@@ -151,22 +151,27 @@ def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills, 
     assert_same(pm.sample_bdmc(model, **options), expected)
 
 
-def test_more_chains_are_only_those(model, path, tasks_run):
-    options = CALLS["compiled"] | dict(chains=3)
-    pm.sample_bdmc(model, **options, store=path)
+def annealed(distance=3.0, **options):
+    """A call without a model: two tasks each way, of 100 chains, in milliseconds."""
+    system = bdmc.testsystems.BimodalGaussian(2, distance)
+    options = dict(chains=200, temperatures=5, random_seed=1, cores=1) | options
+    return bdmc.anneal(system, **options, progressbar=False)
+
+
+def test_more_chains_are_only_those(path, tasks_run):
+    annealed(store=path)
     n_run = len(tasks_run())
-    grown = pm.sample_bdmc(model, **options | dict(chains=5), store=path)
-    assert len(tasks_run()) - n_run == 2 * 3
-    expected = pm.sample_bdmc(model, **options | dict(chains=5))
+    grown = annealed(chains=300, store=path)
+    assert len(tasks_run()) - n_run == 2
+    expected = annealed(chains=300)
     assert_same(grown, expected)
     assert_same(xr.open_datatree(path), expected)
 
 
-def test_without_a_seed_it_is_that_of_the_store(model, path, tasks_run):
-    options = CALLS["compiled"] | dict(chains=2, temperatures=5, random_seed=None)
-    first = pm.sample_bdmc(model, **options, store=path)
+def test_without_a_seed_it_is_that_of_the_store(path, tasks_run):
+    first = annealed(random_seed=None, store=path)
     n_run = len(tasks_run())
-    assert_same(pm.sample_bdmc(model, **options, store=path), first)
+    assert_same(annealed(random_seed=None, store=path), first)
     assert len(tasks_run()) == n_run
 
 
@@ -339,7 +344,7 @@ def begin_and_wait(path, started):
         time.sleep(600)
 
     view._consolidate = wait
-    pm.sample_bdmc(normal(), **SMALL, store=path)
+    annealed(store=path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
@@ -350,16 +355,16 @@ def test_one_call_at_a_time_and_none_of_the_dead(path, caplog):
     child.start()
     try:
         assert started.wait(120)
-        for model in (normal(), normal(sd=2.0)):
+        for distance in (3.0, 4.0):
             with pytest.raises(OSError, match=r"run\.zarr is in use by another call\. Wait until"):
-                pm.sample_bdmc(model, **SMALL, store=path)
+                annealed(distance, store=path)
     finally:
         child.kill()
         child.join()
     assert list(path.glob(".unfinished-*"))
-    with pytest.raises(ValueError, match=r"another x \(variable of the model\)"):
-        pm.sample_bdmc(normal(sd=2.0), **SMALL, store=path)
-    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), pm.sample_bdmc(normal(), **SMALL))
+    with pytest.raises(ValueError, match=r"another system \(argument\)"):
+        annealed(4.0, store=path)
+    assert_same(annealed(store=path), annealed())
     assert {each.name for each in path.glob(".*")} == set()
     assert "damaged" not in caplog.text
 
@@ -389,23 +394,22 @@ def test_a_failing_disk_is_an_error_and_costs_nothing_that_was_committed(
     path, monkeypatch, tasks_run, cause
 ):
     """The third result cannot be written."""
-    expected = pm.sample_bdmc(normal(), **SMALL)
-    # The origin comes first, twice, and an empty view.
-    write, room = Path.write_bytes, [0, 0, 0, 0, 0, 1]
+    expected = annealed()
+    write, room = Path.write_bytes, [0, 0, 0, 0, 1]  # the origin comes first, twice
 
     def limited(self, data):
-        if room.pop(0) if room else False:
+        if self.parent.name == store.RUNS and room and room.pop(0):
             raise OSError(*cause)
         return write(self, data)
 
     n_run = len(tasks_run())
     monkeypatch.setattr(Path, "write_bytes", limited)
     with pytest.raises(OSError, match=rf"run\.zarr cannot be written to \({cause[1]}"):
-        pm.sample_bdmc(normal(), **SMALL, store=path)
+        annealed(store=path)
     there = committed(path)
     assert len(there) == 2
     assert not list(path.glob("runs/unfinished"))
-    assert_same(pm.sample_bdmc(normal(), **SMALL, store=path), expected)
+    assert_same(annealed(store=path), expected)
     assert there.isdisjoint(tasks_run()[n_run + 3 :])
 
 
@@ -424,10 +428,9 @@ def test_nothing_is_unpickled(begun, monkeypatch):
         files.read_record(begun / "runs" / f"{name}.run")
 
 
-def test_readers_see_one_result_or_the_next(begun):
+def test_readers_see_one_result_or_the_next(path):
     """Whatever the moment at which the writer is stopped: every step is one `os.replace`."""
-    first = xr.open_datatree(begun).load()
-    grown = pm.sample_bdmc(normal(), **SMALL | dict(chains=4, temperatures=9))
+    first, grown = annealed(store=path), annealed(chains=400, temperatures=9)
     replace, n_steps = os.replace, [0]
 
     class Killed(BaseException):
@@ -441,14 +444,14 @@ def test_readers_see_one_result_or_the_next(begun):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view.os, "replace", counted)
-        for n in [0, 1, 30, 60, 10_000]:
-            assert_same(xr.open_datatree(begun), first)
+        for n in [0, 1, 15, 30, 10_000]:
+            assert_same(xr.open_datatree(path), first)
             n_steps[0] = n
             try:
-                view.View(begun).write(lambda: grown)
+                view.View(path).write(lambda: grown)
             except Killed:
                 assert n < 10_000
-    assert_same(xr.open_datatree(begun), grown)
+    assert_same(xr.open_datatree(path), grown)
 
 
 def test_the_view_is_written_as_often_as_takes_its_share(begun, monkeypatch):
