@@ -13,6 +13,7 @@ from pymc_bdmc.model.forward_sampling import ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import TemperedModel
+from tests.models import interpreted
 
 QUICK = {"mode": Mode("py", "fast_run")}
 RNG = np.random.default_rng(5)
@@ -21,6 +22,13 @@ pytestmark = [
     # PyMC's matrix normal calls a PyTensor function by its former name.
     pytest.mark.filterwarnings("ignore:pytensor.tensor.linalg.trace is deprecated:FutureWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def inner_graphs_are_interpreted():
+    """Those of operations such as logsumexp would be compiled by numba, a second for each."""
+    with interpreted():
+        yield
 
 
 def _transforms():
