@@ -234,6 +234,7 @@ def outcome_of_ctrl_c(phase, step, seconds):
         finished(self, group, *args)
 
     endless = phase == "anneal_in_rounds"
+    simulation = bdmc.FromHyperparameters if phase == "_fit" else bdmc.FromPrior
     with pytest.MonkeyPatch.context() as patch, pm.Model() as model:
         patch.setattr(home, phase, begun)
         patch.setattr(ChainProgress, "finished", count)
@@ -241,8 +242,7 @@ def outcome_of_ctrl_c(phase, step, seconds):
         try:
             dt = pm.sample_bdmc(
                 model, chains=4, temperatures=100, target_gap=1e-9 if endless else None, cores=2,
-                simulate="hyperparameters" if phase == "_fit" else "prior", step=step,
-                random_seed=1, progressbar=False,
+                simulate=simulation(datasets=2), step=step, random_seed=1, progressbar=False,
             )  # fmt: skip
             timer.cancel()
         except KeyboardInterrupt:
