@@ -13,18 +13,9 @@ from scipy.optimize import isotonic_regression
 from pymc_bdmc.base.arguments import check_memory
 
 __all__ = [
-    "SCHEDULES",
-    "Schedule",
-    "adaptive",
-    "cubic",
-    "explicit",
-    "linear",
-    "make_schedule",
-    "mean_between",
-    "power",
-    "sigmoid",
-    "thermodynamic_length",
-]
+    "SCHEDULES", "Schedule", "adaptive", "cubic", "explicit", "linear", "make_schedule",
+    "mean_between", "power", "sigmoid", "thermodynamic_length",
+]  # fmt: skip
 
 _BYTES_A_TEMPERATURE = 40
 """Memory per temperature of the arrays from which a schedule is made."""

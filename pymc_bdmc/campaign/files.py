@@ -28,25 +28,11 @@ from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.simulations import Simulated
 
 _TYPES: dict[str, Any] = {
-    each.__name__: each
-    for each in (
-        AnnealedReference,
-        Combination,
-        Defensive,
-        DrawTuning,
-        Fit,
-        Metric,
-        NestedReference,
-        PathTuning,
-        Population,
-        Reference,
-        Run,
-        Simulated,
-        Sparsity,
-        StepTuning,
-        Table,
+    each.__name__: each for each in (
+        AnnealedReference, Combination, Defensive, DrawTuning, Fit, Metric, NestedReference,
+        PathTuning, Population, Reference, Run, Simulated, Sparsity, StepTuning, Table,
     )
-}
+}  # fmt: skip
 """The only types that reading a file can create, besides plain values and arrays."""
 
 
