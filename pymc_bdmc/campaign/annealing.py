@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_softmax
 
-from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
@@ -88,15 +87,11 @@ class Annealing(Piloted):
         if (path.name, dataset) not in self._scouts:
             tasks = [self._scout(data, tuning, path, chain) for chain in range(SCOUTS)]
             _log.debug(f"Scouts: {SCOUTS} trial runs on path {path.name!r}")
-            found: dict[int, Run] = {}
             with ChainProgress({"scouts": SCOUTS}, self._progressbar) as progress:
-                for i, run in self._pool.run(tasks):
-                    found[i] = run
-                    progress.finished("scouts", run.log_weight)
-            if len(found) < SCOUTS:
-                raise KeyboardInterrupt(NOTHING_FINISHED)
-            self._scouts[path.name, dataset] = [found[chain] for chain in range(SCOUTS)]
-            self.gradients["scouts"] += sum(run.gradient_evaluations for run in found.values())
+                runs = self._all(
+                    tasks, "scouts", lambda run: progress.finished("scouts", run.log_weight)
+                )
+            self._scouts[path.name, dataset] = runs
         return self._scouts[path.name, dataset]
 
     def scouted(self, dataset: int) -> dict[str, np.ndarray]:

@@ -81,8 +81,7 @@ class Piloted(Preparation, ABC):
         """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
         tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
-        fits: dict[int, Tuning] = dict(zip(data, self._all(tasks), strict=True))
-        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in fits.values())
+        fits: dict[int, Tuning] = dict(zip(data, self._all(tasks, "fit"), strict=True))
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
         fits |= self.tunings(failed, PriorPath()) if failed else {}
         unmixed = self._unmixed(failed, path)
@@ -125,9 +124,7 @@ class Piloted(Preparation, ABC):
             PilotTask(data[d], seed, references.get(d), until_mixed)
             for (d, _), seed in zip(keys, seeds, strict=True)
         ]
-        found = dict(zip(keys, self._all(tasks), strict=True))
-        cost = sum(each.gradient_evaluations for each in found.values())
-        self.gradients["fit" if references else "pilot"] += cost
+        found = dict(zip(keys, self._all(tasks, "fit" if references else "pilot"), strict=True))
         return {d: self._engine.combine([found[d, c] for c in range(n)]) for d in data}
 
 

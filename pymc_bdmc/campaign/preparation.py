@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -106,15 +107,21 @@ class Preparation(ABC):
     def fewest_chains(self, tunings: Tunings, particles: int, further_moves: int) -> int:
         """Return the least number of runs on the real data, the first data set, by default."""
 
-    def _all(self, tasks: Sequence) -> list:
-        """Return the results of all tasks.
+    def _all(
+        self, tasks: Sequence, stage: str, tell: Callable[[Any], object] = lambda result: None
+    ) -> list:
+        """Return the results of all tasks, each told as it comes, and count their gradients.
 
         Raises
         ------
         KeyboardInterrupt
             If the pool was stopped.
         """
-        found = dict(self._pool.run(tasks))
+        found = {}
+        for i, result in self._pool.run(tasks):
+            found[i] = result
+            tell(result)
         if len(found) < len(tasks):
             raise KeyboardInterrupt(NOTHING_FINISHED)
+        self.gradients[stage] += sum(each.gradient_evaluations for each in found.values())
         return [found[i] for i in range(len(tasks))]

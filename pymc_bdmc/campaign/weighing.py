@@ -65,8 +65,8 @@ class Weighing(Preparation):
             reference = path.reference(self._engine, dataset, _no_pilot) if given else None
             seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
             task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
-            fit = self._fits[dataset] = self._all([task])[0]
-            self.gradients["fit"] += fit.gradient_evaluations
+            (fit,) = self._all([task], "fit")
+            self._fits[dataset] = fit
             if fit.tuning is None:
                 reason = fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds)
                 return Refusal(reason, dataset, fit.misses, fit.refuses_given)
@@ -85,8 +85,7 @@ class Weighing(Preparation):
         new = {d: data[d] for d in data if d not in self._fits}
         seeds = {d: stream(self._entropy, Purpose.PILOT, d, 3) for d in new}
         tasks = [FitTask(new[d], seed, known) for d, seed in seeds.items()]
-        found = dict(zip(new, self._all(tasks), strict=True))
-        self.gradients["fit"] += sum(fit.gradient_evaluations for fit in found.values())
+        found = dict(zip(new, self._all(tasks, "fit"), strict=True))
         self._fits |= found
         if lacking := [d for d, fit in found.items() if fit.tuning is None]:
             told = f"on {len(lacking)} of {len(new)} simulated data sets"
@@ -126,14 +125,14 @@ class Weighing(Preparation):
         ((dataset, observed),) = data.items()
         if not self._scouts:
             tuning = self.tunings(data, path)[dataset]
-            self._scouts = self._all([
+            tasks = [
                 AnnealTask(
                     Direction.FORWARD, observed, linear(1).betas, tuning,
                     stream(self._entropy, Purpose.FIT, dataset, SCOUTS + chain), particles=FEWEST,
                 )
                 for chain in range(SCOUTS)
-            ])  # fmt: skip
-            self.gradients["scouts"] += sum(run.gradient_evaluations for run in self._scouts)
+            ]  # fmt: skip
+            self._scouts = self._all(tasks, "scouts")
         return self._scouts
 
     def enough(
