@@ -1,7 +1,7 @@
 """Shared types: points, directions, kernels, finished runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -166,9 +166,9 @@ class Run:
     row_log_weight : ndarray of shape (number of rows of the data,), optional
         Part of ``log_weight`` that each row of the data added, nats. It is known on the path of
         the data, if a temperature ends with every row.
-    log_e_value : float
-        Log of an e-value against the start of a reverse run as a sample of the posterior, nats;
-        NaN if there is none.
+    of_start : mapping of str to float
+        What a reverse run tells of its start as a sample of the posterior: ``log_e_value`` (nats),
+        evidence against it, and ``start_distance``, an estimate of its total variation from it.
     """
 
     log_weight: float | np.ndarray
@@ -182,7 +182,7 @@ class Run:
     prior_draws: int | np.ndarray = 0
     log_likelihood_sd: float | np.ndarray = 0.0
     row_log_weight: np.ndarray | None = None
-    log_e_value: float = np.nan
+    of_start: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of_block(
@@ -231,7 +231,8 @@ class Annealing:
         of a run and parts of the kernel. Of runs with several particles ``least_effective_size`` is
         the smallest effective size over the temperatures, and ``ancestors`` the number of starts
         from which the last particles descend. ``row_log_weight`` are the parts of the log weights
-        that each row of the data added, shape (C, rows), nats; ``log_e_value``: see `Run`.
+        that each row of the data added, shape (C, rows), nats. What reverse runs tell of
+        their starts: see `Run`.
     by_beta : dict of str to ndarray of shape (T + 1,)
         ``log_likelihood_path`` and ``log_likelihood_sd``: mean and standard deviation over runs of
         (the weighted mean of) ℓ, nats. ``acceptance`` (mean over runs and parts) and ``step_size``

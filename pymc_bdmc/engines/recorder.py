@@ -8,7 +8,7 @@ from pymc_bdmc.base.types import Annealing, Point, Run
 
 _MIN_STRETCH = 50
 
-_BY_RUN = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors", "log_e_value"
+_BY_RUN = "log_weight", "lowest_acceptance", "least_effective_size", "ancestors"
 _OF_PARTICLES = "least_effective_size", "ancestors", "effective_size", "resamplings"
 """Records that only runs with several particles have."""
 
@@ -37,7 +37,8 @@ class Recorder:
     """
 
     def __init__(self, n_runs: int, betas: np.ndarray, judges_acceptance: bool = True):
-        self._by_run = {name: np.full(n_runs, np.nan) for name in _BY_RUN}
+        self._missing = np.full(n_runs, np.nan)
+        self._by_run = {name: self._missing.copy() for name in _BY_RUN}
         self._prior_draws: dict[int, np.ndarray] = {}
         self._rows: dict[int, np.ndarray] = {}
         self._judges_acceptance = judges_acceptance
@@ -56,12 +57,12 @@ class Recorder:
             "log_weight": run.log_weight,
             "least_effective_size": run.population.effective_size.min(),
             "ancestors": run.population.ancestors,
-            "log_e_value": run.log_e_value,
+            **run.of_start,
         }
         if self._judges_acceptance:
             found["lowest_acceptance"] = _lowest_acceptance(_known_parts(run))
         for name, value in found.items():
-            self._by_run[name][places] = value
+            self._by_run.setdefault(name, self._missing.copy())[places] = value
         self._prior_draws |= dict.fromkeys(range(first, first + n), np.atleast_1d(run.prior_draws))
         if run.row_log_weight is not None:
             self._rows[first] = run.row_log_weight
@@ -87,8 +88,6 @@ class Recorder:
         by_chain["prior_draws"] = self._in_order(self._prior_draws)
         if self._rows:
             by_chain["row_log_weight"] = self._in_order(self._rows)
-        if np.isnan(by_chain["log_e_value"]).all():
-            del by_chain["log_e_value"]
         by_beta = moments.collected() | {
             "step_size": step_size,
             "divergences": self._divergences.copy(),

@@ -68,6 +68,7 @@ def total_variation(
     confidence: float = 0.95,
     *,
     islands: int | None = None,
+    start_distance: ArrayLike = 0.0,
 ) -> TotalVariation:
     r"""Bound the total variation distance between a draw of forward runs and the posterior.
 
@@ -90,6 +91,9 @@ def total_variation(
     islands : int, optional
         Number m of forward runs from which the draw is taken, as one of all their particles, by
         weight. It must be chosen before the weights are seen. By default K_f // 2 + 1.
+    start_distance : array_like of shape () or (D,), default 0
+        Total variation of the starts of the reverse runs from the posterior, at most. It is added
+        to the term of each data set.
 
     Returns
     -------
@@ -144,10 +148,10 @@ def total_variation(
 
     *Starts of the reverse runs.* With exact starts the bound is proved. With burned-in starts, the
     terms lie between 0 and 1, so a coupling of the start with a posterior draw gives :math:`v \le
-    E[u] + TV(\text{starts}, \text{posterior})`, whose last part is not known. With heuristic starts
-    (draws of another sampler on real data) nothing is certified. The bound applies to data sets
-    like the simulated ones, and to runs with the same particles, temperatures and tuning. The error
-    of finitely many draws must be added.
+    E[u] + TV(\text{starts}, \text{posterior})`, whose last part is `start_distance`. With heuristic
+    starts (draws of another sampler on real data) nothing is certified. The bound applies to data
+    sets like the simulated ones, and to runs with the same particles, temperatures and tuning. The
+    error of finitely many draws must be added.
 
     *Restricted support.* If all runs are restricted to a set S, pass the raw weights of the
     restricted path in both directions: the probability of S cancels.
@@ -174,7 +178,7 @@ def total_variation(
         islands = forward.shape[1] // 2 + 1
     if not 1 <= islands <= most or islands % 1 != 0:
         raise ValueError(f"islands must be a whole number from 1 to {most}, not {islands}.")
-    terms = _terms(forward, reverse, int(islands))
+    terms = np.minimum(_terms(forward, reverse, int(islands)) + start_distance, 1.0)
     upper = upper_confidence_bound(terms, confidence)
     return TotalVariation(float(terms.mean()), upper, confidence, terms, int(islands))
 

@@ -43,7 +43,7 @@ def annealing_dataset(runs: Sequence[Annealing], betas: np.ndarray) -> xr.Datase
         ``effective_size`` and ``resamplings`` by (dataset, beta), ``least_effective_size`` and
         ``ancestors`` by (dataset, chain). On a path of the data ``row_log_weight`` by (dataset,
         chain, row), if the temperatures end with each row. Of reverse runs that weigh draws
-        ``log_e_value`` by (dataset, chain).
+        ``log_e_value`` and, after a burn-in, ``start_distance`` by (dataset, chain).
     """
     data, dims = {}, {}
     for dim in ("chain", "beta"):

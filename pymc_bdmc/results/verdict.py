@@ -169,11 +169,12 @@ def verdict(
     *Total variation*: the largest error of a probability under the distribution of a posterior draw
     of such a run, on average over data sets like the simulated ones
     (`pymc_bdmc.estimators.total_variation`). It is proved for exact starts of the reverse runs. For
-    burned-in starts, their unknown distance from the posterior must be added. For posterior draws,
-    it presupposes that these are right. *Real weights* is the same of the runs on the real data
-    alone, without a certificate. *Shortfall* and *model* say whether the real data are like the
-    simulated ones; see `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a
-    confidence, since one θ\* in ten may cause all of it.
+    burned-in starts, their distance from the posterior must be added: it is estimated and included
+    if runs weigh draws, and unknown if they anneal. For posterior draws, it presupposes that these
+    are right. *Real weights* is the same of the runs on the real data alone, without a certificate.
+    *Shortfall* and *model* say whether the real data are like the simulated ones; see
+    `consistency`. The gap of Grosse, Ancha and Roy (2016) is reported without a confidence, since
+    one θ\* in ten may cause all of it.
 
     *Two paths*: averages of runs on any path are unbiased for the same Z and seldom too high, so if
     two differ beyond chance the lower one misses part of the posterior

@@ -12,7 +12,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
-from scipy.special import digamma, logsumexp, polygamma
+from scipy.special import digamma, logsumexp, polygamma, softmax
 
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.engines import AnnealTask, CompiledEngine
@@ -113,7 +113,7 @@ def test_burn_in_leaves_the_posterior_as_it_is(skewed):
     mean, variance = digamma(5) - np.log(1.5), polygamma(1, 5)
     for density, is_sound in ((sound, True), (Accepting(reference), False)):
         rng = np.random.default_rng(3)
-        ends = np.array([draws.settled(t[None], reference, density, 4, rng)[0] for t in starts])
+        ends = np.array([draws.settled(t[None], reference, density, 4, rng)[0][0] for t in starts])
         scores = score(ends, mean), score((ends - mean) ** 2, variance)
         assert (max(np.abs(scores)) < SIGMAS) == is_sound
 
@@ -124,20 +124,21 @@ def test_a_bad_start_is_forgotten(skewed):
     rng, reference = np.random.default_rng(3), skewed.tuning.reference
     exact = skewed.posterior(np.random.default_rng(4), RUNS)
     for n, lasts in ((100, False), (0, True)):
-        ends = [draws.settled(np.array([3.5]), reference, density, n, rng)[0] for _ in range(2000)]
+        start = np.array([3.5])
+        ends = [draws.settled(start, reference, density, n, rng)[0][0] for _ in range(2000)]
         spread = np.std(exact)
         apart = abs(np.mean(ends) - exact.mean()) / (spread / np.sqrt(len(ends)))
         assert (apart > SIGMAS) == lasts
 
 
-def remembered(log_weights, moves):
-    """Largest total variation from the posterior after Metropolis moves among a few states."""
+def distances(log_weights, moves):
+    """Total variation from the posterior after Metropolis moves among a few states, by start."""
     weights, n = np.exp(log_weights), len(log_weights)
     kernel = np.minimum(1, weights / weights[:, None]) / n
     np.fill_diagonal(kernel, 0)
     np.fill_diagonal(kernel, 1 - kernel.sum(axis=1))
     law = np.linalg.matrix_power(kernel, moves)
-    return np.abs(law - weights / weights.sum()).sum(axis=1).max() / 2
+    return np.abs(law - weights / weights.sum()).sum(axis=1) / 2
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.4])
@@ -147,8 +148,22 @@ def test_a_burn_in_is_shortened_as_far_as_it_forgets(skewed, spread):
     tuning = dataclasses.replace(skewed.tuning, prior_log_likelihood=g)
     moves = tuning.shortened(100)
     assert moves < 40
-    assert remembered(g, moves) < draws.REMEMBERED < remembered(g, moves // 5)
+    after = [distances(g, n).max() for n in (moves, moves // 5)]
+    assert after[0] < draws.REMEMBERED < after[1]
     assert tuning.shortened(3) == 3
+
+
+@pytest.mark.parametrize("moves", [1, 10])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])
+def test_the_distance_of_a_burned_in_start_is_bounded(spread, moves):
+    """Exact, by matrices. The twin only asks for how long the start itself stays."""
+    g = spread * np.random.default_rng(1).normal(size=60)
+    exact, shares = distances(g, moves), softmax(g)
+    # The start is among the draws too, so its weight counts twice.
+    bound = [draws.distance_after(moves, start, g) for start in g] * (1 + shares)
+    assert (exact <= bound + 1e-12).all()
+    stays = (1 - np.exp(np.minimum(g - g[:, None], 0)).mean(axis=1)) ** moves
+    assert (exact > stays + 1e-12).any()
 
 
 def test_a_burn_in_with_uneven_weights_is_as_long_as_asked_for(skewed):
@@ -178,7 +193,8 @@ def test_an_impossible_start_is_left_at_the_first_possible_draw(bound, leaves):
     """Comparing an impossible state with an impossible proposal gives no warning of NumPy."""
     reference = make_reference(np.zeros(1), unit(1))
     density, start = Constrained(reference, bound), np.array([-3.0])
-    end = draws.settled(start, reference, density, 50, np.random.default_rng(1))
+    end, distance = draws.settled(start, reference, density, 50, np.random.default_rng(1))
+    assert distance == pytest.approx(0.0 if leaves else 1.0)
     assert (end >= bound if leaves else end == start).all()
 
 

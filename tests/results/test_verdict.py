@@ -193,6 +193,22 @@ def test_what_is_not_exact_is_said(start, status, said):
     assert ("total variation" in found.table.index) == (start == "burned-in")
 
 
+def test_the_distance_of_starts_is_added():
+    """It stands in place of the condition, and counts in the status."""
+    for distance, status in ((0.001, "good"), (0.2, "open")):
+        dt = runs(**SETS)
+        dt.attrs["upper_bound"] = "burned-in"
+        before = bdmc.verdict(dt).table.loc["total variation"]
+        shape = dt["reverse"]["log_weight"]
+        dt["reverse"] = dt["reverse"].dataset.assign(start_distance=xr.full_like(shape, distance))
+        found = bdmc.verdict(dt)
+        row = found.table.loc["total variation"]
+        assert row["value"] - before["value"] == pytest.approx(distance)
+        assert row["status"] == status
+        assert "must be added" not in found.text
+        assert f"an estimated {max(distance, 0.01):.2f} at most for the burn-in" in found.text
+
+
 def test_what_was_not_run_is_not_good():
     without = runs(**SETS)
     del without["real"]

@@ -1,5 +1,6 @@
 """Runs that need no annealing: importance sampling from a reference near the posterior."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -110,11 +111,10 @@ def settled(
     density: Counted,
     n: int,
     rng: np.random.Generator,
-) -> np.ndarray:
+) -> tuple[np.ndarray, float]:
     """Return a state after n Metropolis moves to draws from the reference, at β = 1.
 
-    Each move keeps at most 1 − 1/w of the distance from the posterior, with the largest relative
-    weight w: Mengersen and Tweedie (1996).
+    Also return an estimate of at most how far it is from the posterior (`distance_after`).
     """
     new, log_r = reference.sample(n, rng, density)
     thetas = np.concatenate([theta[None], new])
@@ -123,10 +123,35 @@ def settled(
     with np.errstate(invalid="ignore"):  # −∞ less −∞
         for k, limit in enumerate(np.log(rng.random(n)), start=1):
             place = k if g[k] - g[place] >= limit else place
-    return thetas[place]
+    return thetas[place], distance_after(n, g[0], g[1:])
 
 
-def weigh(g: np.ndarray, ends: Point, evaluations: int, is_reverse: bool) -> Run:
+def distance_after(n: int, start: float, g: np.ndarray) -> float:
+    """Estimate a bound on the total variation from the posterior after n Metropolis moves.
+
+    Couple the chain with one that starts from the posterior, with the same proposals and the same
+    uniform numbers. If the state with the larger weight moves, so does the other one, and both are
+    equal from then on. Until then that state stays, so it moves with the same probability each
+    time.
+
+    Parameters
+    ----------
+    n : int
+    start : float
+        g = log p + ℓ − log r at the start, nats.
+    g : ndarray of shape (N,)
+        The same at draws from r. They and the start stand for the posterior, by weight.
+    """
+    both = np.append(g, start)
+    both = both[both > -np.inf]
+    if n == 0 or both.size == 0:
+        return 1.0
+    larger = np.maximum(both, start)
+    moves = np.exp(np.minimum(g - larger[:, None], 0)).mean(axis=1)
+    return float(softmax(both) @ (1 - moves) ** n)
+
+
+def weigh(g: np.ndarray, ends: Point, evaluations: int, of_start: Mapping[str, float]) -> Run:
     """Return a run with T = 1 whose particles are weighed and do not move.
 
     Parameters
@@ -138,7 +163,8 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int, is_reverse: bool) -> Run
         The draws by variable.
     evaluations : int
         Number of evaluations of log p + ℓ.
-    is_reverse : bool
+    of_start : mapping of str to float
+        See `Run`.
     """
     n, weights, possible = len(g), softmax(g), g > -np.inf
     sizes = np.array([float(n), 1 / (weights @ weights)])
@@ -152,7 +178,7 @@ def weigh(g: np.ndarray, ends: Point, evaluations: int, is_reverse: bool) -> Run
         weights,
         Population(sizes, np.zeros(2, dtype=bool), n),
         1,
-        log_e_value=log_e_value(weights) if is_reverse else np.nan,
+        of_start=of_start,
     )
 
 

@@ -1,11 +1,12 @@
 """One run on given data: its starts, its annealing, and its further moves at β = 1."""
 
 import numpy as np
+from scipy.special import softmax
 
 from pymc_bdmc.base.types import Direction, Population, Run
 from pymc_bdmc.engines.compiled import ahead
 from pymc_bdmc.engines.compiled.counted import Counted, Stopped
-from pymc_bdmc.engines.compiled.draws import settled, weigh
+from pymc_bdmc.engines.compiled.draws import log_e_value, settled, weigh
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.loops import (
     NOT_A_NUMBER,
@@ -192,17 +193,20 @@ def _by_row(betas: np.ndarray, rows: int, record: RunRecord) -> np.ndarray | Non
 def weighed(problem: Problem, task: AnnealTask, rng: np.random.Generator) -> Run | None:
     """Weigh draws from the reference, with θ* among them in a reverse run; None if stopped."""
     reference, n, density = task.tuning.reference, task.particles, Counted(problem)
+    of_start: dict[str, float] = {}
     try:
         thetas, log_r = reference.sample(n, rng, density)
         if task.start is not None:
             thetas[0] = problem.jitted.ravel(task.start)
             if task.burn_in:
-                thetas[0] = settled(thetas[0], reference, density, task.burn_in, rng)
+                thetas[0], distance = settled(thetas[0], reference, density, task.burn_in, rng)
+                of_start["start_distance"] = distance
             log_r[0] = reference.log_density(thetas[:1], density, rng)[0]
         g = log_weights_at(thetas, log_r, density)
     except Stopped:
         return None
     for theta in thetas[~(g < np.inf)]:
         problem.raise_at(1.0, theta)
-    is_reverse = task.start is not None
-    return weigh(g, problem.jitted.unravel(thetas), density.evaluations, is_reverse)
+    if task.start is not None:
+        of_start["log_e_value"] = log_e_value(softmax(g))
+    return weigh(g, problem.jitted.unravel(thetas), density.evaluations, of_start)

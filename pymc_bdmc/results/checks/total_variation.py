@@ -22,6 +22,9 @@ MOST_DATASETS = 60
 CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right"}
 """Messages of what the bound presupposes, by the start of the reverse runs."""
 
+LEAST_TOLD = 0.01
+"""Smallest distance of starts that is told. The estimate can be too small by 0.002: measured."""
+
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
 
@@ -32,14 +35,17 @@ def total_variation(
     """Check whether the posterior is certified to be close on simulated data."""
     if not (found := certified_total_variation(read, confidence, look)):
         return
-    given = CONDITIONS.get(read.upper_bound or "")
+    given, distance = CONDITIONS.get(read.upper_bound or ""), read.start_distance
+    if distance is not None:
+        given = "with burn-in"
+    starts = 0.0 if distance is None else max(_outwards(distance.mean()), LEAST_TOLD)
     is_good, unfinished, missed = found.upper <= CLOSE, _unfinished(read), _missed(read, found)
     told = [
         message(
             "total variation", about=_about(read, found.datasets), bound=_outwards(found.upper),
             confidence=100 * found.confidence, value=found.value,
             look=message("at look", look=look) if look else NOTHING,
-            given=message(given or "nothing"),
+            given=message(given or "nothing", distance=starts),
         )
     ]  # fmt: skip
     if n := read.n_draws:
@@ -54,7 +60,7 @@ def total_variation(
     brief = message(
         "within" if is_good else "not within", bound=_outwards(found.upper), value=found.value,
         confidence=100 * found.confidence, data=_data(read),
-        given=message(f"brief {given}" if given else "nothing"),
+        given=message(f"brief {given}" if given else "nothing", distance=starts),
     )  # fmt: skip
     status: Status = "good" if is_good else "open"
     yield Finding("total variation", status, tuple(told), remedy, *ends, brief)
