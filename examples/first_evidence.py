@@ -27,7 +27,7 @@ with pm.Model(coords={"day": day}) as with_slope:
 # One call samples the model and judges its draws. The summary has all numbers, in nats.
 
 dt = pm.sample_bdmc(with_slope, random_seed=1)
-print(bdmc.summary(dt).round(3).to_string(na_rep=""))
+print(bdmc.summary(dt))
 
 # %%
 # The row ``evidence`` is log ML, the logarithm of the probability of the data. With the parameters

@@ -35,7 +35,7 @@ print(bdmc.verdict(dt))
 # %%
 # All numbers:
 
-print(bdmc.summary(dt).round(3).to_string(na_rep=""))
+print(bdmc.summary(dt))
 
 # %%
 # The picture of the sandwich:

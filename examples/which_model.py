@@ -53,7 +53,7 @@ print(bdmc.log_ml(results["normal"]))
 
 # %%
 table = bdmc.compare(results)
-print(table.round(3).to_string(na_rep=""))
+print(table)
 
 # %%
 print(bdmc.bayes_factor(results["gross errors"], results["Student t"]))

@@ -15,6 +15,7 @@ from pymc_bdmc.estimators import (
 from pymc_bdmc.results.attributes import CERTAIN
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
+from pymc_bdmc.results.table import Table
 
 MOST_PAIRS = 60
 """Largest number of groups into which runs with independent starts are divided."""
@@ -70,7 +71,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
-    return certified_of(Reading.annealed(dt), confidence)
+    return Table.of(certified_of(Reading.annealed(dt), confidence))
 
 
 @once

@@ -14,6 +14,7 @@ from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.table import Table
 
 CONFIDENCE = 0.95
 
@@ -127,9 +128,9 @@ def compare(
     if (valid := table.index[table["valid"]]).size:
         table[["lower", "upper"]] = certified_factors(reads, valid)
     if details:
-        return table
+        return Table.of(table)
     bounds = [name for name in ("lower", "upper") if table[name].notna().any()]
-    return table[[*READ, *bounds, "valid"]]
+    return Table.of(table[[*READ, *bounds, "valid"]])
 
 
 def against_best(table: pd.DataFrame, odds: pd.Series | None = None) -> pd.DataFrame:

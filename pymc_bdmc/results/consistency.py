@@ -19,6 +19,7 @@ from pymc_bdmc.results.checks.chance import half_interval
 from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.table import Table
 
 ALPHA = 0.05
 """Largest p-value that the rank test flags."""
@@ -128,7 +129,7 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     >>> bool(table.loc[("log weights", 30), "p_value"] > 0.05)
     True
     """
-    return consistency_of(Reading.annealed(dt, "consistency"))
+    return Table.of(consistency_of(Reading.annealed(dt, "consistency")))
 
 
 @once

@@ -34,6 +34,7 @@ from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.table import Table
 from pymc_bdmc.results.unconstrained import Unconstrained
 
 TO_POSTERIOR, FROM_POSTERIOR, JEFFREYS = "KL(q‖p)", "KL(p‖q)", "KL(q‖p) + KL(p‖q)"
@@ -165,8 +166,8 @@ def distance(
     }
     loan.give_back()
     if not several:
-        return tables[""]
-    return pd.concat(tables, names=["approximation", "divergence"])
+        return Table.of(tables[""])
+    return Table(pd.concat(tables, names=["approximation", "divergence"]))
 
 
 def _model(model: pm.Model | None, named: Mapping[str, Any]) -> pm.Model:

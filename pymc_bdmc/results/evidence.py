@@ -14,6 +14,7 @@ from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.simulated_tempering import METHODS, simulated_tempering_estimates
+from pymc_bdmc.results.table import Table
 
 COLUMNS = ["value", "error", "valid", "recommended", "reason"]
 
@@ -83,7 +84,7 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     >>> table["valid"].tolist()
     [True]
     """
-    return evidence_of(Reading.of(dt), method)
+    return Table.of(evidence_of(Reading.of(dt), method))
 
 
 @once

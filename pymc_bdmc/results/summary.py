@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import Estimate, clustered_mean
 from pymc_bdmc.results.certified import certified_of, certified_total_variation
@@ -21,26 +22,30 @@ from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 from pymc_bdmc.results.say import say
+from pymc_bdmc.results.table import Table
 
-COLUMNS = ["value", "error", "q25", "median", "q75", "valid", "kind"]
+QUARTILES = ["q25", "median", "q75"]
+COLUMNS = ["value", "error", *QUARTILES, "valid", "kind"]
 
 
-def summary(dt: xr.DataTree) -> pd.DataFrame:
+def summary(dt: xr.DataTree, *, details: bool = False) -> pd.DataFrame:
     """Summarise the bounds on log ML, the Jeffreys bound and the evidence, with errors; nats.
 
     Parameters
     ----------
     dt : DataTree
         Result of `sample_bdmc`, `lattice.anneal` or `temper`.
+    details : bool, default False
+        Whether the table has quartiles over runs too, ``q25``, ``median`` and ``q75``.
 
     Returns
     -------
     DataFrame
         Indexed by (data, quantity). Columns: ``value``; ``error``, one standard error, for
-        simulated data clustered by data set (with one data set: conditional on it); quartiles
-        ``q25``, ``median``, ``q75`` over chains; ``valid``, false if the value is not what its name
-        says or if its error cannot be trusted; ``kind``, how the value was found, and why it is not
-        valid. The doubts are in ``attrs["warnings"]``; see `diagnose`.
+        simulated data clustered by data set (with one data set: conditional on it); ``valid``,
+        false if the value is not what its name says or if its error cannot be trusted; ``kind``,
+        how the value was found, and why it is not valid. The doubts are in ``attrs["warnings"]``;
+        see `diagnose`. All columns are printed.
 
         For each of ``simulated`` and ``real``: ``lower bound`` ⟨log w⟩_f; ``evidence``, log of the
         averaged weights; ``certified lower``, a bound that holds with 95 % probability for any
@@ -85,7 +90,9 @@ def summary(dt: xr.DataTree) -> pd.DataFrame:
     >>> round(float(table.loc[("real", "lower bound"), "error"]), 3)
     0.058
     """
-    return summary_of(Reading.of(dt))
+    check_flags(details=details)
+    table = summary_of(Reading.of(dt))
+    return Table.of(table if details else table.drop(columns=QUARTILES))
 
 
 @once

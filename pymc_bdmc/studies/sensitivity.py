@@ -17,6 +17,7 @@ from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, model_of_runs
+from pymc_bdmc.results.table import Table
 from pymc_bdmc.sampling import sample_bdmc
 
 LARGEST_ERROR = 0.1
@@ -150,7 +151,7 @@ def sensitivity(
 
     fresh = _fresh_runs(points, run)
     rows = [_row(point, fresh.get(i), base) for i, point in enumerate(points)]
-    return pd.DataFrame(rows, index=pd.Index(values, name="value"), columns=COLUMNS)
+    return Table(rows, index=pd.Index(values, name="value"), columns=COLUMNS)
 
 
 @dataclass(frozen=True)
