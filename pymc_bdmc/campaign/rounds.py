@@ -278,26 +278,25 @@ def _cut_short(rounds: Sequence[Round]) -> list[Round]:
 
 @dataclass(frozen=True, eq=False)
 class Tasks(Sequence[AnnealTask]):
-    """The tasks of a round, one of each side in turn; a task is created on access."""
+    """The tasks of a round, each created on access: those on the real data come first.
+
+    So Ctrl-C costs simulated data before it costs log ML. The others are one of each side in turn.
+    """
 
     sides: Sequence[Side]
     plan: Plan
     betas: np.ndarray
     round: int
 
-    @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """Index and side of every task: all sides begin before any has its second task."""
-        lengths = [side.n_tasks(self.plan) for side in self.sides]
-        return [
-            (index, i)
-            for index in range(max(lengths))
-            for i, length in enumerate(lengths)
-            if index < length
-        ]
-
     def __len__(self) -> int:
         return len(self.places)
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Index and side of every task."""
+        sides = enumerate(self.sides)
+        every = ((index, i) for i, side in sides for index in range(side.n_tasks(self.plan)))
+        return sorted(every, key=lambda place: (self.sides[place[1]].dataset > 0, *place))
 
     def __getitem__(self, k):
         index, i = self.places[k]

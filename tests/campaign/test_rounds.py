@@ -64,10 +64,11 @@ def test_the_confirming_round_has_new_data_where_there_can_be_any(model, simulat
     assert not same.any() if renewed else same.all()
 
 
-def test_all_sides_have_their_first_runs_before_any_has_its_second():
+def test_runs_on_the_real_data_come_first_and_all_others_in_turn():
     sides = [Side("real", 0, {}, None, 3), *(Side("forward", d, {}, None, 2) for d in (1, 2))]
     tasks = Tasks(sides, Plan(1, 0, Limits(), False), None, 0)
-    assert tasks.places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
+    assert tasks.places == [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1), (1, 2)]
+    assert len(tasks) == 7
 
 
 class GaussianWork:
