@@ -183,6 +183,8 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
     'effective sample size 48.4 of 64'
     >>> check_average(np.linspace(-9, 1, 64)).reason
     'effective sample size 12.6 of 64, 26.7 are needed'
+    >>> check_average(np.linspace(-1, 1, 4)).reason
+    'an average of 4 weights, at least 10 are needed'
     >>> check_average(np.zeros(64)).reason
     'all weights are equal, which says nothing about what no chain found'
     """
@@ -200,7 +202,9 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
         reason = f"{share} weights are equal, which says nothing about what no chain found"
         return AverageCheck(size, needed, False, reason)
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"
-    if not valid:
+    if k < MIN_EFFECTIVE_SAMPLE_SIZE:
+        reason = f"an average of {k} weights, at least {MIN_EFFECTIVE_SAMPLE_SIZE:g} are needed"
+    elif not valid:
         reason += f", {needed:.1f} are needed"
     return AverageCheck(size, needed, valid, reason)
 

@@ -25,6 +25,8 @@ def warn(dt: xr.DataTree) -> None:
         read = Reading.of(dt)
         doubts = doubts_of(read)[:MOST_WARNINGS]
         step = _next_step(read, doubts) if doubts else None
+        if isinstance(step, Doubt) and doubts == [step]:  # which is said already
+            step = step.remedy
         told = [say_found(doubt) for doubt in doubts]
         told += [say(message("next", what=step))] if step else []
     except Exception:

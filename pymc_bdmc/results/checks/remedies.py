@@ -1,5 +1,6 @@
 """Choose what to do about a doubt, by what the run was and what it can be."""
 
+from pymc_bdmc.estimators.checks import MIN_EFFECTIVE_SAMPLE_SIZE
 from pymc_bdmc.results.checks.gap import gap, is_wide, slowness
 from pymc_bdmc.results.checks.moves import divergent
 from pymc_bdmc.results.finding import NOTHING, Message, message
@@ -111,7 +112,9 @@ def more_runs(read: Reading) -> Message:
     """Return the number of runs whose average could be trusted."""
     names = {"real", *read.directions}
     most = max(side.chains for name, side in read.sides.items() if name in names)
-    return message("more runs", n=max(16, 2 * most))
+    few = most < MIN_EFFECTIVE_SAMPLE_SIZE
+    leave_out = message("or leave out") if few else NOTHING
+    return message("more runs", n=max(16, 2 * most), leave_out=leave_out)
 
 
 def reach_draws(read: Reading) -> Message:
