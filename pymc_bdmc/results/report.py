@@ -95,11 +95,11 @@ def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
 def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list[Row]]:
     """Return the paragraphs and the table on several models of the same data."""
     reads, table = check_comparable(results), compare(results)
-    methods = {name: " ".join(map(say, _methods(read))) for name, read in reads.items()}
-    found = {name: say(log_ml_of(read).message, impersonal=True) for name, read in reads.items()}
+    methods = {name: [say(each) for each in _methods(read)] for name, read in reads.items()}
+    found = {name: [say(log_ml_of(read).message, impersonal=True)] for name, read in reads.items()}
     known = [str(seed) for read in reads.values() if (seed := read.random_seed) is not None]
     seeds = message("seeds", seeds=", ".join(known)) if known else NOTHING
-    caveats = {name: " ".join(_caveats(read)) for name, read in reads.items()}
+    caveats = {name: _caveats(read) for name, read in reads.items()}
     concluded = [say(each, impersonal=True) for each in conclusions(table)]
     parts = {
         "Methods": f"{_by_model(methods)} {say(seeds)}".strip(),
@@ -138,14 +138,14 @@ def _caveats(read: Reading) -> list[str]:
     return list(dict.fromkeys(_sentence(say(each, impersonal=True)) for each in doubts))
 
 
-def _by_model(texts: Mapping[str, str]) -> str:
-    """Return texts after the names of their models; what models share is said once."""
+def _by_model(texts: Mapping[str, Sequence[str]]) -> str:
+    """Return the sentences of all models, then others after the names of their models."""
+    shared = [each for each in next(iter(texts.values())) if all(each in t for t in texts.values())]
     names: dict[str, list[str]] = {}
     for name, text in texts.items():
-        names.setdefault(text, []).append(name)
-    if len(names) == 1:
-        return next(iter(names))
-    return " ".join(f"{', '.join(those)}: {text}" for text, those in names.items() if text)
+        names.setdefault(" ".join(each for each in text if each not in shared), []).append(name)
+    others = [f"{', '.join(those)}: {text}" for text, those in names.items() if text]
+    return " ".join([*shared, *others])
 
 
 def _model_row(name: str, row: pd.Series) -> Row:

@@ -108,7 +108,9 @@ def test_the_report_on_models_says_what_they_share_once():
     results["a"].attrs["random_seed"] = "5"
     assert "The random seeds are 5, 7." in bdmc.report(results)
     results["b"].attrs["path"] = "data"
-    assert bdmc.report(results).count("We used bidirectional Monte Carlo") == 2
+    text = bdmc.report(results)
+    assert text.count("We used bidirectional Monte Carlo") == 1
+    assert "b: The path starts at the prior, one observation after the other." in text
 
 
 def test_the_report_on_models_gives_no_number_that_is_not_valid():
