@@ -14,6 +14,8 @@ from pymc_bdmc.results.consistency import forward_ladder
 
 WIDTH = 0.12
 """Width of a box, in decades of T."""
+BOX = 14
+"""Number of points of a box, of which the first seven are its corners."""
 
 
 @plot("box estimate title xlabel ylabel xticks ylim")
@@ -23,9 +25,11 @@ def plot_consistency(
     """Plot quartiles of forward log weights on real and on simulated data, against T.
 
     Log weights are relative to the best estimate of log ML of their data set, from its longest
-    runs, so perfect runs would lie at 0. If the boxes at one T are similar, real and simulated data
-    are equally hard for the sampler, and the bound on its divergence from simulated data applies to
-    the real data (Figs 1 and 5 of Grosse, Ancha and Roy 2016). `consistency` gives the numbers.
+    runs, so perfect runs would lie at 0. Runs on the real data are taken as many at a time as each
+    simulated data set has, since an estimate lies the nearer to its own runs the fewer they are. If
+    the boxes at one T are similar, real and simulated data are equally hard for the sampler, and
+    the bound on its divergence from simulated data applies to the real data (Figs 1 and 5 of
+    Grosse, Ancha and Roy 2016). `consistency` gives the numbers.
 
     Parameters
     ----------
@@ -72,7 +76,8 @@ def plot_consistency(
     ladders = [xr.DataArray(forward_ladder(each)[0], dims="rung") for each in panels(dt).values()]
     rungs = [each.assign_coords(rung=np.arange(each.size)) for each in ladders]
     canvas.draw("xticks", _ladder_ticks, xr.concat(rungs, pieces["model"], join="outer"))
-    return canvas.finish("number of temperatures (log scale)", "log weight − best estimate (nats)")
+    scale = " (log scale)" if pieces.sizes["place"] > BOX else ""
+    return canvas.finish(f"number of temperatures{scale}", "log weight − best estimate (nats)")
 
 
 def _ladder_ticks(da: xr.DataArray, target, **kwargs):
@@ -85,8 +90,10 @@ def _ladder_ticks(da: xr.DataArray, target, **kwargs):
 def _boxes(dt: xr.DataTree) -> xr.DataArray:
     """Return the outlines of the boxes of all T as one line by data, with NaN between pieces."""
     temperatures, real, simulated, _ = forward_ladder(dt)
+    size = min(real.shape[1], simulated.shape[-1])
+    alike = [real[:, start : start + size] for start in range(0, real.shape[1] - size + 1, size)]
     lines = []
-    for side, sets in ((-1, real[None]), (1, simulated)):
+    for side, sets in ((-1, np.stack(alike)), (1, simulated)):
         shifted = shifted_runs(sets).swapaxes(0, 1)  # by T
         pen = [
             _box(np.log10(t) + 0.6 * side * WIDTH, runs)
@@ -117,7 +124,7 @@ def _box(middle: float, runs: np.ndarray) -> np.ndarray:
 def _shown_range(pieces: xr.DataArray) -> xr.DataArray:
     """Return limits of the vertical axis that contain all boxes, and whiskers up to a limit."""
     y = pieces.sel(plot_axis="y", drop=True)
-    corners = y.isel(place=np.arange(y.sizes["place"]) % 14 < 7)
+    corners = y.isel(place=np.arange(y.sizes["place"]) % BOX < 7)
     others = [dim for dim in y.dims if dim != "model"]
     low, high = corners.min(others), corners.max(others).clip(min=0)
     margin = (0.25 * (high - low)).clip(min=0.01)
