@@ -2,16 +2,14 @@
 
 Run as ``python benchmarks/information.py [--docs]``; a minute. Experiments are linear, so the gain
 is half the logarithm of a determinant. All ways have the same data sets and as many evaluations of
-the likelihood. With ``--docs`` the table replaces that of docs/design.md, with the picture there.
+the likelihood. With ``--docs`` the table replaces that of docs/design.md.
 """
 
 import logging
 import re
 import sys
-from functools import partial
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 from common import shown, table
@@ -61,23 +59,6 @@ def row(n: int, scale: float) -> tuple:
     return (n, *(f"{each:.2f}" for each in numbers), f"{inner:,}")
 
 
-def difference(n: int, has_effect: bool) -> pm.Model:
-    with pm.Model() as model:
-        effect = pm.Normal("effect") if has_effect else 0.0
-        pm.Normal("difference", effect, 1, observed=np.zeros(n))
-    return model
-
-
-def picture() -> None:
-    models = {
-        "effect": partial(difference, has_effect=True),
-        "no effect": partial(difference, has_effect=False),
-    }
-    found = bdmc.plan(models, [10, 30, 100, 300], random_seed=1, progressbar=False)
-    bdmc.plot_plan(found.table, backend="matplotlib")
-    plt.savefig(DOCS / "images" / "plan.png", dpi=100)
-
-
 def main() -> None:
     logging.getLogger("pymc.bdmc").setLevel(logging.ERROR)
     rows = [shown(row(*each)) for each in ((2, 1.0), (5, 1.0), (10, 3.0), (15, 10.0))]
@@ -88,7 +69,6 @@ def main() -> None:
             flags=re.S,
         )  # fmt: skip
         page.write_text(found)
-        picture()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from .plots.distance import plot_distance as plot_distance
 from .plots.error_analysis import plot_error_analysis as plot_error_analysis
 from .plots.estimators import plot_estimators as plot_estimators
 from .plots.hysteresis import plot_hysteresis as plot_hysteresis
+from .plots.information import plot_information as plot_information
 from .plots.plan import plot_plan as plot_plan
 from .plots.pointwise import plot_pointwise as plot_pointwise
 from .plots.race import plot_race as plot_race

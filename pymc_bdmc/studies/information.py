@@ -62,25 +62,27 @@ class InformationGain:
     def interval(self) -> tuple[float, float]:
         """Return a 95 % interval between the lower bound and the upper one, each with its error.
 
-        Both are means over independent data sets, by Student's t. It holds for many data sets if
-        the information of a data set has a finite variance.
+        Both are means over independent data sets, by Student's t. The interval holds for many data
+        sets if both columns of the table have finite variances over data sets. There is no
+        certified interval: without an assumption on the tails none holds for the mean of unbounded
+        terms (Bahadur and Savage 1956). Order statistics need no such assumption, but they bound
+        the median, and the expected gain is the mean.
         """
         reach = stdtrit(len(self.table) - 1, (1 + CONFIDENCE) / 2)
-        (low, low_error), (high, high_error) = map(_mean_and_error, self._bounds)
-        return low - reach * low_error, high + reach * high_error
+        low, high = (_mean_and_error(self.table[end]) for end in ("lower", "upper"))
+        return low[0] - reach * low[1], high[0] + reach * high[1]
 
     @property
-    def _bounds(self) -> tuple[pd.Series, pd.Series]:
-        return self.table["lower"], self.table["upper"]
+    def summary(self) -> pd.DataFrame:
+        """Return a row with the columns of `compare_designs`, but for the distance from a best."""
+        columns = ["gain", "error", "lower", "upper", "lower_bound", "upper_bound"]
+        bounds = self.table[["lower", "upper"]].mean()
+        return pd.DataFrame([(self.value, self.error, *self.interval, *bounds)], columns=columns)
 
     def __repr__(self) -> str:
-        low, high = self.interval
-        numbers = {"value": self.value, "error": self.error, "n": decimals(self.error)}
-        between = {
-            name: each.mean() for name, each in zip(("low", "high"), self._bounds, strict=True)
-        }
-        ends = {"lower": low, "upper": high, "datasets": len(self.table)}
-        return say(message("information gain", **numbers, **between, **ends))
+        row = self.summary.iloc[0]
+        told = {"n": decimals(self.error), "datasets": len(self.table)}
+        return say(message("information gain", **row, **told))
 
 
 def information_gain(
@@ -145,13 +147,12 @@ def information_gain(
     for name in WITHOUT:
         if name in options:
             raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
-    check_simulable(model)
+    names = _asked(model, of)
     options |= {"real_data": False}
     if of is None:
         dt = sample_bdmc(model, simulate=FromPrior(datasets), **options)
         given = _log_densities(model, dt, [rv.name for rv in model.observed_RVs])
         return InformationGain(_gains(given, given, _log_ml(dt)), dt)
-    names = [of] if isinstance(of, str) else list(of)
     seen = _observing(model, names)
     joint = sample_bdmc(seen, simulate=FromPrior(datasets), **options)
     dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
@@ -186,13 +187,15 @@ def compare_designs(
     -------
     DataFrame
         Indexed by name, the largest gain first. Columns, in nats: ``gain`` and its ``error``; the
-        ends ``lower`` and ``upper`` of its 95 % interval; ``behind``, its distance from the first
-        row, and the standard error of that distance, ``behind_error``.
+        ends ``lower`` and ``upper`` of its 95 % interval, with the assumption of `information_gain`
+        on variances; ``lower_bound`` and ``upper_bound``, the means of its bounds; ``behind``, its
+        distance from the first row, and the standard error of that distance, ``behind_error``.
 
     Raises
     ------
     ValueError
-        For fewer than two designs, or other free variables in one of them; see `information_gain`.
+        For fewer than two designs, for other free variables in one of them, or another prior of
+        those that are asked about; see `information_gain`.
 
     Examples
     --------
@@ -218,19 +221,40 @@ def compare_designs(
                 f"designs: {name!r} has the free variables {variables}, and {first!r} has "
                 f"{free[first]}. A design changes the data only."
             )
+    _check_priors(designs, of)
     found = {
         name: information_gain(model, of, random_seed=random_seed, **options)
         for name, model in designs.items()
     }
     order = sorted(found, key=lambda name: -found[name].value)
+    table = pd.concat([found[name].summary for name in order])
+    table.index = pd.Index(order, name="design")
     best = found[order[0]].table.mean(axis=1)
-    rows = []
-    for name in order:
-        gain = found[name]
-        behind, error = _mean_and_error(best - gain.table.mean(axis=1))
-        rows.append((gain.value, gain.error, *gain.interval, behind, error))
-    columns = ["gain", "error", "lower", "upper", "behind", "behind_error"]
-    return pd.DataFrame(rows, pd.Index(order, name="design"), columns)
+    behind = [_mean_and_error(best - found[name].table.mean(axis=1)) for name in order]
+    table[["behind", "behind_error"]] = behind
+    return table
+
+
+def _check_priors(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
+    """Raise an error if variables asked about differ in shape, or in prior density at a draw."""
+    point: dict[str, np.ndarray] = {}
+    first: dict[str, np.ndarray] = {}
+    for name, model in designs.items():
+        asked, density = _asked(model, of), TemperedDensity(model)
+        drawn, _ = density.prior.draw()
+        titles = {value: rv for value, rv in density.titles.items() if rv in asked}
+        point = point or {value: drawn[value] for value in titles}
+        shapes = {value: each.shape for value, each in point.items()}
+        other = [rv for value, rv in titles.items() if drawn[value].shape != shapes.get(value)]
+        if not other:
+            found = dict(density.factors({**drawn, **point}))
+            first = first or found
+            other = [each for each in asked if not np.allclose(found[each], first[each])]
+        if other:
+            raise ValueError(
+                f"designs: {name!r} has another shape or prior of {', '.join(other)} than "
+                f"{next(iter(designs))!r}. A design changes the data only."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +279,13 @@ class _Known(Simulation):
         return list(self.sets)
 
 
-def _observing(model: pm.Model, names: Sequence[str]) -> pm.Model:
-    """Return the model in which these variables are data too."""
+def _asked(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the variables asked about; raise an error if nothing can be told."""
+    check_simulable(model)
     free = {rv.name: rv for rv in model.free_RVs}
+    if of is None:
+        return list(free)
+    names = [of] if isinstance(of, str) else list(of)
     if not names or not set(names) <= set(free):
         raise ValueError(f"of: {list(names)} are not among the free variables {list(free)}.")
     if set(names) == set(free):
@@ -269,6 +297,11 @@ def _observing(model: pm.Model, names: Sequence[str]) -> pm.Model:
                 f"of: the prior of {name} depends on {', '.join(sorted(parents))}, so its marginal "
                 "density is not known. Ask about these too."
             )
+    return names
+
+
+def _observing(model: pm.Model, names: Sequence[str]) -> pm.Model:
+    """Return the model in which these variables are data too."""
     density = TemperedDensity(model)
     point, _ = density.prior.draw()
     values = density.constrain({name: value[None] for name, value in point.items()})

@@ -1,5 +1,6 @@
 """Expected information gains of experiments with known answers."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -52,6 +53,7 @@ def test_a_linear_model_has_half_the_log_determinant(of_all):
     assert of_all.table.shape == (60, 2)
     assert repr(of_all).startswith("The expected information gain is ")
     assert "from 60 simulated data sets" in repr(of_all)
+    assert "if the variance over data sets is finite" in " ".join(repr(of_all).split())
 
 
 def test_others_are_integrated_out():
@@ -79,6 +81,8 @@ def test_designs_share_their_parameters():
     assert abs(behind - difference) < stats.norm.isf(ALPHA / 2) * error
     assert error < np.hypot(*table["error"]) / 2
     assert table.loc["strong", ["behind", "behind_error"]].tolist() == [0.0, 0.0]
+    alone = bdmc.information_gain(designs["weak"], datasets=40, random_seed=3, **OPTIONS)
+    assert table.loc["weak"].iloc[:-2].tolist() == alone.summary.loc[0].tolist()
 
 
 def test_the_interval_takes_the_outer_error_of_both_bounds():
@@ -87,6 +91,26 @@ def test_the_interval_takes_the_outer_error_of_both_bounds():
     t = stats.t.ppf(0.975, 1)
     assert found.value == 2.0
     assert found.interval == pytest.approx((1 - t, 3 + 2 * t))
+
+
+@pytest.mark.parametrize("backend", ["matplotlib", "bokeh", "plotly"])
+def test_it_is_plotted(of_all, backend):
+    one = bdmc.plot_information(of_all, backend=backend)
+    assert one.viz["point"]["information"].sizes == {"model": 1, "name": 1}
+    table = pd.concat([of_all.summary] * 2).assign(behind=[0, 1.0], behind_error=[0, 0.1])
+    table.index = ["near", "far"]
+    several = bdmc.plot_information(table, backend=backend)
+    assert several.viz["interval"]["information"].sizes == {"model": 2, "name": 2}
+    if backend == "matplotlib":
+        left, right = several.get_viz("figure").axes
+        assert [each.get_text() for each in left.get_yticklabels()] == ["near", "far"]
+        drawn = [sorted(set(line.get_xdata())) for line in left.lines]
+        low, high = of_all.table.mean()
+        assert drawn == 2 * [list(of_all.interval)] + 2 * [[low]] + 2 * [[high]]
+        np.testing.assert_allclose(right.lines[1].get_xdata(), [1 - 0.196, 1 + 0.196])
+        plt.close("all")
+    with pytest.raises(ValueError, match="gains: the result of information_gain or"):
+        bdmc.plot_information(of_all.table)
 
 
 def test_unfinished_data_sets_are_left_out(of_all, monkeypatch):
@@ -121,3 +145,35 @@ def test_bad_input_is_named():
     ]:
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_a_design_that_changes_the_question_is_named_before_any_run(monkeypatch):
+    """Priors may be written in another way, and those of the others may differ."""
+
+    def run(*arguments, **options):
+        raise RuntimeError("a run begins")
+
+    monkeypatch.setattr("pymc_bdmc.studies.information.sample_bdmc", run)
+
+    def design(width=1.0, shape=2, groups=3, simulator=True):
+        def draw(mean, rng=None, size=None):
+            return rng.normal(mean, size=size)
+
+        with pm.Model() as model:
+            b = pm.Normal("b", 0, width, shape=shape)
+            mean = b.sum() + pm.Normal("z", shape=groups).sum()
+            random = {"random": draw} if simulator else {}
+            pm.CustomDist("y", mean, logp=lambda y, m: -((y - m) ** 2), observed=0.0, **random)
+        return model
+
+    for other, of, error, words in [
+        (design(width=2), None, ValueError, "designs: 'other' has another shape or prior of b"),
+        (design(width=2), "b", ValueError, "designs: 'other' has another shape or prior of b"),
+        (design(shape=3), "b", ValueError, "designs: 'other' has another shape or prior of b"),
+        (design(groups=4), None, ValueError, "shape or prior of z than 'a'"),
+        (design(simulator=False), None, ValueError, "simulate: y: its distribution has a log "),
+        (design(width=1), None, RuntimeError, "a run begins"),
+        (design(groups=4), "b", RuntimeError, "a run begins"),
+    ]:
+        with pytest.raises(error, match=words):
+            bdmc.compare_designs({"a": design(), "c": design(), "other": other}, of)

@@ -92,16 +92,25 @@ def test_it_is_plotted(found):
         bdmc.plot_plan(found)
 
 
-def test_bad_input_is_named():
+def test_bad_input_is_named(monkeypatch):
+    def potential(n):
+        with pm.Model() as model:
+            pm.Potential("y", -n * pm.Normal("mean") ** 2)
+        return model
+
+    monkeypatch.setattr("pymc_bdmc.studies.plan.sample_bdmc", None)  # nothing is sampled
     other = {"effect": effect, "more": lambda n: effect(n + 1)}
+    unknown = {"effect": effect, "none": lambda n: effect(n) if n < 10 else potential(n)}
     for models, sizes, options, words in [
         ({"effect": effect}, [5], {}, "models: two functions"),
         ({"effect": effect(3), "none": effect(3)}, [5], {}, "models: two functions"),
         (MODELS, [5, 5], {}, "sizes: a list of increasing"),
+        (MODELS, [10, 5], {}, "sizes: a list of increasing"),
         (MODELS, [0, 5], {}, r"sizes\[0\]: must be"),
         (MODELS, [5], dict(simulate="prior"), "simulate: the experiment has no data"),
         (MODELS, [5], dict(strong=-1), "strong: "),
         (other, [5], {}, "models: at size 5, 'effect' observes"),
+        (unknown, [5, 10], {}, "simulate: the Potential y"),
     ]:
         with pytest.raises(ValueError, match=words):
             bdmc.plan(models, sizes, **options)
