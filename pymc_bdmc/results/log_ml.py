@@ -133,10 +133,11 @@ def log_ml(dt: xr.DataTree) -> LogML:
 
     Notes
     -----
-    Results of `sample_bdmc` have the same in the attributes ``log_ml``, ``log_ml_error`` and
-    ``log_ml_notes``, and the value in ``sample_stats["log_marginal_likelihood"]`` by chain, where
-    `pymc.sample_smc` has its own. The four chains are parts of one sample, so their values are
-    equal.
+    Results of `sample_bdmc` have the same in attributes of their root, so that other programs can
+    read it: ``log_ml``, ``log_ml_error`` (a standard error) and ``log_ml_certified_lower`` (95 %),
+    all in ``log_ml_units``, nats, with ``log_ml_method`` and ``log_ml_notes``. The value is also in
+    ``sample_stats["log_marginal_likelihood"]`` by chain, where `pymc.sample_smc` has its own. The
+    four chains are parts of one sample, so their values are equal.
 
     Examples
     --------
@@ -204,6 +205,8 @@ def write_log_ml(dt: xr.DataTree) -> None:
     dt.attrs |= {
         "log_ml": found.value,
         "log_ml_error": found.error,
+        "log_ml_certified_lower": found.certified_lower,
+        "log_ml_units": "nats",
         "log_ml_method": found.method,
         "log_ml_notes": found.notes,
     }

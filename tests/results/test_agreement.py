@@ -396,6 +396,19 @@ def test_it_prints_and_shows_and_is_kept(result, tmp_path):
             assert kept.table.index.tolist() == found.table.index.tolist()
 
 
+@pytest.mark.filterwarnings("ignore")  # of nutpie and what it needs
+def test_results_of_nutpie(result):
+    """As they come, with unconstrained draws beside; shifted draws are the broken twin."""
+    nutpie = pytest.importorskip("nutpie", reason="nutpie is not installed: pip install nutpie")
+    model = regression()
+    options = dict(draws=1000, tune=300, chains=2, seed=1, store_unconstrained=True)
+    drawn = nutpie.sample(nutpie.compile_pymc_model(model), progress_bar=False, **options)
+    assert "unconstrained_draw" in drawn["sample_stats"]
+    assert bdmc.agreement(result, drawn, model=model).status == "good"
+    drawn["posterior"]["beta"] = drawn["posterior"]["beta"] + 1
+    assert bdmc.agreement(result, drawn, model=model).status == "bad"
+
+
 def test_a_graph_that_has_no_rows_is_computed_draw_by_draw():
     """PyTensor builds its vectorised form, which fails when it is computed."""
     with pm.Model() as model:

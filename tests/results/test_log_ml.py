@@ -1,5 +1,9 @@
 """The first verbs: one number with an error that is the recommended one, or none."""
 
+import re
+from pathlib import Path
+
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -88,6 +92,10 @@ def test_a_tree_carries_its_log_ml(schools_result):
     attrs = schools_result.attrs
     if found.valid:
         assert (attrs["log_ml"], attrs["log_ml_error"]) == (found.value, found.error)
+    assert (attrs["log_ml_certified_lower"], attrs["log_ml_units"]) == (
+        found.certified_lower,
+        "nats",
+    )
     stats = schools_result["sample_stats"]["log_marginal_likelihood"]
     assert stats.dims == ("chain",)
     np.testing.assert_array_equal(stats, np.full(4, found.value))
@@ -102,6 +110,18 @@ def test_bayes_factors_as_written_for_sample_smc():
     exact = -0.5 * np.log(2 * np.pi * 2) - 0.5**2 / 4
     told = float(dt.sample_stats["log_marginal_likelihood"].mean())
     assert abs(told - exact) < 4 * dt.attrs["log_ml_error"] + 1e-9
+
+
+def test_arviz_asks_what_the_prior_and_an_observation_do():
+    """After PyMC has added the groups that it needs, by the line in docs/using.md."""
+    page = (Path(__file__).parents[2] / "docs" / "using.md").read_text()
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), 1, observed=[0.5, 1.0, -0.3])
+    dt = pm.sample_bdmc(model, simulate=None, random_seed=1, cores=1, progressbar=False)
+    for call in re.findall(r"`(pm\.stats\.compute_\w+\(dt, model=model)\)`", page):
+        eval(f"{call}, progressbar=False)", {"pm": pm, "dt": dt, "model": model})
+    assert az.psense_summary(dt).loc["x", "likelihood"] > 0
+    assert az.loo(dt).n_data_points == 3
 
 
 def test_invalid_log_ml_is_nan_in_the_tree():
