@@ -86,9 +86,15 @@ class Coupled:
     def _meeting(self, problem, moves, task, start):
         """The number of moves until the chains meet, in burn-ins; ∞ if they do not."""
 
-        def moved(theta, n, seed):
+        def moved(theta, n, k):
             trace, cost = runs.at_the_end(
-                problem, moves, task.tuning, theta, n, np.random.default_rng(seed), adapts=False
+                problem,
+                moves,
+                task.tuning,
+                theta,
+                n,
+                np.random.default_rng([len(self.met), k]),
+                adapts=False,
             )
             self.cost += cost
             return trace.thetas[:, 0]
