@@ -19,6 +19,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst"]
 myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pymc_bdmc"
@@ -27,6 +28,7 @@ html_css_files = ["site.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 
 autosummary_generate = True
+autodoc_typehints = "none"  # the descriptions of parameters tell their types
 numpydoc_show_class_members = False
 
 
