@@ -43,6 +43,18 @@ def check_positive(**values: float | None) -> None:
             raise ValueError(f"{name}: must be a positive number, got {value!r}.")
 
 
+def check_confidence(confidence: float) -> None:
+    """Raise an error unless a confidence is a number between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not (isinstance(confidence, Real) and 0 < confidence < 1):
+        raise ValueError(f"confidence must lie between 0 and 1, not {confidence!r}.")
+
+
 def check_flags(**flags: bool) -> None:
     """Raise an error unless flags are True or False, since any other value would pass as one.
 

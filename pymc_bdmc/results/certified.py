@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_bdmc.base.arguments import check_confidence
 from pymc_bdmc.estimators import (
     TotalVariation,
     certified_bounds,
@@ -69,8 +70,7 @@ def certified(dt: xr.DataTree, confidence: float = 0.95) -> pd.DataFrame:
     >>> round(float(table.loc[("real", 0), "lower"]), 3)
     -0.079
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    check_confidence(confidence)
     return Table.of(certified_of(Reading.annealed(dt), confidence))
 
 

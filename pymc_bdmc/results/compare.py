@@ -49,8 +49,8 @@ def compare(
     same_data : bool, default False
         Results on data with other values are refused. True says that they are the same data in
         another form: in other units, on another scale, or split into variables or a Potential.
-        Nothing is converted: if a model has z = g(y) in place of y, add Σ log |g′(y)| to its log ML
-        yourself.
+        Nothing is converted: if a model has z = g(y) in place of y, add ``Σ log |g′(y)|`` to its
+        log ML yourself.
 
     Returns
     -------

@@ -11,7 +11,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import stdtrit
 
-from pymc_bdmc.base.arguments import check_counts
+from pymc_bdmc.base.arguments import check_confidence, check_counts
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.estimators import (
     Estimate,
@@ -148,8 +148,7 @@ def distance(
     True
     """
     check_counts(draws=draws)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    check_confidence(confidence)
     tree = isinstance(approximation, xr.DataTree | xr.Dataset)
     several = isinstance(approximation, Mapping) and not tree
     named = dict(approximation) if several else {"": approximation}

@@ -9,7 +9,7 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_positive
 from pymc_bdmc.estimators import log_ratio_of_averages
-from pymc_bdmc.results.reweighting import Reweighing, model_of_runs
+from pymc_bdmc.results.reweighting import Reweighing, built, model_of_runs
 
 STEP = 0.01
 """Half of the difference of log scales; the bias is of the order of its square."""
@@ -74,7 +74,7 @@ def elasticity(
     for value in values:
         check_positive(values=value)
     values = [float(value) for value in values]
-    models = [] if model else [build(value) for value in values]
+    models = [] if model else [built(build, value) for value in values]
     particles = Reweighing(dt, model or model_of_runs(dt, models), "elasticity")
     rows = [_row(particles, build, value) for value in values]
     return pd.DataFrame(rows, index=pd.Index(list(values), name="value"))
@@ -82,7 +82,7 @@ def elasticity(
 
 def _row(particles: Reweighing, build: Callable[[float], pm.Model], value: float) -> dict:
     above, below = (
-        particles.to(build(value * np.exp(step)), both_ways=True) for step in (STEP, -STEP)
+        particles.to(built(build, value * np.exp(step)), both_ways=True) for step in (STEP, -STEP)
     )
     row = {"elasticity": np.nan, "error": np.nan, "pareto_k": np.nan, "valid": False}
     if above.runs is None or below.runs is None:

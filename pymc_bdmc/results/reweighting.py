@@ -1,8 +1,9 @@
 """Reweigh the particles of the runs on the real data to other models of the same data."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -32,6 +33,28 @@ MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
 FEWEST = 25
 """Smallest effective number of particles from which k̂ is estimated."""
+
+
+def built(build: Callable[[Any], pm.Model], value: Any) -> pm.Model:
+    """Return the model that a function makes for a value.
+
+    Raises
+    ------
+    TypeError
+        If it is no function, or returns something else.
+    """
+    if not callable(build):
+        raise TypeError(
+            "build: a function is needed that returns the model for a value, got an object of type "
+            f"{type(build).__name__}."
+        )
+    model = build(value)
+    if not isinstance(model, pm.Model):
+        raise TypeError(
+            f"build: it must return a pymc.Model, and build({value!r}) returned an object of type "
+            f"{type(model).__name__}. Does the function end with `return model`?"
+        )
+    return model
 
 
 def model_of_runs(dt: xr.DataTree, models: Sequence[pm.Model]) -> pm.Model:

@@ -7,7 +7,7 @@ from functools import cached_property
 import pandas as pd
 import xarray as xr
 
-from pymc_bdmc.base.arguments import check_flags
+from pymc_bdmc.base.arguments import check_confidence, check_flags
 from pymc_bdmc.results.checks.draws import draws
 from pymc_bdmc.results.checks.ends import ends
 from pymc_bdmc.results.checks.interruption import interrupted
@@ -133,7 +133,8 @@ def verdict(
     Raises
     ------
     ValueError
-        For a result of `temper`, or a result that lacks a group or a variable.
+        For a result of `temper`, a result that lacks a group or a variable, or a confidence that
+        does not lie between 0 and 1.
 
     Notes
     -----
@@ -198,6 +199,7 @@ def verdict(
     >>> print(found.brief.splitlines()[0])
     Draws of this run: good.
     """
+    check_confidence(confidence)
     check_flags(details=details)
     found = verdict_of(Reading.annealed(dt, "verdict"), confidence, look)
     return replace(found, details=details)

@@ -11,7 +11,12 @@ import pymc as pm
 import xarray as xr
 from scipy.special import stdtrit
 
-from pymc_bdmc.base.arguments import check_counts, check_flags, check_positive
+from pymc_bdmc.base.arguments import (
+    check_confidence,
+    check_counts,
+    check_flags,
+    check_positive,
+)
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
@@ -22,6 +27,7 @@ from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import conclusions
+from pymc_bdmc.results.table import Table
 from pymc_bdmc.sampling import sample_bdmc
 
 COLUMNS = [
@@ -66,8 +72,8 @@ class ModelChoice:
     If all models are equally probable beforehand, the probability of a is 0.88.
     ...
        log_ml  log_bayes_factor  probability
-    a    -3.0               0.0         0.88
-    b    -5.0              -2.0         0.12
+    a      -3                 0        0.880
+    b      -5                -2        0.120
     """
 
     best: str
@@ -87,7 +93,7 @@ class ModelChoice:
         # The column `valid` tells nothing if all of it is true.
         shown = SHOWN[:-1] if self.table["valid"].all() else SHOWN
         table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
-        return "\n".join([*map(say, told), table.round(3).to_string(na_rep="")])
+        return "\n".join([*map(say, told), repr(Table(table))])
 
 
 def compare_models(
@@ -308,8 +314,7 @@ def _check(
         raise ValueError(f"models: {results} are results; bdmc.compare compares those.")
     check_positive(target_error=target_error, max_time=max_time)
     check_counts(max_looks=max_looks)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}.")
+    check_confidence(confidence)
     for name in ("simulate", "store", "target_gap"):
         if name in options:
             raise ValueError(f"{name}: compare_models makes its own runs; leave it out.")

@@ -16,7 +16,7 @@ from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, refutes
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, model_of_runs
+from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, built, model_of_runs
 from pymc_bdmc.results.table import Table
 from pymc_bdmc.sampling import sample_bdmc
 
@@ -134,7 +134,7 @@ def sensitivity(
         raise ValueError(f"values: one or more different values are needed, got {values}.")
     if "simulate" in options:
         raise ValueError("simulate: log ML needs the real data alone; leave it out.")
-    models = [build(value) for value in values]
+    models = [built(build, value) for value in values]
     particles = Reweighing(dt, model or model_of_runs(dt, models), "sensitivity")
     base = recommended_log_ml(dt)
     limit = max_error or max(LARGEST_ERROR, 2 * base.error)

@@ -35,6 +35,8 @@ def total_variation(
     """Check whether the posterior is certified to be close on simulated data."""
     if not (found := certified_total_variation(read, confidence, look)):
         return
+    if not all(side.n_finished for side in read.pair):  # which the order of the sides tells
+        return
     given, distance = CONDITIONS.get(read.upper_bound or ""), read.start_distance
     if distance is not None:
         given = "with burn-in"
