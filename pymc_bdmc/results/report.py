@@ -97,8 +97,10 @@ def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list
     reads, table = check_comparable(results), compare(results)
     methods = {name: [say(each) for each in _methods(read)] for name, read in reads.items()}
     found = {name: [say(log_ml_of(read).message, impersonal=True)] for name, read in reads.items()}
-    known = [str(seed) for read in reads.values() if (seed := read.random_seed) is not None]
-    seeds = message("seeds", seeds=", ".join(known)) if known else NOTHING
+    known = dict.fromkeys(str(each.random_seed) for each in reads.values())
+    known.pop("None", None)
+    kind = "seeds" if len(known) > 1 else "seed"
+    seeds = message(kind, **{kind: ", ".join(known)}) if known else NOTHING
     caveats = {name: _caveats(read) for name, read in reads.items()}
     concluded = [say(each, impersonal=True) for each in conclusions(table)]
     parts = {
@@ -155,7 +157,9 @@ def _model_row(name: str, row: pd.Series) -> Row:
     n, m = decimals(row["error"]), decimals(row["bayes_factor_error"])
     factor = f"{row['log_bayes_factor']:.{m}f} ± {row['bayes_factor_error']:.{m}f}"
     told = factor if row["bayes_factor_error"] else "0"
-    return name, f"{row['log_ml']:.{n}f} ± {row['error']:.{n}f}", told, f"{row['probability']:.3f}"
+    share = row["probability"]
+    shown = "< 0.001" if share < 0.001 else "> 0.999" if share > 0.999 else f"{share:.3f}"
+    return name, f"{row['log_ml']:.{n}f} ± {row['error']:.{n}f}", told, shown
 
 
 def _methods(read: Reading) -> list[Message]:
