@@ -96,7 +96,7 @@ def compare(
 
     Errors of two rows are taken to be independent.
 
-    `plot_compare` plots the results. For `arviz.plot_compare`, rename columns of the table:
+    `plot_compare` plots the results. `arviz.plot_compare` knows its columns by the names of LOO:
     ``az.plot_compare(table.rename(columns={"log_ml": "elpd", "error": "se"}),
     relative_scale=False, visuals={"labels": False})``.
 
