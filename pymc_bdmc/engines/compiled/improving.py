@@ -228,11 +228,10 @@ def _em(pool: _Pool, reference: Reference) -> Reference:
     """
     weights, thetas = _truncated(pool), pool.thetas
     weights = weights / weights.sum()
-    mean = weights @ thetas
-    spread = weights @ (thetas - mean) ** 2
-    if not (spread > 0).all():
+    if weights.max() > 1 - np.finfo(float).eps:
         return reference
-    floor = SLIGHT * np.diag(spread)
+    mean = weights @ thetas
+    floor = SLIGHT * np.diag(weights @ (thetas - mean) ** 2)
     for _ in range(EM_STEPS):
         parts, shares = [], []
         near = softmax([log_reference(part, thetas) for part in parts_of(reference)], axis=0)
