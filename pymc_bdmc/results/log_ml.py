@@ -98,8 +98,8 @@ class LogML(WithInterval):
             return message("log density", **numbers)
         lower, upper = self.interval
         return message(
-            "log ML", error=self.error, lower=lower, upper=upper, method=self.method, certain=sure,
-            **numbers,
+            "log ML", error=self.error, lower=lower, upper=upper, certain=sure, **numbers,
+            method={"bar": "BAR"}.get(self.method, self.method),
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pandas as pd
 
-__all__ = ["Table"]
+__all__ = ["Table", "short"]
 
 LEAST_TEXT = 30
 """Fewest characters in a line of text beside numbers; chosen."""
@@ -32,7 +32,7 @@ class Table(pd.DataFrame):
         return cls(table).__finalize__(table)
 
     def __repr__(self) -> str:
-        shown = {"float_format": _short, "na_rep": ""}
+        shown = {"float_format": short, "na_rep": ""}
         columns, (*numbers, text) = shutil.get_terminal_size().columns, self.columns
         lines = self[numbers].to_string(**shown).split("\n")
         width = len(lines[0]) + 2
@@ -46,12 +46,12 @@ class Table(pd.DataFrame):
         return "\n".join(line.rstrip() for line in told)
 
     def _repr_html_(self) -> str:
-        whole = {"max_columns": None, "max_colwidth": None, "float_format": _short}
-        with pd.option_context({f"display.{name}": value for name, value in whole.items()}):
-            return super()._repr_html_()
+        with pd.option_context("display.max_colwidth", None):
+            most = pd.get_option("display.max_rows")
+            return self.to_html(float_format=short, na_rep="", max_rows=most)
 
 
-def _short(x: float) -> str:
+def short(x: float) -> str:
     """Return a number with three decimals, or two digits below 0.1, or none if it is whole."""
     decimals = 0 if float(x).is_integer() else 3
     return f"{x:.{decimals}f}" if abs(x) >= 0.1 or x == 0 else f"{x:.2g}"
