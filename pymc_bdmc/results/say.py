@@ -32,9 +32,12 @@ def say(what: Message | Doubt, impersonal: bool = False) -> str:
 
 
 def say_found(doubt: Doubt, impersonal: bool = False) -> str:
-    """Return a doubt in words, without its remedy."""
-    told = ((group, say(each, impersonal)) for group, each in doubt.found.items())
-    return "; ".join(f"{group}: {text}" if group else text for group, text in told)
+    """Return a doubt in words, without its remedy; a whole sentence needs no group before it."""
+    parts = (
+        ("" if not group or each.kind == "clause" else f"{group}: ") + say(each, impersonal)
+        for group, each in doubt.found.items()
+    )
+    return "; ".join(parts)
 
 
 def _told(value: Any, impersonal: bool) -> Any:

@@ -39,7 +39,7 @@ def draws(read: Reading) -> Iterator[Finding]:
             remedy = message("plot agreement")
         # The last message is about the run's own draws, as the verdict is.
         told = found.messages[: 1 if found.status == "good" else -1]
-        brief = message("brief agreement") if found.status == "good" else None
+        brief = message("brief agreement") if found.status == "good" else found.messages[0]
         yield Finding("draws", status, told, remedy, found.too_low, brief=brief)
     sides = both_sides(read)
     if sides and sides.pvalue <= MAX_CHANCE:
