@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -63,6 +64,17 @@ def test_a_heuristic_start_gives_no_upper_bound():
         assert table.loc["lower bound", "valid"]
         assert bool(table.loc["upper bound", "valid"]) is valid
         assert bool(table.loc["jeffreys bound", "valid"]) is valid
+
+
+def test_a_table_prints_whole_within_its_columns(monkeypatch):
+    table = bdmc.summary(tree(FORWARD, REVERSE, RNG.normal(-5, 0.3, 50)))
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert max(map(len, repr(table).split("\n"))) < columns
+        for kind in table["kind"]:
+            assert kind.split()[-1] in repr(table)
+        assert "..." not in repr(table) + table._repr_html_()
+    assert "..." in repr(pd.DataFrame(table))  # as pandas prints it
 
 
 def test_rows_of_a_sandwich():

@@ -345,9 +345,11 @@ def test_it_prints_and_shows_and_cannot_be_changed():
         found.status = "bad"
 
 
-def test_results_of_temper_are_refused():
+def test_results_of_temper_and_percentages_are_refused():
     with pytest.raises(ValueError, match="verdict reads annealed runs"):
         bdmc.verdict(xr.DataTree.from_dict({"tempering": xr.Dataset()}))
+    with pytest.raises(ValueError, match="confidence must lie between 0 and 1, not 95"):
+        bdmc.verdict(xr.DataTree(), confidence=95)
 
 
 class Langevin(GradientSharedStep):

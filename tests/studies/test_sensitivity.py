@@ -216,6 +216,16 @@ def test_elasticity_needs_a_support_that_stays(result):
         bdmc.elasticity(result, normal, [0.0])
 
 
+@pytest.mark.parametrize("curve", [bdmc.sensitivity, bdmc.elasticity])
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [(normal(1.0), "^build: a function is needed"), (lambda scale: None, "^build: .*return model")],
+)
+def test_what_builds_no_model_is_named(result, curve, build, match):
+    with pytest.raises(TypeError, match=match):
+        curve(result, build, [1.0])
+
+
 def refused(match, dt, build=normal, values=(1.0, 2.0), **options):
     with pytest.raises(ValueError, match=match):
         bdmc.sensitivity(dt, build, values, **options)
