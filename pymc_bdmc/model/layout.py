@@ -25,8 +25,7 @@ class Layout(Flat):
     --------
     >>> import pymc as pm
     >>> from pymc_bdmc.model.layout import Layout
-    >>> from pymc_bdmc.model.flat import Flat
-    from pymc_bdmc.model.tempered import TemperedDensity
+    >>> from pymc_bdmc.model.tempered import TemperedDensity
     >>> with pm.Model() as model:
     ...     a, s = pm.Normal("a", shape=2), pm.HalfNormal("s")
     ...     y = pm.Normal("y", a, s, observed=[1.0, 2.0])

@@ -123,15 +123,16 @@ class TemperedDensity:
         return self._compiled_terms
 
     @cached_property
+    @alone
     def _compiled_terms(self) -> Callable[..., tuple[float, float]]:
         return self._function([self.model.varlogp, self.model.datalogp])
 
     @cached_property
+    @alone
     def log_prior(self) -> Callable[..., float]:
         """Return a function from the variables to log p, which leaves the likelihood alone."""
         return self._function(self.model.varlogp)
 
-    @alone
     def _function(self, outputs: Any) -> Any:
         """Compile a function from the variables, which must have their own types."""
         with self.model:  # PyMC reads `check_bounds` from the context
@@ -142,6 +143,7 @@ class TemperedDensity:
         return function
 
     @cached_property
+    @alone
     def gradient(self) -> Callable[[Point], dict[str, np.ndarray]]:
         """Return the gradient of log f_β with respect to the continuous variables, as a function.
 

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.campaign import annealing
+from pymc_bdmc.campaign import annealing, pilots
 from pymc_bdmc.engines import CompiledEngine, PilotTask, RefitTask
 from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -65,7 +65,7 @@ def test_only_the_fit_is_made_anew(engine, made):
 
 
 def test_where_members_do_not_mix_a_pilot_makes_the_fit(engine, made, monkeypatch):
-    monkeypatch.setattr(annealing, "MAX_RHAT", 0.0)
+    monkeypatch.setattr(pilots, "MAX_RHAT", 0.0)
     _, found = tunings(engine, FittedPath(), {0: engine.density.data, 1: OTHER}).values()
     first, other = ["PilotTask"] * 3, ["RefitTask", *["PilotTask"] * 3]  # prior, fit, fit anew
     assert made == [*first, *other]

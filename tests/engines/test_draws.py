@@ -194,7 +194,7 @@ def test_an_impossible_start_is_left_at_the_first_possible_draw(bound, leaves):
     reference = make_reference(np.zeros(1), unit(1))
     density, start = Constrained(reference, bound), np.array([-3.0])
     end, distance = draws.settled(start, reference, density, 50, np.random.default_rng(1))
-    assert distance == pytest.approx(0.0 if leaves else 1.0)
+    assert (distance < 1e-3) == leaves
     assert (end >= bound if leaves else end == start).all()
 
 

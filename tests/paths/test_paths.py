@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.campaign import annealing, choice
+from pymc_bdmc.campaign import annealing, choice, pilots
 from pymc_bdmc.engines import CompiledEngine, PilotTask
 from pymc_bdmc.engines.compiled import engine as compiled
 from pymc_bdmc.engines.compiled import peaks, pilot
@@ -185,7 +185,7 @@ def test_a_fit_that_misses_a_mode_is_not_taken(two_modes, monkeypatch):
         assert dt.attrs["path"] == "prior"
         assert distance(dt, log_ml) < SIGMAS
     monkeypatch.setattr(choice, "MAX_SURPLUS", np.inf)
-    for module in (annealing, choice):
+    for module in (pilots, choice):
         monkeypatch.setattr(module, "MAX_RHAT", np.inf)
     monkeypatch.setattr(choice, "refutes", lambda higher, lower: False)
     twins = [pm.sample_bdmc(model, **options) for options in seeds]
