@@ -68,7 +68,7 @@ def total_variation(
     confidence: float = 0.95,
     *,
     islands: int | None = None,
-    start_distance: ArrayLike = 0.0,
+    start_distance: float = 0.0,
 ) -> TotalVariation:
     r"""Bound the total variation distance between a draw of forward runs and the posterior.
 
@@ -91,9 +91,9 @@ def total_variation(
     islands : int, optional
         Number m of forward runs from which the draw is taken, as one of all their particles, by
         weight. It must be chosen before the weights are seen. By default K_f // 2 + 1.
-    start_distance : array_like of shape () or (D,), default 0
-        Total variation of the starts of the reverse runs from the posterior, at most. It is added
-        to the term of each data set.
+    start_distance : float, default 0
+        Total variation of the starts of the reverse runs from the posterior, at most, mean over the
+        data sets. It is added to the mean of the terms and to its upper bound.
 
     Returns
     -------
@@ -104,7 +104,8 @@ def total_variation(
     ------
     ValueError
         If the arrays are not two-dimensional with the same number of rows, if there are no data
-        sets, if `islands` is not between 1 and K_f, or if the confidence is not between 0 and 1.
+        sets, if `islands` is not between 1 and K_f, or if the confidence or a distance of starts
+        is not between 0 and 1.
 
     Notes
     -----
@@ -148,10 +149,12 @@ def total_variation(
 
     *Starts of the reverse runs.* With exact starts the bound is proved. With burned-in starts, the
     terms lie between 0 and 1, so a coupling of the start with a posterior draw gives :math:`v \le
-    E[u] + TV(\text{starts}, \text{posterior})`, whose last part is `start_distance`. With heuristic
-    starts (draws of another sampler on real data) nothing is certified. The bound applies to data
-    sets like the simulated ones, and to runs with the same particles, temperatures and tuning. The
-    error of finitely many draws must be added.
+    E[u] + TV(\text{starts}, \text{posterior})`, whose last part is `start_distance`. It is added to
+    means and not to each term, since a term that is cut off at 1 would count it in part. If it is
+    an estimate, the confidence does not cover its error. With heuristic starts (draws of another
+    sampler on real data) nothing is certified. The bound applies to data sets like the simulated
+    ones, and to runs with the same particles, temperatures and tuning. The error of finitely many
+    draws must be added.
 
     *Restricted support.* If all runs are restricted to a set S, pass the raw weights of the
     restricted path in both directions: the probability of S cancels.
@@ -178,9 +181,12 @@ def total_variation(
         islands = forward.shape[1] // 2 + 1
     if not 1 <= islands <= most or islands % 1 != 0:
         raise ValueError(f"islands must be a whole number from 1 to {most}, not {islands}.")
-    terms = np.minimum(_terms(forward, reverse, int(islands)) + start_distance, 1.0)
-    upper = upper_confidence_bound(terms, confidence)
-    return TotalVariation(float(terms.mean()), upper, confidence, terms, int(islands))
+    if not 0 <= start_distance <= 1:
+        raise ValueError(f"start_distance must lie between 0 and 1, not {start_distance}.")
+    terms = _terms(forward, reverse, int(islands))
+    ends = terms.mean(), upper_confidence_bound(terms, confidence)
+    value, upper = (min(float(end + start_distance), 1.0) for end in ends)
+    return TotalVariation(value, upper, confidence, terms, int(islands))
 
 
 def _terms(forward, reverse, islands):

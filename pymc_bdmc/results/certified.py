@@ -164,10 +164,7 @@ def certified_total_variation(
         n = min(MOST_PAIRS, forward.size)
         pairs = [each.ravel()[: each.size // n * n].reshape(n, -1) for each in (forward, reverse)]
         return total_variation(pairs[0], pairs[1], confidence, islands=1)
-    distance = read.start_distance
-    return total_variation(
-        forward, reverse, confidence, start_distance=0.0 if distance is None else distance
-    )
+    return total_variation(forward, reverse, confidence, start_distance=read.start_distance or 0.0)
 
 
 def _is_cut_short(read: Reading, found: DataSet) -> bool:

@@ -151,12 +151,12 @@ class Reading(Attributes):
         return forward, reverse
 
     @property
-    def start_distance(self) -> np.ndarray | None:
-        """Return how far burned-in starts are from the posterior, by data set; None if unknown."""
+    def start_distance(self) -> float | None:
+        """Return how far burned-in starts are from the posterior, on average; None if unknown."""
         reverse = self.side("reverse")
         if self.upper_bound != "burned-in" or "start_distance" not in reverse.run:
             return None
-        return np.nan_to_num(reverse.rows("start_distance")).mean(axis=1)
+        return float(np.nanmean(reverse.rows("start_distance")))
 
     @property
     def directions(self) -> tuple[str, ...]:

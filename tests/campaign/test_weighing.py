@@ -84,6 +84,9 @@ def test_simulated_data_alone_from_fitted_hyperparameters():
     assert "real" not in dt.children
     assert dt["forward"].sizes["dataset"] == 2
     assert dt.attrs["gradients_scouts"] > 0
+    distances = dt["reverse"]["start_distance"]
+    assert distances.dims == ("dataset", "chain")
+    assert ((distances >= 0) & (distances < 0.1)).all()
 
 
 def test_memory_for_many_runs_is_looked_for(monkeypatch):

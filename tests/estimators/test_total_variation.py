@@ -19,10 +19,11 @@ class Population:
     """Runs of N particles on two states, at β = 0, ½, 1, with multinomial resampling.
 
     `weights` are the values that Ẑ can take, `forward` and `reverse` their probabilities, and
-    `drawn` of shape (weights, states) the law of a particle drawn by weight, given Ẑ.
+    `drawn` of shape (weights, states) the law of a particle drawn by weight, given Ẑ. Reverse runs
+    start from the posterior, or from the law `start`.
     """
 
-    def __init__(self, particles, prior, log_likelihood, flip):
+    def __init__(self, particles, prior, log_likelihood, flip, start=None):
         prior, ell = np.array(prior), np.array(log_likelihood)
         flips = [[1 - flip, flip], [flip, 1 - flip]]
         first, last = metropolis_transitions(np.log(prior), ell, flips)(np.array([0.5, 1.0]))
@@ -31,7 +32,8 @@ class Population:
         # The two states that the kept particle moves from: of the posterior after the reversal of
         # the last move, and of the prior, by the reversal of the first.
         half = prior * factor / (prior @ factor)
-        kept = half[:, None] * first * self.posterior / half
+        after = self.posterior if start is None else start @ last
+        kept = half[:, None] * first * after / half
 
         places = np.array(list(product(range(2), repeat=particles)))
         rows = []
@@ -73,18 +75,19 @@ class Population:
         return np.abs(q - self.posterior).sum() / 2
 
 
+MODELS = {
+    "far": ([0.8, 0.2], [0.0, 3.0], 0.1),
+    "near": ([0.5, 0.5], [0.0, 1.0], 0.3),
+    "rare": ([0.97, 0.03], [0.0, 4.0], 0.02),
+}
+"""Moves that are rare or frequent, and a posterior that is far or near."""
+
+
 @cache
 def population(particles, model):
-    """Moves that are rare or frequent, and a posterior that is far or near."""
-    models = {
-        "far": ([0.8, 0.2], [0.0, 3.0], 0.1),
-        "near": ([0.5, 0.5], [0.0, 1.0], 0.3),
-        "rare": ([0.97, 0.03], [0.0, 4.0], 0.02),
-    }
-    return Population(particles, *models[model])
+    return Population(particles, *MODELS[model])
 
 
-MODELS = ["far", "near", "rare"]
 CASES = [(1, 1, 1), (1, 2, 2), (1, 4, 2), (3, 1, 1), (3, 3, 1)]
 
 
@@ -120,6 +123,33 @@ def test_terms_are_no_smaller_than_the_total_variation(
     assert expected(reverse, reverse, 1) < distances[0]
     # Twin: Z is believed to be higher by one nat than the runs of this data set say.
     assert expected(forward + 1, reverse, 1) < runs.of_runs(1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("particles", [1, 3])
+def test_the_distance_of_wrong_starts_makes_up_for_them(particles, model):
+    """Exact, with Z in place of Ẑ. Twins: it is left out, or each sum with a term is cut at 1."""
+    runs, sums = population(particles, model), []
+    for share in (0.0, 0.3, 0.6, 1.0):
+        start = np.array([share, 1 - share])
+        _, reverse, chance = Population(particles, *MODELS[model], start).outcomes(0, 1)
+        forward = np.full_like(reverse, np.log(runs.z))
+        distance = np.abs(start - runs.posterior).sum() / 2
+        terms = total_variation(forward, reverse).terms
+        mean, cut = chance @ terms, chance @ np.minimum(terms + distance, 1)
+        sums.append((mean + distance, mean, cut))
+    found = np.min(sums, axis=0) - runs.of_runs(1)
+    assert found[0] >= 0 > found[1]
+    if model == "rare" and particles == 1:  # terms that are near 0 or 1
+        assert found[2] < 0
+
+
+def test_the_distance_of_starts_is_added_to_the_mean_and_to_its_upper_end():
+    plain = total_variation(np.zeros((20, 2)), np.full((20, 2), 0.1))
+    moved = total_variation(np.zeros((20, 2)), np.full((20, 2), 0.1), start_distance=0.03)
+    assert moved.value - plain.value == pytest.approx(0.03)
+    assert moved.upper - plain.upper == pytest.approx(0.03)
+    assert total_variation(np.zeros((20, 2)), np.zeros((20, 2)), start_distance=1).upper == 1
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -395,6 +425,8 @@ def test_no_number_of_data_sets_brings_a_mean_below_itself():
 
 # ---- Input ----
 
+ONES = np.ones((1, 3))
+
 
 @pytest.mark.parametrize(
     ("call", "message"),
@@ -405,6 +437,8 @@ def test_no_number_of_data_sets_brings_a_mean_below_itself():
         (lambda: total_variation(np.zeros((1, 3)), np.zeros((1, 3)), islands=4), "from 1 to 3"),
         (lambda: total_variation(np.zeros((1, 3)), np.zeros((1, 3)), islands=1.5), "islands must"),
         (lambda: total_variation(np.zeros((1, 3)), np.zeros((1, 3)), 95), "confidence must"),
+        (lambda: total_variation(ONES, ONES, start_distance=-0.1), "start_distance must"),
+        (lambda: total_variation(ONES, ONES, start_distance=np.nan), "start_distance must"),
         (lambda: upper_confidence_bound([]), "at least one"),
         (lambda: upper_confidence_bound([0.5, 1.1]), "between 0 and 1"),
         (lambda: upper_confidence_bound([0.5, np.nan]), "between 0 and 1"),

@@ -37,10 +37,9 @@ def total_variation(
         return
     if not all(side.n_finished for side in read.pair):  # which the order of the sides tells
         return
-    given, distance = CONDITIONS.get(read.upper_bound or ""), read.start_distance
-    if distance is not None:
-        given = "with burn-in"
-    starts = 0.0 if distance is None else max(_outwards(distance.mean()), LEAST_TOLD)
+    distance = read.start_distance
+    given = CONDITIONS.get(read.upper_bound or "") if distance is None else "with burn-in"
+    starts = max(_outwards(distance or 0.0), LEAST_TOLD)
     is_good, unfinished, missed = found.upper <= CLOSE, _unfinished(read), _missed(read, found)
     told = [
         message(
