@@ -95,8 +95,8 @@ class Simulation(ABC):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether `simulate` asks for a fit to the real data, since it was not given ``idata``."""
-        return getattr(self, "idata", self) is None
+        """Whether `simulate` asks for a fit to the real data."""
+        return False
 
     def suited(self, model: pm.Model, stacks_data: bool) -> "Simulation":
         """Return the simulation for a model, and for runs that can be on several data sets or not.

@@ -103,6 +103,11 @@ class FromHyperparameters(Simulation):
     def _burn_ins(self) -> list[int]:
         return list(self.burn_in) if isinstance(self.burn_in, Sequence) else [self.burn_in]
 
+    @property
+    def needs_fit(self) -> bool:
+        """Whether no posterior draws were given."""
+        return self.idata is None
+
     def suited(self, model: pm.Model, stacks_data: bool) -> Simulation:
         """Return another simulation for a model without hyperparameters."""
         if self._names(model):

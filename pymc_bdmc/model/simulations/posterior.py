@@ -80,6 +80,11 @@ class FromPosterior(Simulation):
             )
         return self
 
+    @property
+    def needs_fit(self) -> bool:
+        """Whether no posterior draws were given."""
+        return self.idata is None
+
     def check(self, density: TemperedDensity) -> None:
         """Raise an error also for draws that do not fit the model."""
         check_drawable(density)
