@@ -186,7 +186,7 @@ def measure(name: str, seeds: int) -> None:
             shown(row.values())
 
 
-def report() -> None:
+def report(seeds: int) -> None:
     """Print the table, or put it on the page."""
     rows, z = [], []
     for name in CASES:
@@ -215,8 +215,8 @@ def report() -> None:
             z += [(row["value"] - LOG_ML[name]()) / row["error"] for row in told]
     publish(
         "What was measured",
-        "Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --docs`: medians over seeds, on one "
-        "core.",
+        f"Made by `OMP_NUM_THREADS=1 python benchmarks/price.py --seeds {seeds} --docs`: medians "
+        "over seeds, on one core.",
         f"Where log ML is known: mean z² {np.mean(np.square(z)):.2f} over {len(z)} calls."
         if z else "",
         table(
@@ -242,7 +242,7 @@ def main() -> None:
     for name in CASES:
         if any(part in name for part in arguments.models):
             measure(name, arguments.seeds)
-    report()
+    report(arguments.seeds)
 
 
 if __name__ == "__main__":
