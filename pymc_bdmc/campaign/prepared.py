@@ -116,7 +116,7 @@ def _prepare(
         # One data set decides on the path, so that all go the same way.
         simulated = [] if sets.real else sets.simulate(request.path or PriorPath())
         decides = sets.real or {1: simulated[0].all_data}
-        if refused:
+        if refused:  # a data set that was simulated before
             decides = {**decides, refused: sets.all(sets.simulate(PriorPath()))[refused]}
         path, reason = preparation.choose(decides, request.path)
         chosen = time.perf_counter()

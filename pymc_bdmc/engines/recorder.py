@@ -131,7 +131,7 @@ class _Moments:
         """Return mean and sd of ℓ, mean acceptance and effective size; NaN without runs."""
         n = self._n or np.nan
         return {
-            "log_likelihood_path": self._mean * (n / n),
+            "log_likelihood_path": np.where(self._n, self._mean, np.nan),
             "log_likelihood_sd": np.sqrt(self._squares / n),
             "acceptance": self._acceptance / n,
             "effective_size": self._sizes / n,

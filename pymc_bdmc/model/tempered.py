@@ -133,13 +133,13 @@ class TemperedDensity:
         """Return a function from the variables to log p, which leaves the likelihood alone."""
         return self._function(self.model.varlogp)
 
-    def _function(self, outputs: Any) -> Any:
-        """Compile a function from the variables, which must have their own types."""
+    def _function(self, outputs: Any, trust_input: bool = True) -> Any:
+        """Compile a function from the variables; if trusted, these must have their own types."""
         with self.model:  # PyMC reads `check_bounds` from the context
             function = compile_graph(
                 self.model.value_vars, outputs, on_unused_input="ignore", **self.compile_kwargs
             )
-        function.trust_input = True
+        function.trust_input = trust_input
         return function
 
     @cached_property
@@ -154,8 +154,7 @@ class TemperedDensity:
         """
         model, continuous = self.model, self.model.continuous_value_vars
         gradients = pt.grad(model.logp(), continuous, disconnected_inputs="ignore")
-        function = self._function(gradients)
-        function.trust_input = False
+        function = self._function(gradients, trust_input=False)
         titles = [value.name for value in continuous]
         return lambda point: dict(
             zip(titles, function(*[point[name] for name in self._names]), strict=True)

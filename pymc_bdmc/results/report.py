@@ -97,8 +97,8 @@ def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list
     reads, table = check_comparable(results), compare(results)
     methods = {name: [say(each) for each in _methods(read)] for name, read in reads.items()}
     found = {name: [say(log_ml_of(read).message, impersonal=True)] for name, read in reads.items()}
-    known = dict.fromkeys(str(each.random_seed) for each in reads.values())
-    known.pop("None", None)
+    found_seeds = (read.random_seed for read in reads.values())
+    known = dict.fromkeys(str(seed) for seed in found_seeds if seed is not None)
     kind = "seeds" if len(known) > 1 else "seed"
     seeds = message(kind, **{kind: ", ".join(known)}) if known else NOTHING
     caveats = {name: _caveats(read) for name, read in reads.items()}

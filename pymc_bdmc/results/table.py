@@ -5,8 +5,6 @@ import textwrap
 
 import pandas as pd
 
-__all__ = ["Table", "short"]
-
 LEAST_TEXT = 30
 """Fewest characters in a line of text beside numbers; chosen."""
 
