@@ -38,7 +38,7 @@ SYSTEMS = {
     "two Cauchy modes": BimodalCauchy(),
     "linear regression, 5 of 20": ConjugateRegression.random(5, 20, np.random.default_rng(1)),
 }
-"""Those of `pymc_bdmc.testsystems` that are models of data."""
+"""The systems of `pymc_bdmc.testsystems` that are models of data."""
 UNIFORM = "p, q ~ Uniform(0, 1)"
 LOGISTIC = "yᵢ ~ Bernoulli(logit⁻¹(a + b xᵢ))"
 TEXTS = {

@@ -237,8 +237,8 @@ class Annealing:
         ``log_likelihood_path`` and ``log_likelihood_sd``: mean and standard deviation over runs of
         (the weighted mean of) ℓ, nats. ``acceptance`` (mean over runs and parts) and ``step_size``
         of K_t; NaN if there is none. ``divergences``: particles of all runs for which K_t diverged.
-        Of runs with several particles ``effective_size``, the mean over runs before resampling, and
-        ``resamplings``, the number of runs that were resampled.
+        Only runs with several particles have ``effective_size``, their mean effective size before
+        resampling, and ``resamplings``, the number of runs that were resampled.
     gradient_evaluations : int
         Number of gradients computed by all runs.
     """

@@ -203,7 +203,8 @@ def check_average(log_weights: ArrayLike) -> AverageCheck:
         return AverageCheck(size, needed, False, reason)
     valid, reason = size >= needed, f"effective sample size {size:.1f} of {k}"
     if k < MIN_EFFECTIVE_SAMPLE_SIZE:
-        reason = f"an average of {k} weights, at least {MIN_EFFECTIVE_SAMPLE_SIZE:g} are needed"
+        weights = "1 weight" if k == 1 else f"{k} weights"
+        reason = f"an average of {weights}, at least {MIN_EFFECTIVE_SAMPLE_SIZE:g} are needed"
     elif not valid:
         reason += f", {needed:.1f} are needed"
     return AverageCheck(size, needed, valid, reason)

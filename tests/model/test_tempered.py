@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def inner_graphs_are_interpreted():
-    """Those of operations such as logsumexp would be compiled by numba, a second for each."""
+    """Interpret the graphs within operations such as logsumexp: numba takes a second for each."""
     with interpreted():
         yield
 
