@@ -2,6 +2,7 @@
 
 import shutil
 import textwrap
+from typing import Any
 
 import pandas as pd
 
@@ -10,9 +11,10 @@ LEAST_TEXT = 30
 
 
 class Table(pd.DataFrame):
-    """A DataFrame that prints whole, with the texts in its last column wrapped.
+    """A DataFrame that prints all columns, with the texts in its last column wrapped.
 
-    What is computed from it, such as a selection of columns, is a plain DataFrame.
+    Of more rows than pandas' option ``display.max_rows``, some are left out. What is computed from
+    it, such as a selection of columns, is a plain DataFrame.
 
     Examples
     --------
@@ -30,13 +32,18 @@ class Table(pd.DataFrame):
         return cls(table).__finalize__(table)
 
     def __repr__(self) -> str:
-        shown = {"float_format": short, "na_rep": ""}
-        columns, (*numbers, text) = shutil.get_terminal_size().columns, self.columns
+        shown: dict[str, Any] = {"float_format": short, "na_rep": ""}
+        columns = shutil.get_terminal_size().columns
+        if len(self) > pd.get_option("display.max_rows"):
+            shown["max_rows"] = pd.get_option("display.min_rows")
+        if self.empty or len(self.columns) == 1 or "max_rows" in shown:
+            return self.to_string(**shown, line_width=columns)
+        *numbers, text = self.columns
         lines = self[numbers].to_string(**shown).split("\n")
         width = len(lines[0]) + 2
         if not pd.api.types.is_string_dtype(self[text]) or width + LEAST_TEXT > columns:
             return self.to_string(**shown, line_width=columns)
-        texts = [text, *[""] * (len(lines) - len(self) - 1), *self[text]]
+        texts = [text, *[""] * (len(lines) - len(self) - 1), *self[text].fillna("")]
         told = []
         for line, each in zip(lines, texts, strict=True):
             wrapped = textwrap.wrap(each, columns - width - 1)
