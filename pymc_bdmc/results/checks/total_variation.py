@@ -23,7 +23,8 @@ CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right
 """Messages of what the bound presupposes, by the start of the reverse runs."""
 
 LEAST_TOLD = 0.01
-"""Smallest distance of starts that is told. The estimate can be too small by 0.002: measured."""
+"""Smallest distance of starts that is told. The estimate was too small by up to 0.0021 where it was
+compared with one by more draws (docs/method.md)."""
 
 MISSED = 0.5
 """Total variation of a data set above which its forward runs miss most of the posterior."""
