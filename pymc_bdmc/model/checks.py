@@ -246,15 +246,24 @@ def _is_storable(values: Sequence | None) -> bool:
     return array.ndim == 1 and array.dtype.kind != "c"
 
 
+def angles(model: pm.Model) -> list[Variable]:
+    """Return the free variables that lie on a circle.
+
+    Their log density is periodic on the unconstrained scale. Their prior draws lie in one period.
+    """
+    transforms = model.rvs_to_transforms.items()
+    return [rv for rv, transform in transforms if isinstance(transform, CircularTransform)]
+
+
 def no_reference_for(model: pm.Model) -> str:
     """Return the reason why no path can start at a reference; empty if one can.
 
     A reference is a normalised density on the unconstrained scale, and its path ends at a
     normalised prior times the likelihood.
     """
+    for rv in angles(model):
+        return f"since {rv.name} lies on a circle"
     for rv in model.free_RVs:
-        if isinstance(model.rvs_to_transforms[rv], CircularTransform):
-            return f"since {rv.name} lies on a circle"
         if family := unknown_family(rv, model):
             return f"since the density of {rv.name}, a {family}, need not integrate to 1"
     return ""

@@ -10,7 +10,7 @@ from pymc.vartypes import continuous_types
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.estimators.exchangeability import LEARNING, LogDensity, exchangeability
-from pymc_bdmc.model.checks import explain_atoms
+from pymc_bdmc.model.checks import angles, explain_atoms
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -96,9 +96,21 @@ def suspicious_variables(
         return []
     thetas = flat.ravel_many(draws)
     log_density = _with_gradient(density, jitted) if jitted else _values(density)
+    if circles := [groups[rv.name] for rv in angles(density.model)]:
+        log_density = _in_one_period(log_density, np.r_[*circles])
     pvalues = exchangeability(thetas[np.isfinite(thetas).all(axis=1)], log_density, groups, rng)
     failed = [name for name in groups if pvalues.get(name, 1.0) < FALSE_ALARMS]
     return failed or (list(groups) if pvalues.get("", 1.0) < FALSE_ALARMS else [])
+
+
+def _in_one_period(log_density: LogDensity, angles: np.ndarray) -> LogDensity:
+    """Return the log density with −∞ where one of some elements is not in (−π, π)."""
+
+    def restricted(thetas):
+        values, gradients = log_density(thetas)
+        return np.where((np.abs(thetas[:, angles]) > np.pi).any(axis=1), -np.inf, values), gradients
+
+    return restricted
 
 
 def _with_gradient(density: TemperedDensity, jitted: JittedDensity) -> LogDensity:

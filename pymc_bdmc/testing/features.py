@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
-from pymc.logprob.transforms import CircularTransform
 from pytensor.gradient import NullTypeGradError
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.estimators.exchangeability import interquartile_range
+from pymc_bdmc.model.checks import angles
 from pymc_bdmc.model.tempered import TemperedDensity
 
 LEARNING = 500
@@ -66,11 +66,7 @@ class Features:
         model = density.model
         self._observed = list(model.observed.items()) if data else []
         self._slopes = _gradient_of(density)
-        self._angles = {
-            model.rvs_to_values[rv].name
-            for rv, transform in model.rvs_to_transforms.items()
-            if isinstance(transform, CircularTransform)
-        }
+        self._angles = {model.rvs_to_values[rv].name for rv in angles(model)}
         points, slopes, others = [], [], []
         for _ in range(LEARNING):
             point = draw()

@@ -8,6 +8,7 @@ from pymc.distributions import transforms
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines.choice import make_engine
+from pymc_bdmc.model import prior_check
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.prior_check import (
     DRAWS,
@@ -41,6 +42,7 @@ PRIORS = {
         lambda n: pm.SkewStudentT(n, a=2, b=3),
         lambda n: pm.ExGaussian(n, 0, 1, nu=2),
         lambda n: pm.VonMises(n, 0, 2),
+        lambda n: pm.VonMises(n, 2, 0.1, shape=2),
         lambda n: pm.NormalMixture(n, [0.3, 0.7], [-3, 2], 1.0),
         lambda n: pm.Mixture(n, [0.2, 0.8], [N(0, 0.1), pm.Laplace.dist(0, 3)], shape=3),
         lambda n: pm.Normal(n, 0, 1e-4),
@@ -158,6 +160,15 @@ def test_right_draws_pass(gradient):
     ]
     slow_without_gradient = [lambda n: pm.CAR(n, np.zeros(3), 1 - np.eye(3), alpha=0.5, tau=0.3)]
     assert verdict(few + (slow_without_gradient if gradient else slow_to_compile), gradient) == []
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_angles_are_compared_within_one_period(gradient, monkeypatch):
+    """α = 1e-3; twin: on the whole line the log density is periodic, and draws disagree with it."""
+    wide = [lambda n: pm.VonMises(n, 2, 0.1, shape=2)]
+    assert verdict(wide, gradient) == []
+    monkeypatch.setattr(prior_check, "angles", lambda model: [])
+    assert verdict(wide, gradient) == ["x0"]
 
 
 def custom(random):
