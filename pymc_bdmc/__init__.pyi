@@ -54,8 +54,8 @@ from .results.report import report as report
 from .results.summary import summary as summary
 from .results.verdict import verdict as verdict
 from .sampling import sample_bdmc as sample_bdmc
+from .studies.compare_designs import compare_designs as compare_designs
 from .studies.compare_models import compare_models as compare_models
-from .studies.information import compare_designs as compare_designs
 from .studies.information import information_gain as information_gain
 from .studies.plan import plan as plan
 from .studies.point_null import point_null as point_null

@@ -96,7 +96,7 @@ class Weighing(Preparation):
         """Return whether no number of draws makes the gap small on all data sets."""
         variances = np.array([self._fits[d].variance for d in data])
         limits = np.array([self._fits[d].most_variance for d in data])
-        is_usual = variances <= np.maximum(limits, OUTLYING * np.median(variances))
+        is_usual = (variances <= limits) | (variances <= OUTLYING * np.median(variances))
         needed = int(np.clip(np.ceil(variances.mean() / GAP), FEWEST, MOST))
         self._particles = particles or needed
         if np.minimum(variances / self._particles, 1).mean() <= LARGEST_GAP and is_usual.all():

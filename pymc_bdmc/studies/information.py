@@ -1,6 +1,6 @@
 """Ask before the data how much an experiment will tell: the expected information gain."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,7 +56,7 @@ class InformationGain:
     @property
     def error(self) -> float:
         """Return the standard error of the value over data sets, nats."""
-        return _mean_and_error(self.table.mean(axis=1))[1]
+        return mean_and_error(self.table.mean(axis=1))[1]
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class InformationGain:
         the median, and the expected gain is the mean.
         """
         reach = stdtrit(len(self.table) - 1, (1 + CONFIDENCE) / 2)
-        low, high = (_mean_and_error(self.table[end]) for end in ("lower", "upper"))
+        low, high = (mean_and_error(self.table[end]) for end in ("lower", "upper"))
         return low[0] - reach * low[1], high[0] + reach * high[1]
 
     @property
@@ -147,7 +147,7 @@ def information_gain(
     for name in WITHOUT:
         if name in options:
             raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
-    names = _asked(model, of)
+    names = asked_variables(model, of)
     options |= {"real_data": False}
     if of is None:
         dt = sample_bdmc(model, simulate=FromPrior(datasets), **options)
@@ -158,103 +158,6 @@ def information_gain(
     dt = sample_bdmc(model, simulate=_Known(_sets(Loan(model).density, joint)), **options)
     given = _log_ml(joint).sub(_log_densities(seen, joint, names), axis="index")
     return InformationGain(_gains(given["lower"], given["upper"], _log_ml(dt)), dt)
-
-
-def compare_designs(
-    designs: Mapping[str, pm.Model],
-    of: str | Sequence[str] | None = None,
-    *,
-    random_seed: int = 0,
-    **options: Any,
-) -> pd.DataFrame:
-    """Compare experiments by their expected information gain.
-
-    Models with the same free variables, in the same order, draw the same parameters, so their
-    difference has a smaller error than either gain.
-
-    Parameters
-    ----------
-    designs : mapping of str to pymc.Model
-        Two or more models of the same parameters, by name.
-    of : str or sequence of str, optional
-        See `information_gain`.
-    random_seed : int, default 0
-        The same for every design.
-    **options
-        Passed to `information_gain`.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by name, the largest gain first. Columns, in nats: ``gain`` and its ``error``; the
-        ends ``lower`` and ``upper`` of its 95 % interval, with the assumption of `information_gain`
-        on variances; ``lower_bound`` and ``upper_bound``, the means of its bounds; ``behind``, its
-        distance from the first row, and the standard error of that distance, ``behind_error``.
-
-    Raises
-    ------
-    ValueError
-        For fewer than two designs, for other free variables in one of them, or another prior of
-        those that are asked about; see `information_gain`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc as pm
-    >>> import pymc_bdmc as bdmc
-    >>> def design(at):
-    ...     with pm.Model() as model:
-    ...         pm.Normal("y", pm.Normal("slope") * np.array(at), 1, observed=np.zeros(len(at)))
-    ...     return model
-    >>> table = bdmc.compare_designs({"near": design([0.5, 1]), "far": design([1, 2])}, datasets=20,
-    ...                              cores=1, progressbar=False)
-    >>> list(table.index)
-    ['far', 'near']
-    """
-    if not isinstance(designs, Mapping) or len(designs) < 2:
-        raise ValueError("designs: a mapping of names to two or more models is needed.")
-    free = {name: _free(model) for name, model in designs.items()}
-    first = next(iter(free))
-    for name, variables in free.items():
-        if variables != free[first]:
-            raise ValueError(
-                f"designs: {name!r} has the free variables {variables}, and {first!r} has "
-                f"{free[first]}. A design changes the data only."
-            )
-    _check_priors(designs, of)
-    found = {
-        name: information_gain(model, of, random_seed=random_seed, **options)
-        for name, model in designs.items()
-    }
-    order = sorted(found, key=lambda name: -found[name].value)
-    table = pd.concat([found[name].summary for name in order])
-    table.index = pd.Index(order, name="design")
-    best = found[order[0]].table.mean(axis=1)
-    behind = [_mean_and_error(best - found[name].table.mean(axis=1)) for name in order]
-    table[["behind", "behind_error"]] = behind
-    return table
-
-
-def _check_priors(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
-    """Raise an error if variables asked about differ in shape, or in prior density at a draw."""
-    point: dict[str, np.ndarray] = {}
-    first: dict[str, np.ndarray] = {}
-    for name, model in designs.items():
-        asked, density = _asked(model, of), TemperedDensity(model)
-        drawn, _ = density.prior.draw()
-        titles = {value: rv for value, rv in density.titles.items() if rv in asked}
-        point = point or {value: drawn[value] for value in titles}
-        shapes = {value: each.shape for value, each in point.items()}
-        other = [rv for value, rv in titles.items() if drawn[value].shape != shapes.get(value)]
-        if not other:
-            found = dict(density.factors({**drawn, **point}))
-            first = first or found
-            other = [each for each in asked if not np.allclose(found[each], first[each])]
-        if other:
-            raise ValueError(
-                f"designs: {name!r} has another shape or prior of {', '.join(other)} than "
-                f"{next(iter(designs))!r}. A design changes the data only."
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +182,7 @@ class _Known(Simulation):
         return list(self.sets)
 
 
-def _asked(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
+def asked_variables(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
     """Return the names of the variables asked about; raise an error if nothing can be told."""
     check_simulable(model)
     free = {rv.name: rv for rv in model.free_RVs}
@@ -347,9 +250,6 @@ def _gains(lower: pd.Series, upper: pd.Series, log_ml: pd.DataFrame) -> pd.DataF
     return table.dropna().rename_axis("dataset")
 
 
-def _mean_and_error(values: pd.Series) -> tuple[float, float]:
+def mean_and_error(values: pd.Series) -> tuple[float, float]:
+    """Return the mean of independent values, and its standard error."""
     return float(values.mean()), float(values.std() / np.sqrt(len(values)))
-
-
-def _free(model: pm.Model) -> list[str]:
-    return [rv.name for rv in checked_model(model).free_RVs]
