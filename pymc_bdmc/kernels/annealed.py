@@ -84,9 +84,10 @@ class _Bridge:
     """The functions of z = Lᵀ(x − x̂) between r and f, at several fixed ψ."""
 
     def __init__(self, nested: NestedReference, phis: np.ndarray, density: Density):
-        self._nested, self._phis, self._density = nested, phis, density
+        self._nested, self._density = nested, density
         self._psis = nested.from_units(phis)
         self._found: Conditional = nested.given(self._psis, density.slopes)
+        self._log_marginal = nested.log_marginal(phis, self._found)
 
     def thetas(self, z: np.ndarray) -> np.ndarray:
         """Return θ of every row of z."""
@@ -104,7 +105,7 @@ class _Bridge:
         slope = gradients[:, self._nested.latent]
         unroot_transposed(self._nested.sparsity, self._found.factors, slope)
         with np.errstate(invalid="ignore"):  # −∞ less ∞
-            excess = log_f - self._nested.log_density_at(self._phis, self._found, z)
+            excess = log_f - self._nested.log_density_at(self._log_marginal, self._found, z)
         is_finite = np.isfinite(slope).all(axis=1, keepdims=True)
         return _State(z, log_f, excess, np.where(is_finite, slope + z, 0.0))
 

@@ -88,7 +88,8 @@ class NestedReference(NamedTuple):
         if np.isfinite(dof := self.degrees_of_freedom):
             z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
         found = self.given(psis, density.slopes)
-        return self.join(psis, found, z), self.log_density_at(phis, found, z)
+        log_r = self.log_density_at(self.log_marginal(phis, found), found, z)
+        return self.join(psis, found, z), log_r
 
     def join(self, psis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
         """Return θ = (ψ, x) with z = Lᵀ(x − x̂), one a row."""
@@ -106,15 +107,24 @@ class NestedReference(NamedTuple):
         found = self.given(psis, density.slopes)
         z = thetas[:, self.latent] - found.modes
         times_root(self.sparsity, found.factors, z)
-        return self.log_density_at(self.to_units(psis), found, z)
+        log_marginal = self.log_marginal(self.to_units(psis), found)
+        return self.log_density_at(log_marginal, found, z)
 
-    def log_density_at(self, phis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
-        """Return log r(ψ) + log r(x | ψ) by φ and z = Lᵀ(x − x̂), nats.
+    def log_density_at(
+        self, log_marginal: np.ndarray, found: Conditional, z: np.ndarray
+    ) -> np.ndarray:
+        """Return log r(ψ) + log r(x | ψ) by log r(ψ) and z = Lᵀ(x − x̂), nats; ∞ if log r(ψ) is."""
+        with np.errstate(invalid="ignore"):  # ∞ less ∞
+            log_r = log_marginal + self._log_conditional(found, z)
+        return np.where(log_marginal == np.inf, np.inf, log_r)
+
+    def log_marginal(self, phis: np.ndarray, found: Conditional) -> np.ndarray:
+        """Return log r(ψ) at every row of φ, nats.
 
         If log p overflows far outside the range of the prior draws of ψ, it is ∞, so that the draw
         has no weight. The last component of r(ψ) has the spread of these prior draws.
         """
-        log_r = self._log_marginal(phis) + self._log_conditional(found, z)
+        log_r = log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
         location, scale = self.marginal.locations[-1], self.marginal.scales[-1]
         is_remote = (np.abs(phis - location) > REMOTE * scale).any(axis=1)
         return np.where(is_remote & found.overflows, np.inf, log_r)
@@ -129,10 +139,6 @@ class NestedReference(NamedTuple):
 
     def _log_units(self, psis: np.ndarray) -> np.ndarray:
         return np.where(self.units >= 0, psis[:, self.units], 0.0)
-
-    def _log_marginal(self, phis: np.ndarray) -> np.ndarray:
-        """Return log r(ψ) at every row of φ, nats."""
-        return log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
 
     def log_laplace(self, phis: np.ndarray, slopes: Slopes) -> np.ndarray:
         """Return the Laplace approximation of the log marginal density of φ, nats."""

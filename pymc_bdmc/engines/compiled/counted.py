@@ -13,6 +13,8 @@ from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 
 UNLIKELY = 0.1
 """Share of a normal posterior whose states are too unlikely to judge a fit by."""
+TIMED = 32
+"""Number of calls that are timed. To read the clock of a thread can take longer than a call."""
 
 
 class Stopped(Exception):
@@ -69,9 +71,11 @@ class Counted:
         if self._problem.stop[0]:
             raise Stopped
         self.evaluations += n
-        started = time.thread_time()
+        is_timed = len(self._seconds) < TIMED
+        started = time.thread_time() if is_timed else np.nan
         yield
-        self._seconds.append((time.thread_time() - started) / max(n, 1))
+        if is_timed:
+            self._seconds.append((time.thread_time() - started) / max(n, 1))
 
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
