@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from pymc_bdmc.base.schedules import thermodynamic_length
 from pymc_bdmc.estimators import rank_among
-from pymc_bdmc.results.consistency import ALPHA, features_of, forward_ladder
+from pymc_bdmc.results.consistency import ALPHA, features_of, forward_ladder, side_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "consistency.md"
 
@@ -32,16 +32,18 @@ BETAS = np.linspace(0, 1, 11) ** 4
 class Linear:
     """y = a + b x + noise of unknown scale: σ² ~ InverseGamma(2, 1), coefficients N(0, 4 σ²)."""
 
-    columns = np.stack([np.ones(N), np.random.default_rng(1).normal(size=N)], axis=1)
+    def __init__(self, covariates: int = 1):
+        x = np.random.default_rng(1).normal(size=(N, covariates))
+        self.columns = np.concatenate([np.ones((N, 1)), x], axis=1)
 
     def parameters(self, rng, beta=0.0, y=None, size=1):
         """Draws (σ², a, b) from prior times likelihood to the power of β."""
-        y = np.zeros(N) if y is None else y
-        precision = np.eye(2) / 4 + beta * self.columns.T @ self.columns
+        y, n = np.zeros(N) if y is None else y, self.columns.shape[1]
+        precision = np.eye(n) / 4 + beta * self.columns.T @ self.columns
         mean = np.linalg.solve(precision, beta * self.columns.T @ y)
         rate = 1 + (beta * y @ y - mean @ precision @ mean) / 2
         variance = rate / rng.gamma(2 + beta * N / 2, size=size)
-        noise = np.linalg.solve(np.linalg.cholesky(precision).T, rng.normal(size=(2, size)))
+        noise = np.linalg.solve(np.linalg.cholesky(precision).T, rng.normal(size=(n, size)))
         return np.vstack([variance, mean[:, None] + np.sqrt(variance) * noise])
 
     def simulate(self, rng, parameters):
@@ -57,21 +59,29 @@ class Linear:
 
 
 class Counts:
-    """Poisson counts of one rate, Gamma(2, 1)."""
+    """Poisson counts of groups, each with its own rate, Gamma(2, 1)."""
+
+    def __init__(self, groups: int = 1):
+        self.groups = groups
 
     def parameters(self, rng, beta=0.0, y=None, size=1):
-        """Draws of the rate from prior times likelihood to the power of β."""
-        total = 0.0 if y is None else beta * y.sum()
-        return rng.gamma(2 + total, 1 / (1 + beta * N), size=(1, size))
+        """Draws of the rates from prior times likelihood to the power of β."""
+        totals = np.zeros(self.groups) if y is None else beta * self._totals(y)
+        return rng.gamma(
+            2 + totals[:, None], 1 / (1 + beta * N / self.groups), size=(self.groups, size)
+        )
+
+    def _totals(self, y):
+        return y.reshape(self.groups, -1).sum(axis=1)
 
     def simulate(self, rng, parameters):
-        """Counts given one draw of the rate."""
-        return rng.poisson(parameters[0], size=N).astype(float)
+        """Counts given one draw of the rates."""
+        return rng.poisson(np.repeat(parameters, N // self.groups)).astype(float)
 
     def log_likelihood(self, y, parameters):
         """Of every draw, nats."""
-        (rate,) = parameters
-        return y.sum() * np.log(rate) - N * rate - gammaln(y + 1).sum()
+        log_rates = self._totals(y) @ np.log(parameters)
+        return log_rates - N / self.groups * parameters.sum(axis=0) - gammaln(y + 1).sum()
 
 
 def forward_runs(model, y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
@@ -121,13 +131,15 @@ def from_prior(model, rng):
     return model.simulate(rng, model.parameters(rng)[:, 0])
 
 
-SCENARIOS: dict[str, tuple[type, Callable, bool]] = {
+SCENARIOS: dict[str, tuple[Callable, Callable, bool]] = {
     "normal, right": (Linear, normal, True),
     "normal, right, data sets from the prior": (Linear, from_prior, False),
     "normal, but noise is t₃": (Linear, partial(fat_tailed, degrees_of_freedom=3), True),
     "normal, but noise is t₂": (Linear, partial(fat_tailed, degrees_of_freedom=2), True),
     "normal, a normal covariate is missing": (Linear, partial(normal, missing=1.0), True),
+    "normal, right, 40 covariates": (partial(Linear, 40), normal, True),
     "counts, right": (Counts, counts, True),
+    "counts, right, 40 rates": (partial(Counts, 40), counts, True),
     "counts, right, data sets from the prior": (Counts, from_prior, False),
     "counts, a covariate is missing": (Counts, partial(counts, missing=0.5), True),
 }
@@ -142,7 +154,9 @@ def flagged(name: str, seed: int) -> bool:
     _, real, simulated, finished = forward_ladder(dt)
     sets = np.concatenate([real[None], simulated])
     features = features_of(dt, sets, finished)  # without the bootstrap that `consistency` needs
-    return rank_among(np.stack(list(features.values()), axis=1)).p_value <= ALPHA
+    fitted = model.parameters(rng).size if held else 0
+    sides = [side_of(feature, fitted, N) for feature in features]
+    return rank_among(np.stack(list(features.values()), axis=1), sides).p_value <= ALPHA
 
 
 def main() -> None:

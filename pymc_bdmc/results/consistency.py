@@ -33,8 +33,13 @@ FEWEST_RUNS = 8
 MARGIN = 0.25
 """Nats by which the shortfall on real data may exceed that on simulated data."""
 
-SPREAD = "spread of "
-"""Beginning of the name of a feature, before that of an observed variable."""
+MOST_SHIFT = 0.25
+"""Deviation by which a fit may lower the spread of the data that it has seen if small spreads are
+to count. Derived: each fitted element lowers ⟨z²⟩ of n values by at most 2/n, and the standard
+deviation of ⟨z²⟩ is √(2/n) for normal data."""
+
+SPREAD, TAILS = "spread of ", "tails of "
+"""Beginnings of the names of features, before that of an observed variable."""
 
 COLUMNS = ["value", "error", "lower", "upper", "reference", "p_value", "valid", "flagged", "kind"]
 
@@ -81,8 +86,10 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
         ``model``
             The largest of the deviations, including that of the log weights: one test of the model.
             It is flagged at p ≤ 0.05, and valid with 19 or more simulated data sets, since fewer
-            cannot give such a p-value. If data are simulated from the prior, a small spread and a
-            large log ML do not count: data narrower than the prior expects are no error.
+            cannot give such a p-value. A large log ML does not count, nor does a small spread if
+            data are simulated from the prior, which may expect more. If many elements were fitted,
+            the data are closer to the fit than new data would be; then neither a small spread nor
+            short tails count.
 
         With T = 1 nothing is annealed, and the fit to the real data is made with more effort than
         the others. So the log weights do not count in ``model`` and there is no path length.
@@ -98,10 +105,11 @@ def consistency(dt: xr.DataTree) -> pd.DataFrame:
     with the real one. Then the p-values of spread and tails are exact, and those of features of the
     runs nearly so: runs on simulated data use the step sizes of the real data. If hyperparameters
     are held at draws from a fit, p-values are approximate and rather too large, since the fit has
-    seen the data. Data sets of `Matched` were chosen to resemble the real ones and are not
-    exchangeable with them, so no rank has a p-value, and ``model`` is not valid. Data of
+    seen the data. A deviation that this explains, such as a small spread, has no p-value. Data of
     `FromPosterior` are compared by their spread and tails alone, since runs on them are on the real
-    data too; the p-values are those of a posterior predictive check, which are rather too large.
+    data too; this is a posterior predictive check. Data sets of `Matched` were chosen to resemble
+    the real ones and are not exchangeable with them, so no rank has a p-value, and ``model`` is not
+    valid.
 
     Runs see the data through the likelihood function only. So heavy tails under a normal model with
     a free scale change nothing in the runs: only ``tails of y`` shows them. A missing covariate
@@ -156,7 +164,7 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     if n > 2 and (
         features := features_of(read, np.concatenate([alike[None], simulated]), finished)
     ):
-        for name, row in _ranks(features, test, ranked, simulated_from_prior(read)).items():
+        for name, row in _ranks(read, features, test, ranked).items():
             rows[name, temperatures[-1]] = row
     rows = {key: {"valid": False, "flagged": False} | row for key, row in rows.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
@@ -252,7 +260,7 @@ def features_of(
         spread, tails = spread_and_tails(
             np.concatenate([values[None], read.simulated(name)[finished]])
         ).T
-        features |= {f"{SPREAD}{name}": spread, f"tails of {name}": tails}
+        features |= {f"{SPREAD}{name}": spread, f"{TAILS}{name}": tails}
     return features
 
 
@@ -262,20 +270,56 @@ def simulated_from_prior(read: Reading) -> bool:
     return read.simulate == "prior" or (read.simulate == "hyperparameters" and holds_none)
 
 
+def _fitted_elements(read: Reading) -> int:
+    """Return how many elements were fitted to the real data, and held to simulate the others."""
+    if simulated_from_prior(read):
+        return 0
+    group = read.groups["simulated"] if read.has("simulated") else xr.Dataset()
+    held = read.hyperparameters.split(", ")
+    names = set(group) - set(read.observed) if read.contains_real else filter(None, held)
+    return sum(group[name][0].size if name in group else 1 for name in names)
+
+
+def side_of(feature: str, fitted: int, n: int) -> int:
+    """Return the side of the mean on which deviations count; 0 for both.
+
+    Parameters
+    ----------
+    feature : str
+    fitted : int
+        Number of elements that were fitted to the real data; 0 if all data are from the prior.
+    n : int
+        Number of values of the observed variable.
+    """
+    if feature == "log ML":
+        return -1
+    if fitted and fitted * np.sqrt(2 / n) <= MOST_SHIFT:
+        return 0
+    return int(feature.startswith((SPREAD, TAILS) if fitted else SPREAD))
+
+
 def _ranks(
-    features: dict[str, np.ndarray], test: Message, ranked: bool, from_prior: bool
+    read: Reading, features: dict[str, np.ndarray], test: Message, ranked: bool
 ) -> dict[str, dict]:
     """Rank the real data by each feature, and by the feature in which it deviates most.
 
     P-values are left out if the data sets may not be ranked.
     """
-    one_sided = {"log ML": -1, SPREAD: 1} if from_prior else {}
-    sides = [one_sided.get(name[: len(SPREAD)], 0) for name in features]
+    fitted = _fitted_elements(read)
+    sizes = {name: values.size for name, values in read.observed.items()}
+    titles = [each.removeprefix(SPREAD).removeprefix(TAILS) for each in features]
+    sides = [
+        side_of(each, fitted, sizes.get(title, 1))
+        for each, title in zip(features, titles, strict=True)
+    ]
     found = rank_among(np.stack(list(features.values()), axis=1), sides)
+    has_p = ranked & ((not fitted) | (np.array(sides) * found.deviations >= 0))
     kind = say(message("deviation", test=test))
     rows = {
-        name: {"value": value, "p_value": p_value if ranked else np.nan, "kind": kind}
-        for name, value, p_value in zip(features, found.deviations, found.p_values, strict=True)
+        name: {"value": value, "p_value": p_value, "kind": kind}
+        for name, value, p_value in zip(
+            features, found.deviations, np.where(has_p, found.p_values, np.nan), strict=True
+        )
         if name != "log weights"  # which has rows of its own
     }
     least = 1 / len(next(iter(features.values())))

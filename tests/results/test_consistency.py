@@ -13,6 +13,7 @@ from pymc_bdmc.estimators import (
     shortfall_difference,
     spread_and_tails,
 )
+from pymc_bdmc.results import consistency
 from tests.results.test_summary import tree
 
 BETAS = np.linspace(0, 1, 31)
@@ -173,6 +174,34 @@ def test_data_narrower_than_a_prior_expects_are_no_error(scale, flagged):
     dt.attrs |= {"simulate": "hyperparameters", "hyperparameters": "sigma"}
     assert bdmc.consistency(dt).loc["model", "flagged"].iloc[0]
     assert "Your prior expects" not in bdmc.verdict(dt).text
+
+
+@pytest.mark.parametrize(("fitted", "counts"), [(40, False), (1, True)])
+def test_data_that_a_fit_has_seen_may_be_close_to_it(fitted, counts):
+    """Forty means of five values each, drawn from their posterior; and one, which counts still.
+
+    Of 40 right models 10 or more are flagged with α = 3e-5; twin: the small spread counts.
+    """
+
+    def is_flagged(seed):
+        rng = np.random.default_rng(seed)
+        y = rng.normal(size=200)
+        means = y.reshape(fitted, -1).mean(axis=1)
+        drawn = means + rng.normal(size=(19, fitted)) / np.sqrt(200 / fitted)
+        dt = runs(datasets=19, y=y, seed=seed)
+        dt["simulated"]["y"] = dt["simulated"]["y"] + np.repeat(drawn, 200 // fitted, axis=1)
+        dt["simulated"]["mean"] = xr.DataArray(drawn, dims=("dataset", "group"))
+        dt.attrs["simulate"] = "posterior"
+        table = bdmc.consistency(dt)
+        one_sided = bool(table.loc["spread of y", "p_value"].isna().iloc[0])
+        assert not (one_sided and counts)
+        return table.loc["model", "flagged"].iloc[0]
+
+    assert sum(map(is_flagged, range(40))) < 10
+    if not counts:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(consistency, "MOST_SHIFT", np.inf)
+            assert sum(map(is_flagged, range(40))) >= 10
 
 
 def test_matched_data_sets_are_not_ranked():

@@ -198,7 +198,8 @@ class HyperparametersIfAlike(FromHyperparameters):
 def _stands_out(real: np.ndarray, simulated: Sequence[np.ndarray]) -> bool:
     """Return whether the real data are the most extreme of all, by their spread or their tails.
 
-    For each observed variable this happens with one right model in twenty, and does no harm there.
+    For each observed variable this happens with one right model in twenty, or more often if many
+    hyperparameters are held, since the data are then close to the fit. It does no harm there.
     """
     features = spread_and_tails(np.stack([real, *simulated]))
     return rank_among(features).p_value <= 1 / len(features)
