@@ -191,11 +191,46 @@ def _source(function: Dispatcher) -> list:
     ]
 
 
+def replaceable_data(model: pm.Model) -> dict[str, np.ndarray]:
+    """Return the data of the observed variables whose data nothing else in the model uses.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_bdmc.model.identity import replaceable_data
+    >>> with pm.Model() as model:
+    ...     y = pm.Normal("y", pm.Normal("x"), observed=0.5)
+    >>> replaceable_data(model)
+    {'y': array(0.5)}
+    """
+    used = set(graph_inputs(_named(model)))
+    values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
+    return {name: _value(each) for name, each in values.items() if _is_plain(each, used)}
+
+
+def _named(model: pm.Model) -> list[Variable]:
+    """Return all variables of a model that are computed."""
+    return [*model.basic_RVs, *model.potentials, *model.deterministics]
+
+
+def _is_plain(variable: Variable, used: Set[Variable]) -> bool:
+    """Return whether a variable is an array, and not among those in use."""
+    return isinstance(variable, Constant | SharedVariable) and variable not in used
+
+
+def _value(variable: Variable) -> np.ndarray:
+    """Return the array in a constant or a shared variable."""
+    if isinstance(variable, Constant):
+        return np.array(variable.data)
+    return np.array(variable.get_value(borrow=True))
+
+
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
     """Return everything that determines a density, to compare within the same process.
 
-    It is exact where `fingerprint` goes by what operations say of themselves; None for a model with
-    code of the user's own, which cannot be compared.
+    Of the data in `replaceable_data` only the types and shapes count. It is exact where
+    `fingerprint` goes by what operations say of themselves; None for a model with code of the
+    user's own, which cannot be compared.
 
     Examples
     --------
@@ -212,9 +247,9 @@ def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
     False
     """
     transforms = [model.rvs_to_transforms[rv] for rv in model.free_RVs]
-    named = [*model.basic_RVs, *model.potentials, *model.deterministics]
-    computed = [*named, *map(model.rvs_to_values.get, model.basic_RVs)]
-    computed += model.dim_lengths.values()
+    named, data = _named(model), replaceable_data(model)
+    computed = [*named, *model.dim_lengths.values()]
+    computed += [value for rv, value in model.rvs_to_values.items() if rv.name not in data]
     for rv, transform in zip(model.free_RVs, transforms, strict=True):
         if transform is not None:
             computed.append(transform.forward(rv, *rv.owner.inputs))
@@ -230,6 +265,7 @@ def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
     return (
         structure([], computed),
         tuple(_content(pt.constant(variable.get_value(borrow=True))) for variable in shared),
+        tuple((name, each.dtype, each.shape) for name, each in data.items()),
         tuple(variable.name for variable in named),
         tuple(map(len, (model.free_RVs, model.observed_RVs, model.potentials))),
         tuple(transforms),

@@ -7,7 +7,7 @@ import pymc as pm
 from pymc.pytensorf import resolve_backend_compile_kwargs
 
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.identity import fingerprint, snapshot
+from pymc_bdmc.model.identity import fingerprint, replaceable_data, snapshot
 from pymc_bdmc.model.tempered import TemperedDensity
 
 MOST_KEPT = 4
@@ -22,11 +22,13 @@ class Loan:
 
     Unchanged is the same `pymc.Model` object whose graphs have the same operations, constants and
     values of shared variables (`pymc.Data`, lengths of dims), each compared by content; the same
-    variables, names, dims, coordinates, transforms and values; the same ``check_bounds``, PyTensor
-    ``floatX`` and backend. So new data, a new length, another variable or an array that its owner
-    wrote to give a new density. A model with code of the user's own, such as `pymc.CustomDist` or
-    an operation that is neither PyMC's nor PyTensor's, is prepared anew in every call, since what
-    that code refers to cannot be compared; so is every model where ``compile_kwargs`` are given.
+    variables, names, dims, coordinates and transforms; the same ``check_bounds``, PyTensor
+    ``floatX`` and backend. So a new length, another variable, another covariate or an array that
+    its owner wrote to give a new density. Other observed data of the same shape do not, unless
+    something else in the model uses them. A model with code of the user's own, such as
+    `pymc.CustomDist` or an operation that is neither PyMC's nor PyTensor's, is prepared anew in
+    every call, since what that code refers to cannot be compared; so is every model where
+    ``compile_kwargs`` are given.
 
     A density is used by one call at a time, since it holds the data on which it is evaluated; a
     second call at the same time gets its own.
@@ -68,11 +70,13 @@ class Loan:
             kept = _kept.pop(model, None)
         if kept and kept[0] == self._seen:
             self.density = kept[1]
+            self.density.observe({**self.density.data, **replaceable_data(model)})
+            self.density.reset()
         else:
             self.density = TemperedDensity(
                 model, resolve_backend_compile_kwargs(backend, compile_kwargs)
             )
-            self.density.check()
+        self.density.check()
 
     @property
     def fingerprint(self) -> dict[str, str]:

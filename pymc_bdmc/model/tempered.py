@@ -62,9 +62,7 @@ class TemperedDensity:
     @alone
     def __init__(self, model: pm.Model, compile_kwargs: Mapping | None = None):
         self.model = TemperedModel.from_model(model)
-        self.data = {name: shared.get_value() for name, shared in self.model.observed.items()}
-        for value in self.data.values():
-            value.flags.writeable = False
+        self.observe({name: each.get_value() for name, each in self.model.observed.items()})
         self._names = [value.name for value in self.model.value_vars]
         # The array behind the shared variable: compiled functions read it at every call.
         self._beta = self.model.beta.get_value(borrow=True, return_internal_type=True)
@@ -92,8 +90,14 @@ class TemperedDensity:
         )  # fmt: skip
         return {name: each for name, each in vars(self).items() if name not in compiled}
 
+    def observe(self, data: dict[str, np.ndarray]) -> None:
+        """Take arrays as the observed data, by the name of the observed variable."""
+        self.data = data
+        for value in data.values():
+            value.flags.writeable = False
+
     def reset(self) -> None:
-        """Restore the original data, and remove the terms set by an engine."""
+        """Restore the observed data, and remove the terms set by an engine."""
         self.set_data(self.data)
         vars(self).pop("terms", None)
 

@@ -180,7 +180,7 @@ def plan(
     ):
         for (i, size), (j, truth) in places:
             entropy = [random_seed, i, j]
-            both = built[size][truth], built[size][names[1 - j]]
+            both = [_copied(built[size][name]) for name in (truth, names[1 - j])]
             sets = FromPrior(datasets).simulate(TemperedDensity(both[0]), entropy)
             for d, each in enumerate(sets):
                 seed = stream(entropy, Purpose.SIMULATE, d)
@@ -219,13 +219,17 @@ def _check(size: int, pair: Mapping[str, pm.Model]) -> None:
         )
 
 
-def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options: dict):
-    """Return log ML of a model on other data of the same shape; NaN if it cannot be trusted."""
+def _copied(model: pm.Model) -> pm.Model:
+    """Return a copy, whose data may be replaced."""
     with without_initial_values(model):
-        copy = model.copy()
-    for rv in copy.observed_RVs:
-        copy.rvs_to_values[rv] = pt.constant(data[rv.name], name=rv.name)
-    dt = sample_bdmc(copy, simulate=None, random_seed=seed, progressbar=False, **options)
+        return model.copy()
+
+
+def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options: dict):
+    """Replace a model's data by others of the same shape; return log ML, NaN if it has none."""
+    for rv in model.observed_RVs:
+        model.rvs_to_values[rv] = pt.constant(data[rv.name], name=rv.name)
+    dt = sample_bdmc(model, simulate=None, random_seed=seed, progressbar=False, **options)
     if Reading.of(dt).interrupted:
         raise KeyboardInterrupt
     return log_ml(dt)

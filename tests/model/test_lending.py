@@ -84,7 +84,6 @@ def replace_a_transform(regression):
 
 CHANGES = {
     "regressor": lambda r: r.model.set_data("x", [0.1, 0.2, 0.4]),
-    "observed data": lambda r: r.model.set_data("data", [1.0, 0.0, 2.5]),
     "length of a dim": grow,
     "variable": add_a_variable,
     "potential": add_a_potential,
@@ -104,6 +103,32 @@ def test_a_changed_model_is_seen(change):
     density = Loan(regression.model).density
     assert density is not before
     assert log_density(density) == log_density(TemperedDensity(regression.model)) != value
+
+
+@pytest.mark.parametrize("uses", [False, True])
+def test_other_data_take_the_same_density_unless_they_are_in_use(uses):
+    regression = Regression()
+    if uses:
+        with regression.model:
+            pm.Potential("again", -regression.data.sum() * regression.model["slope"])
+    before = lend_and_return(regression.model)
+    regression.model.set_data("data", [1.0, 0.0, 2.5])
+    density = Loan(regression.model).density
+    assert (density is before) != uses
+    assert log_density(density) == log_density(TemperedDensity(regression.model))
+    np.testing.assert_array_equal(density.data["y"], [1.0, 0.0, 2.5])
+
+
+def test_results_on_other_data_are_those_of_a_new_model():
+    """Twin: the results on the data of before."""
+    regression, new = (Regression(potential=False) for _ in range(2))
+    first = pm.sample_bdmc(regression.model, **OPTIONS)
+    for each in (regression, new):
+        each.model.set_data("data", [1.0, 0.0, 2.5])
+    found, expected = (pm.sample_bdmc(each.model, **OPTIONS) for each in (regression, new))
+    for group in ("forward", "reverse", "real", "posterior", "observed_data"):
+        assert found[group].dataset.equals(expected[group].dataset), group
+        assert not found[group].dataset.equals(first[group].dataset)
 
 
 def test_changes_that_this_density_does_not_show_are_seen_too():
