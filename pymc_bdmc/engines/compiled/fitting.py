@@ -20,7 +20,7 @@ from pymc_bdmc.engines.compiled.improving import (
 )
 from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
-from pymc_bdmc.engines.tasks import Fit
+from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.kernels.annealed import AnnealedReference
 from pymc_bdmc.kernels.defensive import Defensive
@@ -49,7 +49,8 @@ UNSEEN = -5.0
 LIKELIEST = 2
 """Number of prior draws from which the likelihood alone is climbed if priors have heavy tails."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
-"""Candidate shares of the prior in a defensive reference, and the draws that compare them."""
+"""Candidate shares of the prior in a defensive reference, and the draws that compare them. As many
+judge a nested fit whose weights look uneven."""
 EVEN = 1.0
 """Relative variance of the weights up to which the fewest draws suffice."""
 STEPS = {12: 1.0, 32: 1.0, 96: 4.0}
@@ -267,6 +268,9 @@ class Fitting:
         """Return the fit, improved by its own draws; no tuning if these need annealing."""
         drawn = self._weighed(reference, self._structure.has_heavy_tails)
         is_bounded = isinstance(drawn.reference, Defensive)
+        if not isinstance(drawn.reference, Reference) and MOST_VARIANCE < drawn.variance < np.inf:
+            # Of few draws a single one can have most of the weight.
+            drawn = weighted(self._density, drawn.reference, MANY, self._rng)
         if not drawn.variance <= most_variance(drawn.reference):
             return self._failed(
                 f"weights of draws from a fit have a relative variance of {drawn.variance:.2g}"

@@ -40,9 +40,10 @@ NEAR, NOTABLE = 0.5, 7.0
 matters if its Laplace approximation is at most this many nats lower."""
 PROBED = 32
 """Number of prior draws of ψ among which the starts of optimisations are chosen."""
-CHECKED, FEW_CHECKED = 128, 32
-"""Number of draws of ψ that judge and improve the marginal. On similar data it is at most the
-second number times one more than the elements of ψ."""
+CHECKED, FEW_CHECKED = 64, 32
+"""Numbers of draws of ψ that judge and improve the marginal, per element of ψ and one more: on the
+first data set, and on similar data, where there are at most `MOST_CHECKED`."""
+MOST_CHECKED = 128
 FIRST_WIDE, WIDE = 0.2, 0.1
 """Share of draws of ψ that are spread like the prior: at first, and in the final reference."""
 EXAMPLES, FEW_GROUPS = 16, 8
@@ -177,7 +178,8 @@ def fit_nested(
     if not np.isfinite(heights).any():
         return None, "the latent variables have no mode given the others"
     starts = phis[np.argsort(-heights, kind="stable")]
-    return _fitted(found, density, starts, metric_at(wide, 0), climbs, CHECKED, prior, rng)
+    checked = CHECKED * (1 + len(others))
+    return _fitted(found, density, starts, metric_at(wide, 0), climbs, checked, prior, rng)
 
 
 def refit_nested(
@@ -187,7 +189,7 @@ def refit_nested(
     tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
-    checked = min(CHECKED, FEW_CHECKED * (1 + len(known.others)))
+    checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
     return _fitted(found, density, tops, metric, FEW_CLIMBS, checked, prior, rng)
 
 
