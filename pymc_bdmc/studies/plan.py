@@ -169,6 +169,7 @@ def plan(
     built = {size: {name: build(size) for name, build in models.items()} for size in sizes}
     for size, pair in built.items():
         _check(size, pair)
+        built[size] = {name: _copied(model) for name, model in pair.items()}
     names = list(models)
     values, errors = np.full((2, len(sizes), 2, datasets), np.nan)
     places = list(product(enumerate(sizes), enumerate(names)))
@@ -180,7 +181,7 @@ def plan(
     ):
         for (i, size), (j, truth) in places:
             entropy = [random_seed, i, j]
-            both = [_copied(built[size][name]) for name in (truth, names[1 - j])]
+            both = built[size][truth], built[size][names[1 - j]]
             sets = FromPrior(datasets).simulate(TemperedDensity(both[0]), entropy)
             for d, each in enumerate(sets):
                 seed = stream(entropy, Purpose.SIMULATE, d)
