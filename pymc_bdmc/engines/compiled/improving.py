@@ -238,8 +238,8 @@ def _em(pool: _Pool, reference: Reference) -> Reference:
         parts, shares = [], []
         near = softmax([log_reference(part, thetas) for part in parts_of(reference)], axis=0)
         for share in near * weights:
-            total, draws = share.sum(), share.sum() ** 2 / (share @ share)
-            if total < LEAST_SHARE or draws < LEAST_DRAWS * len(mean):
+            total, least = share.sum(), LEAST_DRAWS * len(mean)
+            if total < LEAST_SHARE or total**2 < least * (share @ share):  # (Σw)²/Σw² draws
                 continue
             share = share / total
             mean = share @ thetas
