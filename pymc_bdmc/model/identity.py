@@ -228,9 +228,9 @@ def _value(variable: Variable) -> np.ndarray:
 def snapshot(model: pm.Model, backend: str | None = None) -> tuple | None:
     """Return everything that determines a density, to compare within the same process.
 
-    Of the data in `replaceable_data` only the types and shapes count. It is exact where
-    `fingerprint` goes by what operations say of themselves; None for a model with code of the
-    user's own, which cannot be compared.
+    Unlike a `fingerprint`, which goes by what operations say of themselves, a snapshot is exact. Of
+    the data in `replaceable_data` only the types and shapes count. A model with code of the user's
+    own cannot be compared, and has None.
 
     Examples
     --------
