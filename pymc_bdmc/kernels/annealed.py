@@ -31,7 +31,7 @@ class AnnealedReference(NamedTuple):
     """
 
     reference: NestedReference
-    """r, with a normal distribution of x."""
+    """r; its x is normal given ψ, whatever its degrees of freedom."""
     temperatures: int
     """T."""
 
@@ -84,6 +84,7 @@ class _Bridge:
     """The functions of z = Lᵀ(x − x̂) between r and f, at several fixed ψ."""
 
     def __init__(self, nested: NestedReference, phis: np.ndarray, density: Density):
+        nested = nested._replace(degrees_of_freedom=np.inf)
         self._nested, self._density = nested, density
         self._psis = nested.from_units(phis)
         self._found: Conditional = nested.given(self._psis, density.slopes)

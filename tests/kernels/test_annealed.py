@@ -43,7 +43,7 @@ def reference():
     nested = NestedReference(
         make_reference(np.zeros(1), metric_of(np.eye(1)), 10.0), np.array([0]), np.array([-1]),
         np.arange(1, 1 + SIZE), np.full((1, SIZE), np.log(SHAPE)), np.full(SIZE, 1e-4),
-        sparsity_of(eye_array(SIZE, format="csr")), np.inf, 1e-3,
+        sparsity_of(eye_array(SIZE, format="csr")), 5.0, 1e-3,
     )  # fmt: skip
     return AnnealedReference(nested, 4)
 
