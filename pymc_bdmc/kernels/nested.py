@@ -21,8 +21,9 @@ MOST_OTHERS, MOST_LATENT = 12, 10_000
 
 MOST_STEPS = 30
 """Most Newton steps to a mode."""
-MOST_HALVINGS = 10
-"""Most halvings of a step until the density rises."""
+MOST_HALVINGS = 40
+"""Most halvings of a step until the density rises. With counts of a million, the first step of the
+logarithm of a rate is a million too long."""
 MOST_NUMBERS = 2**22
 """Largest array of precisions, or of moved states, that is held at a time."""
 MOST_RISE = 1e4
@@ -46,8 +47,8 @@ class Conditional(NamedTuple):
     """Entries of the Cholesky factors L of the precisions, shape (n, entries); see `Sparsity`."""
     log_marginal: np.ndarray
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
-    is_normal: np.ndarray
-    """Whether the precision at the mode is positive definite, shape (n,)."""
+    is_mode: np.ndarray
+    """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
     overflows: np.ndarray
     """Whether log p + ℓ is NaN or +∞ at the start of Newton's method, shape (n,)."""
 
@@ -235,7 +236,7 @@ class NestedReference(NamedTuple):
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
-        return Conditional(modes, factors, log_marginal, is_normal, overflows)
+        return Conditional(modes, factors, log_marginal, is_normal & is_near, overflows)
 
     def _climb(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return movers and gains."""

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.fitting import Fitting
-from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested
+from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested, refit_nested
 from pymc_bdmc.kernels import nested
 from pymc_bdmc.kernels.defensive import Defensive
 from pymc_bdmc.kernels.metric import Metric, spread_of
@@ -101,6 +101,19 @@ def test_weights_average_to_z_and_are_even(normal):
     log_volume = normal.reference._log_volume(found.factors)
     broken = normal.density.terms(thetas).sum(axis=1) - (log_r - log_volume)
     assert np.var(np.exp(broken - log_z)) > 1
+
+
+@pytest.mark.parametrize(("halvings", "why"), [(None, ""), (10, "no mode")])
+def test_large_counts_have_a_mode(counts, monkeypatch, halvings, why):
+    """The first Newton step is millions too long. Twin: it is halved ten times at most."""
+    if halvings:
+        monkeypatch.setattr(nested, "MOST_HALVINGS", halvings)
+    data = {"y": np.array([2_000_000, 1_500_000, 3_000_000])}
+    density, rng = Counted(counts.engine.on(data)), np.random.default_rng(1)
+    prior = density.draw_prior(256, rng)
+    known, reason = refit_nested(density, counts.reference, prior, rng)
+    assert (known is None) == bool(why)
+    assert why in reason
 
 
 @pytest.mark.parametrize("name", ["normal", "counts"])

@@ -220,8 +220,8 @@ def _fitted(
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
-    if _has_others(found, density, best, prior[: MORE * climbs]):
-        return None, "the latent variables have several modes given the others"
+    if wrong := _wrong_modes(found, density, best, prior[: MORE * climbs]):
+        return None, f"the latent variables have {wrong} given the others"
     found = _started(found, found.given(best, density.slopes))
     found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
     reason = f"marginally, {tops.reason}"
@@ -232,17 +232,19 @@ def _fitted(
     return found._replace(degrees_of_freedom=degrees_of_freedom), reason
 
 
-def _has_others(
+def _wrong_modes(
     found: NestedReference, density: Counted, psi: np.ndarray, prior: np.ndarray
-) -> bool:
-    """Return whether Newton's method finds other modes of x at one ψ, starting from prior draws."""
+) -> str:
+    """Say whether x has no mode at one ψ, or others that Newton's method finds from prior draws."""
     starts = np.concatenate([found.given(psi, density.slopes).modes, prior[:, found.latent]])
     ends = found.given(np.repeat(psi, len(starts), axis=0), density.slopes, starts)
     distances = ends.modes - ends.modes[0]
     times_root(found.sparsity, np.repeat(ends.factors[:1], len(starts), axis=0), distances)
     is_far = (distances**2).sum(axis=1) > NEAR**2 * len(found.latent)
     matters = ends.log_marginal > ends.log_marginal[0] - NOTABLE
-    return bool((is_far & matters & ends.is_normal).any())
+    if not ends.is_mode[0]:
+        return "no mode"
+    return "several modes" if (is_far & matters & ends.is_mode).any() else ""
 
 
 def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator) -> bool:
