@@ -545,14 +545,14 @@ def test_a_fit_that_is_stopped(skewed):
 
 
 RIDGE_FITS = 12
-"""Fits of a thin curved ridge; without the check of what climbs passed, 3 of 12 weigh draws."""
+"""Fits of a thin curved ridge; without the check of what climbs passed, 2 of 12 weigh draws."""
 
 
 def ridge_fits():
-    """Reasons why draws are annealed, for a parabola whose arms are 20 times longer than wide."""
+    """Reasons why draws are annealed, for a parabola whose arms are 60 times longer than wide."""
     with pm.Model() as model:
         x, y = pm.Uniform("x", -5, 5), pm.Uniform("y", -5, 5)
-        pm.Potential("ridge", -((1 - x) ** 2 + 100 * (y - x**2) ** 2))
+        pm.Potential("ridge", -((1 - x) ** 2 + 1000 * (y - x**2) ** 2))
     engine = CompiledEngine(TemperedDensity(model))
     seeds = np.random.SeedSequence(3).spawn(RIDGE_FITS)
     fits = [engine.fit(FitTask(engine.density.data, seed)) for seed in seeds]

@@ -11,8 +11,10 @@ from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 
-UNLIKELY = 0.1
-"""Share of a normal posterior whose states are too unlikely to judge a fit by."""
+UNLIKELY, FEW_ELEMENTS = 0.1, 5
+"""States too unlikely to judge a fit by: this share of a normal posterior of at most so many
+elements. Chosen: with 61 elements, the 10 % cut lies 38 nats below the top, and climbs of logistic
+regressions pass states there that no fit needs to cover."""
 TIMED = 32
 """Number of calls that are timed. To read the clock of a thread can take longer than a call."""
 
@@ -57,13 +59,16 @@ class Counted:
     def most_likely_passed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the likely states that climbs passed, and log p + ℓ there, nats.
 
-        States of this density hold all but `UNLIKELY` of the mass of a normal posterior.
+        States of this density hold all but `UNLIKELY` of the mass of a normal posterior of few
+        elements. A climb moves along a curve. If it passes states as unlikely as those of many
+        elements together, these are far in a tail, where no fit needs to be good.
         """
         if not self._passed:
             return np.empty((0, 0)), np.empty(0)
         thetas, heights = map(np.array, zip(*self._passed, strict=True))
         heights[np.isnan(heights)] = -np.inf
-        likely = heights >= heights.max() - chdtri(thetas.shape[1], UNLIKELY) / 2
+        few = min(thetas.shape[1], FEW_ELEMENTS)
+        likely = heights >= heights.max() - chdtri(few, UNLIKELY) / 2
         return thetas[likely], heights[likely]
 
     @contextmanager

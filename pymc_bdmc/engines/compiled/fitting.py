@@ -242,7 +242,6 @@ class Fitting:
         steps_at_hand = at_hand.temperatures if isinstance(at_hand, AnnealedReference) else 0
         if np.isinf(nested.accuracy):  # the latent variables are normal
             return drawn
-        nested = nested._replace(degrees_of_freedom=np.inf)
         for steps, uneven in STEPS.items():
             if steps > steps_at_hand and drawn.variance > uneven:
                 annealed = AnnealedReference(nested, steps)
@@ -268,7 +267,8 @@ class Fitting:
         """Return the fit, improved by its own draws; no tuning if these need annealing."""
         drawn = self._weighed(reference, self._structure.has_heavy_tails)
         is_bounded = isinstance(drawn.reference, Defensive)
-        if not isinstance(drawn.reference, Reference) and MOST_VARIANCE < drawn.variance < np.inf:
+        uneven = EVEN if isinstance(drawn.reference, Reference) else MOST_VARIANCE
+        if uneven < drawn.variance < np.inf:
             # Of few draws a single one can have most of the weight.
             drawn = weighted(self._density, drawn.reference, MANY, self._rng)
         if not drawn.variance <= most_variance(drawn.reference):
