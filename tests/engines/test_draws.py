@@ -449,7 +449,7 @@ def test_what_prior_draws_find_and_a_fit_misses():
 
 def fit_of(density, prior, rng):
     n = prior.shape[1]
-    plain = fitting.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1)), False, False)
+    plain = fitting.Structure(Split(np.zeros(n, dtype=bool), np.full(n, -1), False), False, False)
     return fitting.Fitting(density, prior, plain, rng)
 
 

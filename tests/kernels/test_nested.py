@@ -19,7 +19,7 @@ from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested, refit_nested
 from pymc_bdmc.kernels import nested
 from pymc_bdmc.kernels.defensive import Defensive
-from pymc_bdmc.kernels.metric import Metric, spread_of
+from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.nested import NestedReference
 from pymc_bdmc.kernels.reference import draw_reference, make_reference
 from pymc_bdmc.kernels.sparse import factorise, solve, sparsity_of, times_root, unroot
@@ -67,9 +67,7 @@ class Fitted:
         prior = self.density.draw_prior(256, self.rng)
         ells = self.density.terms(prior)[:, 1]
         self.split = self.engine._structure.split
-        self.reference, self.reason = fit_nested(
-            self.density, prior, ells, self.split, spread_of(prior), self.rng
-        )
+        self.reference, self.reason = fit_nested(self.density, prior, ells, self.split, self.rng)
 
     def log_weights(self, reference, n=4000):
         thetas, log_r = reference.sample(n, self.rng, self.density)

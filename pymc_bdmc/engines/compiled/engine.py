@@ -186,7 +186,13 @@ class CompiledEngine:
         return Structure(self._split(latent), bool(with_necks(model)), bool(self.heavy_tails))
 
     def _split(self, latent: Sequence[str]) -> Split:
-        return Split(self.jitted.elements_of(latent), self.jitted.units)
+        transforms, is_latent = (
+            self.density.model.rvs_to_transforms,
+            self.jitted.elements_of(latent),
+        )
+        signed = self.jitted.elements_of([rv.name for rv in transforms if transforms[rv] is None])
+        is_signed = bool((signed & ~is_latent).any())
+        return Split(is_latent, self.jitted.units, is_signed)
 
     @cached_property
     def heavy_tails(self) -> list[str]:

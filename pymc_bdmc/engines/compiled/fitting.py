@@ -19,7 +19,7 @@ from pymc_bdmc.engines.compiled.improving import (
     weighted,
 )
 from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
-from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, LOST, fit_to_tops
+from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, CLIMBS, LOST, OVERLOOKED, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.kernels.annealed import AnnealedReference
@@ -28,12 +28,8 @@ from pymc_bdmc.kernels.metric import root_of, spread_of
 from pymc_bdmc.kernels.nested import MOST_OTHERS, NestedReference
 from pymc_bdmc.kernels.reference import AnyReference, Reference, metric_at
 
-CLIMBS, FEW_CLIMBS = 16, 4
-"""Fewest climbs from prior draws: on the first data set, and for each known top on similar data.
-With 16 climbs, the chance that all end at the same one of two tops with equal basins is 3e-5."""
-OVERLOOKED = 1e-3
-"""Largest chance, on the first data set, that the climbs miss one more top whose basin is as large.
-This takes 16 climbs for one top, 20 for two, 48 for five and 58 for six."""
+FEW_CLIMBS = 4
+"""Fewest climbs from prior draws for each known top on similar data."""
 PRIOR_STATES, FEW_PRIOR_STATES = 256, 64
 """Numbers of prior draws by which a fit finds what it misses, on the first and on further data."""
 HEAVY = 1.0
@@ -119,8 +115,7 @@ class Fitting:
                 return fit
             known = f"a fit to the draws that were given is far from the posterior ({fit.reason}); "
         if named is not None:
-            # As many climbs as for θ: parameters may be of any kind, with a mode for either sign.
-            fit = self._nested(named, climbs=CLIMBS)
+            fit = self._nested(named)
             if fit.tuning is not None:
                 return fit
             told = f"{named.title}: {fit.reason}"
@@ -212,12 +207,9 @@ class Fitting:
         """Return the share of climbs that may be lost; far out in heavy tails all may be."""
         return 1.0 if self._structure.has_heavy_tails else LOST
 
-    def _nested(self, split: Split, **climbs: int) -> Fit:
+    def _nested(self, split: Split) -> Fit:
         """Fit a nested reference."""
-        shape = spread_of(self._prior)
-        reference, reason = fit_nested(
-            self._density, self._prior, self._ells, split, shape, self._rng, **climbs
-        )
+        reference, reason = fit_nested(self._density, self._prior, self._ells, split, self._rng)
         if reference is None:
             return self._failed(reason)
         return self._judged(reference, f"{split.title}: {reason}")

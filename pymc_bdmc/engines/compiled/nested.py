@@ -1,5 +1,7 @@
 """Fit a reference that is normal in the latent variables given the few others."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -7,10 +9,10 @@ from scipy.sparse import csr_array
 from scipy.special import softmax
 
 from pymc_bdmc.engines.compiled.counted import Counted
-from pymc_bdmc.engines.compiled.improving import Drawn, adapted
-from pymc_bdmc.engines.compiled.tops import fit_to_tops
+from pymc_bdmc.engines.compiled.improving import adapted
+from pymc_bdmc.engines.compiled.tops import CLIMBS, OVERLOOKED, LogDensity, Tops, fit_to_tops
 from pymc_bdmc.kernels.combined import combination_of
-from pymc_bdmc.kernels.metric import Metric, spread_of
+from pymc_bdmc.kernels.metric import spread_of
 from pymc_bdmc.kernels.nested import (
     MOST_LATENT,
     MOST_NUMBERS,
@@ -32,14 +34,15 @@ MOST_GROUPS = 200
 """Most differences of gradients that give a precision of x."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
-CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
-"""Numbers of optimisations of the marginal: on the first data set, and on similar data. The search
-for other modes of x given ψ starts from `MORE` times as many prior draws."""
+POSITIVE_CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
+"""Fewest optimisations of the marginal on the first data set if all parameters are positive, and on
+similar data. The search for other modes of x given ψ starts from `MORE` times as many prior draws.
+"""
 NEAR, NOTABLE = 0.5, 7.0
 """Two modes are the same if they are within this many standard deviations per element. Another mode
 matters if its Laplace approximation is at most this many nats lower."""
-PROBED = 32
-"""Number of prior draws of ψ among which the starts of optimisations are chosen."""
+PROBED = 8
+"""Number of prior draws of ψ, per optimisation, among which the starts are chosen."""
 CHECKED, FEW_CHECKED = 64, 32
 """Numbers of draws of ψ that judge and improve the marginal, per element of ψ and one more: on the
 first data set, and on similar data, where there are at most `MOST_CHECKED`."""
@@ -53,6 +56,9 @@ PREDICTING = 4
 """Number of modes of x per coefficient of the regression that predicts modes."""
 FIRST_STEP, STEP = 1e-4, 1e-3
 """Steps of differences in x, in standard deviations of the prior, then in conditional ones."""
+LONGER, RESOLVED = 1.5, 0.1
+"""Steps this many times as long must change conditional precisions by less than the second share.
+Otherwise rounding hides them."""
 MARGINAL_STEP = 1e-2
 """Step of differences in ψ, which are on the unconstrained scale."""
 TIGHT, LOOSE = 1e-8, 1e-3
@@ -70,6 +76,8 @@ class Split(NamedTuple):
     """Whether an element is latent, shape (n,)."""
     units: np.ndarray
     """Element that is the logarithm of each element's unit, or −1; shape (n,)."""
+    is_signed: bool
+    """Whether some of the others may be negative, so that there may be a mode for either sign."""
 
     @property
     def is_possible(self) -> bool:
@@ -131,9 +139,8 @@ class Marginal:
 
 
 def fit_nested(
-    density: Counted, prior: np.ndarray, ells: np.ndarray, split: Split, shape: Metric,
-    rng: np.random.Generator, climbs: int = CLIMBS,
-) -> tuple[NestedReference | None, str]:  # fmt: skip
+    density: Counted, prior: np.ndarray, ells: np.ndarray, split: Split, rng: np.random.Generator
+) -> tuple[NestedReference | None, str]:
     """Fit a nested reference to first data; return it, or None and why there is none.
 
     Parameters
@@ -144,11 +151,7 @@ def fit_nested(
     ells : ndarray of shape (P,)
         ℓ there, nats.
     split : Split
-    shape : Metric
-        Spread of the prior draws.
     rng : numpy.random.Generator
-    climbs : int
-        Fewest optimisations of the marginal.
     """
     latent, others = np.flatnonzero(split.latent), np.flatnonzero(~split.latent)
     units = split.units[others]
@@ -158,7 +161,7 @@ def fit_nested(
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         return None, "log p has no finite gradient at the likeliest prior draws"
-    steps = FIRST_STEP * shape.scale[latent]
+    steps = FIRST_STEP * spread_of(prior).scale[latent]
     first, second = (_pattern(density, likely[i], gradients[i], latent, steps) for i in usable[:2])
     found = NestedReference(
         no_reference(), others, units, latent, likely[usable[:1]][:, latent], steps,
@@ -173,13 +176,17 @@ def fit_nested(
     centre = found.given(likely[usable[:1]][:, others], density.slopes)
     found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))
-    phis = found.to_units(likely[:PROBED, others])
+    climbs, overlooked = (CLIMBS, OVERLOOKED) if split.is_signed else (POSITIVE_CLIMBS, 1.0)
+    phis = found.to_units(likely[: PROBED * climbs, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
         return None, "the latent variables have no mode given the others"
     starts = phis[np.argsort(-heights, kind="stable")]
+    find_tops = partial(
+        fit_to_tops, starts=starts, metric=metric_at(wide, 0), climbs=climbs, overlooked=overlooked
+    )
     checked = CHECKED * (1 + len(others))
-    return _fitted(found, density, starts, metric_at(wide, 0), climbs, checked, prior, rng)
+    return _fitted(found, density, find_tops, checked, prior, MORE * climbs, rng)
 
 
 def refit_nested(
@@ -190,7 +197,8 @@ def refit_nested(
     first = known.given(known.from_units(tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
     checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
-    return _fitted(found, density, tops, metric, FEW_CLIMBS, checked, prior, rng)
+    find_tops = partial(fit_to_tops, starts=tops, metric=metric, climbs=FEW_CLIMBS)
+    return _fitted(found, density, find_tops, checked, prior, MORE * FEW_CLIMBS, rng)
 
 
 def _wide(phis: np.ndarray) -> Reference:
@@ -204,8 +212,8 @@ def _widened(mixture: Reference, wide: Reference, share: float) -> Reference:
 
 
 def _fitted(
-    found: NestedReference, density: Counted, starts: np.ndarray, metric: Metric,
-    climbs: int, checked: int, prior: np.ndarray, rng: np.random.Generator,
+    found: NestedReference, density: Counted, find_tops: Callable[[LogDensity], Tops],
+    checked: int, prior: np.ndarray, searched: int, rng: np.random.Generator,
 ) -> tuple[NestedReference | None, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
@@ -214,20 +222,27 @@ def _fitted(
     """
     wide = _wide(found.to_units(prior[:, found.others]))
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
-    tops = fit_to_tops(Marginal(tight, density), starts, metric, climbs)
+    tops = find_tops(Marginal(tight, density))
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
-    if wrong := _wrong_modes(found, density, best, prior[: MORE * climbs]):
+    if wrong := _wrong_modes(found, density, best, prior[:searched]):
         return None, f"the latent variables have {wrong} given the others"
     found = _started(found, found.given(best, density.slopes))
     found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
+    n = PREDICTING * (1 + len(found.others))
+    psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
+    if not _is_resolved(found, density, psis):
+        return None, (
+            "the data hardly inform a combination of the latent variables, and rounding hides what "
+            "its wide prior says"
+        )
     reason = f"marginally, {tops.reason}"
     if _is_exact(found, density, rng):
         return found._replace(accuracy=np.inf), reason
-    found = _predicting(found._replace(accuracy=LOOSE), density, drawn, rng)
+    found = _predicting(found._replace(accuracy=LOOSE), density, psis)
     degrees_of_freedom = float(max(len(found.latent), FEWEST_DEGREES))
     return found._replace(degrees_of_freedom=degrees_of_freedom), reason
 
@@ -245,6 +260,16 @@ def _wrong_modes(
     if not ends.is_mode[0]:
         return "no mode"
     return "several modes" if (is_far & matters & ends.is_mode).any() else ""
+
+
+def _is_resolved(found: NestedReference, density: Counted, psis: np.ndarray) -> bool:
+    """Return whether the differences that give a precision of x do not depend on their steps."""
+    references = found, found._replace(steps=LONGER * found.steps)
+    first, second = (
+        each.given(psis, density.slopes).factors[:, found.sparsity.starts[:-1]]
+        for each in references
+    )
+    return bool((np.abs((second / first) ** 2 - 1) < RESOLVED).all())
 
 
 def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator) -> bool:
@@ -267,12 +292,8 @@ def _started(found: NestedReference, centre: Conditional) -> NestedReference:
     return found._replace(starts=centre.modes[:1], steps=steps)
 
 
-def _predicting(
-    found: NestedReference, density: Counted, drawn: Drawn, rng: np.random.Generator
-) -> NestedReference:
+def _predicting(found: NestedReference, density: Counted, psis: np.ndarray) -> NestedReference:
     """Return the reference that predicts Newton's starts by a regression of modes on φ."""
-    n = PREDICTING * (1 + len(found.others))
-    psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     modes = found.given(psis, density.slopes).modes
     predicting = found._replace(starts=np.zeros((1 + len(found.others), len(found.latent))))
     return found._replace(starts=np.linalg.lstsq(predicting.features(psis), modes, rcond=None)[0])
