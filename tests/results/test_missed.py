@@ -171,6 +171,14 @@ def test_a_fit_that_knows_the_tails_may_have_a_larger_shape():
         assert bdmc.log_ml(dt).valid is valid
 
 
+def test_effects_that_a_fit_reaches_need_not_be_non_centred():
+    dt = with_draws(0.8)
+    dt.attrs |= {"path": "fitted", "centred_effects": "theta"}
+    for unreached in ("", "theta"):
+        dt.attrs["unreached"] = unreached
+        assert ("non-centred" in bdmc.log_ml(dt).reason) == bool(unreached)
+
+
 def test_the_fit_of_annealed_runs():
     dt = one_sided()
     assert bdmc.log_ml(dt).valid

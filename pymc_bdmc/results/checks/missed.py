@@ -147,11 +147,13 @@ def sign_of_a_miss(read: Reading) -> Message | None:
     than a few transitions diverge, if effects are centred or the pilot did not mix.
     docs/method.md says what refusing them costs.
     """
-    if not (sign := _sign_of_the_fit(read) or _sign_of_the_kernel(read)):
+    of_fit = _sign_of_the_fit(read)
+    if not (sign := of_fit or _sign_of_the_kernel(read)):
         return None
     ways = [message("simulate to measure")]
     if read.centred_effects:
-        ways.insert(0, message("only non-centred", names=read.centred_effects))
+        if read.unreached or not of_fit:  # a fit that reaches them is the same non-centred
+            ways.insert(0, message("only non-centred", names=read.centred_effects))
     elif _is_fitted(read):
         ways.insert(0, message("use path", path="prior"))
     return message("may miss", sign=sign, ways=message("any of", parts=ways))
