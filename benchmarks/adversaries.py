@@ -732,6 +732,87 @@ def conflict(y: np.ndarray) -> Adversary:
     return Adversary(model, log_ml, below("sigma", limit, near))
 
 
+def errors_in_variables(measured: np.ndarray, y: np.ndarray) -> Adversary:
+    """A slope times values that are measured with an error: as the noise falls, they are fixed.
+
+    Quadrature over the slope and the log of the noise; given them a pair of data is normal.
+    """
+    n, error = len(y), 0.5
+    with pm.Model() as model:
+        slope, sigma = pm.Normal("slope", 0, 2), pm.HalfNormal("sigma", 1)
+        x = pm.Normal("x", 0, 1, shape=n)
+        pm.Normal("measured", x, error, observed=measured)
+        pm.Normal("y", slope * x, sigma, observed=y)
+    step = 0.01
+    slopes, logs_of_sigma = np.arange(-10, 10, step)[:, None], np.arange(-12, 2, step)
+    variances = error**2 + 1, slopes**2 + np.exp(2 * logs_of_sigma)
+    determinant = variances[0] * variances[1] - slopes**2
+    square = variances[1] * (measured @ measured) - 2 * slopes * (measured @ y)
+    square += variances[0] * (y @ y)
+    log_ml, shares = summed(
+        stats.norm.logpdf(slopes, 0, 2) + stats.halfnorm.logpdf(np.exp(logs_of_sigma))
+        + logs_of_sigma - square / determinant / 2
+        - n / 2 * np.log(determinant) - n * np.log(2 * np.pi),
+        step,
+        step,
+    )  # fmt: skip
+    events = [
+        below("sigma", limit, shares[:, logs_of_sigma < np.log(limit)].sum())
+        for limit in (0.05, 0.15)
+    ]
+    return Adversary(model, log_ml, events[0] | events[1])
+
+
+def two_way_layout(y: np.ndarray, wide: float, noise: float) -> Adversary:
+    """A mean and effects of rows and columns with wide priors, of which data see only sums.
+
+    Quadrature over the log of the noise. Means of all, of rows and of columns, and the rest are
+    independent given it.
+    """
+    rows, columns = y.shape
+    with pm.Model() as model:
+        sigma, mean = pm.HalfNormal("sigma", noise), pm.Normal("mean", 0, wide)
+        row, column = (
+            pm.Normal("row", 0, wide, shape=(rows, 1)),
+            pm.Normal("column", 0, wide, shape=columns),
+        )
+        pm.Normal("y", mean + row + column, sigma, observed=y)
+    of_row, of_column = (y.mean(axis=axis) - y.mean() for axis in (1, 0))
+    rest = y - y.mean() - of_row[:, None] - of_column
+    squares = y.size * y.mean() ** 2, columns * (of_row**2).sum(), rows * (of_column**2).sum()
+    counts = 1, rows - 1, columns - 1, (rows - 1) * (columns - 1)
+    factors = y.size + columns + rows, columns, rows, 0
+    step = 0.005
+    sigma = noise * np.exp(np.arange(-8, 2.5, step))
+    logs = stats.halfnorm.logpdf(sigma, scale=noise) + np.log(sigma)
+    for square, count, factor in zip((*squares, (rest**2).sum()), counts, factors, strict=True):
+        variance = factor * wide**2 + sigma**2
+        logs -= (square / variance + count * np.log(2 * np.pi * variance)) / 2
+    log_ml, shares = summed(logs, step)
+    return Adversary(model, log_ml, below("sigma", noise, shares[sigma < noise].sum()))
+
+
+def heavy_noise(y: np.ndarray, scale: float) -> Adversary:
+    """Effects observed with heavy-tailed noise: each may be near its observation or near 0.
+
+    Quadrature over the log of the spread of effects, and over each effect given it.
+    """
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1)
+        effect = pm.Normal("effect", 0, spread, shape=len(y))
+        pm.StudentT("y", 2, mu=effect, sigma=scale, observed=y)
+    step, step_of_log = 0.0025, 0.05
+    grid, logs_of_spread = np.arange(-20, 20, step), np.arange(-7, 2.2, step_of_log)
+    each = stats.t.logpdf((y[:, None] - grid) / scale, 2) - np.log(scale)
+    spreads = np.exp(logs_of_spread)
+    logs = stats.halfnorm.logpdf(spreads) + logs_of_spread
+    for k, spread in enumerate(spreads):
+        prior = stats.norm.logpdf(grid, 0, spread)
+        logs[k] += (logsumexp(each + prior, axis=1) + np.log(step)).sum()
+    log_ml, shares = summed(logs, step_of_log)
+    return Adversary(model, log_ml, below("spread", 1.0, shares[spreads < 1.0].sum()))
+
+
 def misfit(
     likelihood: Callable[[pt.TensorVariable], object],
     log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray],
@@ -874,6 +955,12 @@ def no_slopes(groups: int) -> tuple[np.ndarray, np.ndarray]:
     return x, 6 + 0.4 * np.random.default_rng(17).normal(size=(groups, len(x)))
 
 
+def pairs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(19)
+    x = rng.normal(size=15)
+    return x + 0.5 * rng.normal(size=15), 1.5 * x + 0.3 * rng.normal(size=15)
+
+
 AGREED = 5 + 1e-3 * np.array([0.3, -1, 0.5, 1.2])
 TORN = np.concatenate([
     -8 + np.array([[-0.5, 0.0, 0.6], [-0.8, 0.1, 0.5], [-0.4, 0.2, 0.3], [-0.9, 0.0, 0.7]]).T,
@@ -953,6 +1040,15 @@ ADVERSARIES |= {
     "misfit, missing covariate": lambda: missing_covariate(np.linspace(-1, 1, 30)),
     "misfit, three clusters": lambda: three_clusters_for_two(
         np.r_[-3.0, -2.9, -3.1, 0.1, 0.0, -0.1, 3.2, 3.0, 3.1, 3.3], 1.0
+    ),
+}
+ADVERSARIES |= {
+    "errors in variables": lambda: errors_in_variables(*pairs()),
+    "two-way layout, wide priors": lambda: two_way_layout(
+        100 + 0.01 * np.random.default_rng(18).normal(size=(3, 4)), 1000, 0.01
+    ),
+    "effects with heavy noise": lambda: heavy_noise(
+        np.array([0.3, -0.5, 1.1, 0.2, -1.3, 0.8, 3.8, -3.9, 4.1, -0.1]), 0.25
     ),
 }
 MODELS: dict[str, Callable[[], pm.Model]] = {

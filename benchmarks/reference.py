@@ -100,6 +100,13 @@ TEXTS = {
     "thinner ridge": ("x, y ~ Uniform(−10, 10)", "exp(−(1 − x)²/2 − 500(y − x²)²)"),
     "heavy tails": ("a, b ~ Cauchy(0, 2.5)", f"{LOGISTIC}, x = linspace(−2, 2, n)"),
     "conflict": ("m ~ t₃(0, 1), s ~ HalfNormal(5)", "yᵢ ~ N(m, s²)"),
+    "errors in variables": (
+        "b ~ N(0, 2²), s ~ HalfNormal(1), xᵢ ~ N(0, 1)", "zᵢ ~ N(xᵢ, 0.5²), yᵢ ~ N(b xᵢ, s²)"
+    ),
+    "two-way layout": (
+        "m, aᵢ, bⱼ ~ N(0, 1000²), s ~ HalfNormal(0.01)", "yᵢⱼ ~ N(m + aᵢ + bⱼ, s²)"
+    ),
+    "effects with heavy noise": ("s ~ HalfNormal(1), xᵢ ~ N(0, s²)", "yᵢ ~ t₂(xᵢ, 0.25)"),
     "misfit, crossing lines": (
         "a, b ~ N(0, 3²)", "yᵢ ~ t₄(a + b xᵢ, 0.3), x = linspace(−1, 1, 24)"
     ),
