@@ -43,8 +43,8 @@ class FittedPath(Path):
     With ``latent``, draws are weighed from a reference that is normal in the variables of these
     names given the others. If these draws need annealing, the call goes on as by default, and the
     attribute ``path_reason`` says why. The program finds latent variables itself: those with a
-    normal prior given the others. Name them if others are nearly normal too, such as the logarithms
-    of log-normal effects, or if some of those with a normal prior are not.
+    normal prior given the others, and the larger one of two that are multiplied. Name them if
+    others are nearly normal too, such as the logarithms of log-normal effects.
 
     Parameters
     ----------
