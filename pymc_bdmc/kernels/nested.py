@@ -58,6 +58,8 @@ class NestedReference(NamedTuple):
 
     marginal: Reference
     """Distribution of φ, which is ψ with some elements in units of others."""
+    tops: np.ndarray
+    """Modes of the marginal posterior of φ, where fits to similar data start, shape (m, k)."""
     others: np.ndarray
     """Indices of ψ in θ, shape (k,)."""
     units: np.ndarray

@@ -55,10 +55,10 @@ SMALL = {
     "thin_ridge": lambda made: made.thin_ridge(3, scale=0.5, steepness=2),
     "heavy_tails": lambda made: made.heavy_tails(np.array([-1.0, 0.5])),
     "conflict": lambda made: made.conflict(np.array([1.0, 2.0, 2.5])),
-    "errors_in_variables": lambda made: made.errors_in_variables(
-        np.array([0.5]), np.array([1.0])
+    "errors_in_variables": lambda made: made.errors_in_variables(np.array([0.5]), np.array([1.0])),
+    "two_way_layout": lambda made: made.two_way_layout(
+        np.array([[2.5, 1.0], [0.0, 2.5]]), 1.0, 2.0
     ),
-    "two_way_layout": lambda made: made.two_way_layout(np.array([[2.5, 1.0], [0.0, 2.5]]), 1.0, 2.0),
     "heavy_noise": lambda made: made.heavy_noise(np.array([0.3, -1.0]), 0.5),
 }
 """Every adversary, on so few data that draws from the prior answer the same questions."""

@@ -10,7 +10,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.compiled import engine
+from pymc_bdmc.engines.compiled import engine, nested
+from pymc_bdmc.engines.tasks import FitTask
+from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import fitted
 from tests.campaign.test_weighing import funnel
 from tests.models import SIGMAS, eight_schools, eight_schools_log_ml, random_trials
@@ -114,6 +116,25 @@ def test_both_signs_of_loadings_are_found():
     error = np.hypot(free.error, fixed.error)
     assert abs(free.value - fixed.value) < SIGMAS * error
     assert abs(free.value - np.log(2) - fixed.value) > SIGMAS * error
+
+
+def test_both_signs_are_found_on_similar_data(monkeypatch):
+    """Twin: after climbs from both known modes, which may lead to the same one of other data."""
+    compiled, rng = engine.CompiledEngine(TemperedDensity(factor(True))), np.random.default_rng(4)
+    data = compiled.density.data
+    known = compiled.fit(FitTask(data, np.random.SeedSequence(1))).tuning
+    assert len(known.reference.tops) == 2
+    scores, noise = rng.normal(size=(8, 20, 1)), rng.normal(size=(8, 20, 3))
+    loadings = rng.normal(size=(8, 1, 2)) @ [[1, 1, 0], [0.5, -0.5, -2]]  # far from the known ones
+    others = [{"y": y} for y in scores * loadings + 0.5 * noise]
+
+    def modes():
+        fits = [compiled.fit(FitTask(each, np.random.SeedSequence(2), known)) for each in others]
+        return [len(fit.tuning.reference.tops) for fit in fits]
+
+    assert modes() == [2] * 8
+    monkeypatch.setattr(nested, "OVERLOOKED", 1.0)
+    assert 1 in modes()
 
 
 def test_further_data_sets_have_the_same_latent_variables():

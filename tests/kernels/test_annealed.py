@@ -41,9 +41,9 @@ class LogGammas:
 @pytest.fixture(scope="module")
 def reference():
     nested = NestedReference(
-        make_reference(np.zeros(1), metric_of(np.eye(1)), 10.0), np.array([0]), np.array([-1]),
-        np.arange(1, 1 + SIZE), np.full((1, SIZE), np.log(SHAPE)), np.full(SIZE, 1e-4),
-        sparsity_of(eye_array(SIZE, format="csr")), 5.0, 1e-3,
+        make_reference(np.zeros(1), metric_of(np.eye(1)), 10.0), np.zeros((1, 1)), np.array([0]),
+        np.array([-1]), np.arange(1, 1 + SIZE), np.full((1, SIZE), np.log(SHAPE)),
+        np.full(SIZE, 1e-4), sparsity_of(eye_array(SIZE, format="csr")), 5.0, 1e-3,
     )  # fmt: skip
     return AnnealedReference(nested, 4)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +35,9 @@ MOST_GROUPS = 200
 """Most differences of gradients that give a precision of x."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
-POSITIVE_CLIMBS, FEW_CLIMBS, MORE = 4, 1, 4
-"""Fewest optimisations of the marginal on the first data set if all parameters are positive, and on
-similar data. The search for other modes of x given ψ starts from `MORE` times as many prior draws.
-"""
+POSITIVE_CLIMBS, MORE = 4, 4
+"""Fewest optimisations of the marginal on the first data set if all parameters are positive. The
+search for other modes of x given ψ starts from `MORE` times as many prior draws."""
 NEAR, NOTABLE = 0.5, 7.0
 """Two modes are the same if they are within this many standard deviations per element. Another mode
 matters if its Laplace approximation is at most this many nats lower."""
@@ -164,8 +164,8 @@ def fit_nested(
     steps = FIRST_STEP * spread_of(prior).scale[latent]
     first, second = (_pattern(density, likely[i], gradients[i], latent, steps) for i in usable[:2])
     found = NestedReference(
-        no_reference(), others, units, latent, likely[usable[:1]][:, latent], steps,
-        sparsity_of(first + second), np.inf, LOOSE,
+        no_reference(), np.empty((0, len(others))), others, units, latent,
+        likely[usable[:1]][:, latent], steps, sparsity_of(first + second), np.inf, LOOSE,
     )  # fmt: skip
     if found.sparsity.groups.max() >= MOST_GROUPS:
         return None, "too many of the latent variables depend on each other"
@@ -193,12 +193,15 @@ def refit_nested(
     density: Counted, known: NestedReference, prior: np.ndarray, rng: np.random.Generator
 ) -> tuple[NestedReference | None, str]:
     """Fit a nested reference to similar data; see `fit_nested`."""
-    tops, metric = known.marginal.locations, metric_at(known.marginal, 0)
-    first = known.given(known.from_units(tops[:1]), density.slopes)
+    first = known.given(known.from_units(known.tops[:1]), density.slopes)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
     checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
-    find_tops = partial(fit_to_tops, starts=tops, metric=metric, climbs=FEW_CLIMBS)
-    return _fitted(found, density, find_tops, checked, prior, MORE * FEW_CLIMBS, rng)
+    find_tops = partial(
+        fit_to_tops, starts=chain(known.tops, known.to_units(prior[:, known.others])),
+        metric=metric_at(known.marginal, 0), climbs=len(known.tops),
+        overlooked=OVERLOOKED if len(known.tops) > 1 else 1.0,
+    )  # fmt: skip
+    return _fitted(found, density, find_tops, checked, prior, MORE, rng)
 
 
 def _wide(phis: np.ndarray) -> Reference:
@@ -223,6 +226,9 @@ def _fitted(
     wide = _wide(found.to_units(prior[:, found.others]))
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
     tops = find_tops(Marginal(tight, density))
+    reason = f"marginally, {tops.reason}"
+    if tops.reference and len(tops.reference.locations) > 1 and not tops.is_all:
+        return None, reason
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
@@ -231,7 +237,10 @@ def _fitted(
     if wrong := _wrong_modes(found, density, best, prior[:searched]):
         return None, f"the latent variables have {wrong} given the others"
     found = _started(found, found.given(best, density.slopes))
-    found = found._replace(marginal=_widened(drawn.reference, wide, WIDE))
+    found = found._replace(
+        marginal=_widened(drawn.reference, wide, WIDE),
+        tops=tops.reference.locations if tops.reference else drawn.reference.locations[:1],
+    )
     n = PREDICTING * (1 + len(found.others))
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     if not _is_resolved(found, density, psis):
@@ -239,7 +248,6 @@ def _fitted(
             "the data hardly inform a combination of the latent variables, and rounding hides what "
             "its wide prior says"
         )
-    reason = f"marginally, {tops.reason}"
     if _is_exact(found, density, rng):
         return found._replace(accuracy=np.inf), reason
     found = _predicting(found._replace(accuracy=LOOSE), density, psis)
