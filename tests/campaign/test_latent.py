@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.engines.compiled import engine, nested
+from pymc_bdmc.engines.compiled import engine, fitting, nested
 from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import fitted
@@ -135,6 +135,27 @@ def test_both_signs_are_found_on_similar_data(monkeypatch):
     assert modes() == [2] * 8
     monkeypatch.setattr(nested, "OVERLOOKED", 1.0)
     assert 1 in modes()
+
+
+@pytest.mark.parametrize(("degrees_of_freedom", "is_refused"), [(2, True), (30, False)])
+def test_latent_variables_under_heavy_noise_are_not_normal(
+    degrees_of_freedom, is_refused, monkeypatch
+):
+    """Each may be near its observation or near 0. Twins: light tails, and a fit that lacks them."""
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, pm.HalfNormal("spread", 1), shape=10)
+        y = np.array([0.3, -0.5, 1.1, 0.2, -1.3, 0.8, 3.8, -3.9, 4.1, -0.1])
+        pm.StudentT("y", degrees_of_freedom, mu=effect, sigma=0.25, observed=y)
+    compiled = engine.CompiledEngine(TemperedDensity(model))
+
+    def fits():
+        seeds = np.random.SeedSequence(1).spawn(4)
+        return [compiled.fit(FitTask(compiled.density.data, seed)) for seed in seeds]
+
+    assert all((fit.tuning is None) == is_refused for fit in fits())
+    assert any("in tails of latent variables" in fit.reason for fit in fits()) == is_refused
+    monkeypatch.setattr(fitting, "share_in_tails", lambda *_: 0.0)
+    assert any(fit.tuning is not None for fit in fits())
 
 
 def test_further_data_sets_have_the_same_latent_variables():

@@ -18,7 +18,7 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested, share_in_tails
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, CLIMBS, LOST, OVERLOOKED, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
@@ -49,7 +49,7 @@ SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 judge a nested fit whose weights look uneven."""
 EVEN = 1.0
 """Relative variance of the weights up to which the fewest draws suffice."""
-STEPS = {12: 1.0, 32: 1.0, 96: 4.0}
+STEPS = {6: 1.0, 12: 1.0, 32: 1.5, 96: 4.0}
 """Numbers of temperatures at which latent variables are annealed. Each is tried if the relative
 variance of the weights exceeds its value. Measured: about there it pays for its gradients."""
 
@@ -212,6 +212,13 @@ class Fitting:
         reference, reason = fit_nested(self._density, self._prior, self._ells, split, self._rng)
         if reference is None:
             return self._failed(reason)
+        if np.isfinite(reference.accuracy):
+            missed = share_in_tails(reference, self._density, RARE, self._rng)
+            if missed > MISSED:
+                return self._failed(
+                    f"{missed:.0%} of the posterior is in tails of latent variables that a normal "
+                    "distribution lacks"
+                )
         return self._judged(reference, f"{split.title}: {reason}")
 
     def _weighed(self, reference: AnyReference, is_defensive: bool) -> Drawn:

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import trapezoid
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
@@ -63,6 +64,10 @@ MARGINAL_STEP = 1e-2
 """Step of differences in ψ, which are on the unconstrained scale."""
 TIGHT, LOOSE = 1e-8, 1e-3
 """Accuracy of modes, in nats, for differences of the marginal and for draws."""
+REMOTE = np.array([3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
+"""Conditional deviations from the mode at which the tails of single latent variables are probed."""
+MOST_PROBED, MOST_RISE = 64, 99.0
+"""Most latent variables whose tails are probed, and most nats by which these exceed the mode."""
 NORMAL = 1e-5
 """Largest difference from a density that is normal in x, nats, if it counts as normal."""
 FEWEST_DEGREES = 10
@@ -290,13 +295,45 @@ def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator
     return bool(np.abs(misses).max() < NORMAL)
 
 
-def _started(found: NestedReference, centre: Conditional) -> NestedReference:
-    """Return the reference that starts Newton's method at a mode, with steps by its precision."""
+def share_in_tails(
+    found: NestedReference, density: Counted, rare: float, rng: np.random.Generator
+) -> float:
+    """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
+
+    Noise with heavy tails gives each latent variable a long shoulder from the mode near its
+    observation towards its prior. No draws from a normal distribution reach it, also if they are
+    annealed, so their weights may be even. So log p + ℓ is integrated along some of the variables,
+    at the mode of ψ, where it exceeds the normal density by more than ``rare`` nats.
+    """
+    psi = found.from_units(found.tops[:1])
+    centre = found.given(psi, density.slopes)
+    probed = rng.permutation(len(found.latent))[:MOST_PROBED]
+    z = np.append(-REMOTE[::-1], REMOTE)
+    theta = found.join(psi, centre, np.zeros_like(centre.modes))
+    thetas = np.tile(theta, (len(probed), len(z), 1))
+    moves = z * _deviations(found, centre)[probed, None]
+    thetas[np.arange(len(probed))[:, None], np.arange(len(z)), found.latent[probed, None]] += moves
+    heights = density.terms(np.concatenate([theta, thetas.reshape(-1, theta.size)])).sum(axis=1)
+    drops = (heights[1:] - heights[0]).reshape(len(probed), -1)
+    densities = np.exp(np.minimum(drops, MOST_RISE)) / np.sqrt(2 * np.pi)
+    densities = np.where(drops + z**2 / 2 > rare, densities, 0.0)
+    sides = trapezoid(densities.reshape(len(probed), 2, -1), z.reshape(2, -1), axis=2)
+    missed = sides.sum(axis=1).mean() * len(found.latent)
+    return float(missed / (1 + missed))
+
+
+def _deviations(found: NestedReference, centre: Conditional) -> np.ndarray:
+    """Return the standard deviation of each latent variable given all others, shape (d,)."""
     sparsity, d = found.sparsity, len(found.latent)
     squares = np.bincount(sparsity.indices, centre.factors[0] ** 2, d)  # the diagonal of L Lᵀ
     conditional = np.empty(d)
     conditional[sparsity.order] = 1 / np.sqrt(squares)
-    steps = np.minimum(STEP * conditional, 10 * found.steps)
+    return conditional
+
+
+def _started(found: NestedReference, centre: Conditional) -> NestedReference:
+    """Return the reference that starts Newton's method at a mode, with steps by its precision."""
+    steps = np.minimum(STEP * _deviations(found, centre), 10 * found.steps)
     return found._replace(starts=centre.modes[:1], steps=steps)
 
 
