@@ -64,8 +64,9 @@ MARGINAL_STEP = 1e-2
 """Step of differences in ψ, which are on the unconstrained scale."""
 TIGHT, LOOSE = 1e-8, 1e-3
 """Accuracy of modes, in nats, for differences of the marginal and for draws."""
-REMOTE = np.array([3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
-"""Conditional deviations from the mode at which the tails of single latent variables are probed."""
+REMOTE = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])
+"""Conditional deviations from the mode at which tails of single latent variables are probed. Draws
+show what is nearer. Measured: log ML falls short by about the share that is found."""
 MOST_PROBED, MOST_RISE = 64, 99.0
 """Most latent variables whose tails are probed, and most nats by which these exceed the mode."""
 NORMAL = 1e-5
