@@ -186,13 +186,13 @@ class CompiledEngine:
         return Structure(self._split(latent), bool(with_necks(model)), bool(self.heavy_tails))
 
     def _split(self, latent: Sequence[str]) -> Split:
-        transforms, is_latent = (
-            self.density.model.rvs_to_transforms,
+        is_latent, transforms = (
             self.jitted.elements_of(latent),
+            self.density.model.rvs_to_transforms,
         )
-        signed = self.jitted.elements_of([rv.name for rv in transforms if transforms[rv] is None])
-        is_signed = bool((signed & ~is_latent).any())
-        return Split(is_latent, self.jitted.units, is_signed)
+        signed = [rv.name for rv, transform in transforms.items() if transform is None]
+        is_signed = (self.jitted.elements_of(signed) & ~is_latent).any()
+        return Split(is_latent, self.jitted.units, bool(is_signed))
 
     @cached_property
     def heavy_tails(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from pymc_bdmc.engines.compiled.conditional import share_in_tails
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.draws import DrawTuning, core_of, most_variance
 from pymc_bdmc.engines.compiled.improving import (
@@ -18,7 +19,7 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested, share_in_tails
+from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, CLIMBS, LOST, OVERLOOKED, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
 from pymc_bdmc.estimators.tails import shape_of_weights
@@ -46,7 +47,7 @@ LIKELIEST = 2
 """Number of prior draws from which the likelihood alone is climbed if priors have heavy tails."""
 SHARES, MANY = (0.1, 0.25, 0.5, 0.75), 512
 """Candidate shares of the prior in a defensive reference, and the draws that compare them. As many
-judge a nested fit whose weights look uneven."""
+judge a fit whose weights look uneven."""
 EVEN = 1.0
 """Relative variance of the weights up to which the fewest draws suffice."""
 STEPS = {6: 1.0, 12: 1.0, 32: 1.5, 96: 4.0}

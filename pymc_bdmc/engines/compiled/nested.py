@@ -6,10 +6,10 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import trapezoid
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
+from pymc_bdmc.engines.compiled.conditional import deviations, is_exact, is_resolved, wrong_modes
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import adapted
 from pymc_bdmc.engines.compiled.tops import CLIMBS, OVERLOOKED, LogDensity, Tops, fit_to_tops
@@ -24,13 +24,12 @@ from pymc_bdmc.kernels.nested import (
 )
 from pymc_bdmc.kernels.reference import (
     Reference,
-    log_reference,
     make_reference,
     metric_at,
     mix_references,
     no_reference,
 )
-from pymc_bdmc.kernels.sparse import sparsity_of, times_root
+from pymc_bdmc.kernels.sparse import sparsity_of
 
 MOST_GROUPS = 200
 """Most differences of gradients that give a precision of x."""
@@ -39,9 +38,6 @@ RELEVANT = 1e-7
 POSITIVE_CLIMBS, MORE = 4, 4
 """Fewest optimisations of the marginal on the first data set if all parameters are positive. The
 search for other modes of x given ψ starts from `MORE` times as many prior draws."""
-NEAR, NOTABLE = 0.5, 7.0
-"""Two modes are the same if they are within this many standard deviations per element. Another mode
-matters if its Laplace approximation is at most this many nats lower."""
 PROBED = 8
 """Number of prior draws of ψ, per optimisation, among which the starts are chosen."""
 CHECKED, FEW_CHECKED = 64, 32
@@ -57,20 +53,10 @@ PREDICTING = 4
 """Number of modes of x per coefficient of the regression that predicts modes."""
 FIRST_STEP, STEP = 1e-4, 1e-3
 """Steps of differences in x, in standard deviations of the prior, then in conditional ones."""
-LONGER, RESOLVED = 1.5, 0.1
-"""Steps this many times as long must change conditional precisions by less than the second share.
-Otherwise rounding hides them."""
 MARGINAL_STEP = 1e-2
 """Step of differences in ψ, which are on the unconstrained scale."""
 TIGHT, LOOSE = 1e-8, 1e-3
 """Accuracy of modes, in nats, for differences of the marginal and for draws."""
-REMOTE = np.array([5, 6, 8, 12, 16, 24, 32, 48, 64])
-"""Conditional deviations from the mode at which tails of single latent variables are probed. Draws
-show what is nearer. Measured: log ML falls short by about the share that is found."""
-MOST_PROBED, MOST_RISE = 64, 99.0
-"""Most latent variables whose tails are probed, and most nats by which these exceed the mode."""
-NORMAL = 1e-5
-"""Largest difference from a density that is normal in x, nats, if it counts as normal."""
 FEWEST_DEGREES = 10
 """Least degrees of freedom of r(x | ψ) if it is not normal; otherwise the number of elements."""
 
@@ -240,7 +226,7 @@ def _fitted(
     if np.isinf(drawn.variance):
         return None, "the latent variables have no mode given the others"
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
-    if wrong := _wrong_modes(found, density, best, prior[:searched]):
+    if wrong := wrong_modes(found, density, best, prior[:searched]):
         return None, f"the latent variables have {wrong} given the others"
     found = _started(found, found.given(best, density.slopes))
     found = found._replace(
@@ -249,92 +235,21 @@ def _fitted(
     )
     n = PREDICTING * (1 + len(found.others))
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
-    if not _is_resolved(found, density, psis):
+    if not is_resolved(found, density, psis):
         return None, (
             "the data hardly inform a combination of the latent variables, and rounding hides what "
             "its wide prior says"
         )
-    if _is_exact(found, density, rng):
+    if is_exact(found, density, rng):
         return found._replace(accuracy=np.inf), reason
     found = _predicting(found._replace(accuracy=LOOSE), density, psis)
     degrees_of_freedom = float(max(len(found.latent), FEWEST_DEGREES))
     return found._replace(degrees_of_freedom=degrees_of_freedom), reason
 
 
-def _wrong_modes(
-    found: NestedReference, density: Counted, psi: np.ndarray, prior: np.ndarray
-) -> str:
-    """Say whether x has no mode at one ψ, or others that Newton's method finds from prior draws."""
-    starts = np.concatenate([found.given(psi, density.slopes).modes, prior[:, found.latent]])
-    ends = found.given(np.repeat(psi, len(starts), axis=0), density.slopes, starts)
-    distances = ends.modes - ends.modes[0]
-    times_root(found.sparsity, np.repeat(ends.factors[:1], len(starts), axis=0), distances)
-    is_far = (distances**2).sum(axis=1) > NEAR**2 * len(found.latent)
-    matters = ends.log_marginal > ends.log_marginal[0] - NOTABLE
-    if not ends.is_mode[0]:
-        return "no mode"
-    return "several modes" if (is_far & matters & ends.is_mode).any() else ""
-
-
-def _is_resolved(found: NestedReference, density: Counted, psis: np.ndarray) -> bool:
-    """Return whether the differences that give a precision of x do not depend on their steps."""
-    references = found, found._replace(steps=LONGER * found.steps)
-    first, second = (
-        each.given(psis, density.slopes).factors[:, found.sparsity.starts[:-1]]
-        for each in references
-    )
-    return bool((np.abs((second / first) ** 2 - 1) < RESOLVED).all())
-
-
-def _is_exact(found: NestedReference, density: Counted, rng: np.random.Generator) -> bool:
-    """Return whether the density is normal in x given ψ, by a few draws."""
-    thetas, log_r = found.sample(8, rng, density)
-    phis = found.to_units(thetas[:, found.others])
-    log_x = log_r - log_reference(found.marginal, phis)
-    with np.errstate(invalid="ignore"):  # −∞ less −∞
-        misses = density.slopes(thetas)[0] - found.log_laplace(phis, density.slopes) - log_x
-    return bool(np.abs(misses).max() < NORMAL)
-
-
-def share_in_tails(
-    found: NestedReference, density: Counted, rare: float, rng: np.random.Generator
-) -> float:
-    """Estimate the share of the posterior in tails of single latent variables that r(x | ψ) lacks.
-
-    Noise with heavy tails gives each latent variable a long shoulder from the mode near its
-    observation towards its prior. No draws from a normal distribution reach it, also if they are
-    annealed, so their weights may be even. So log p + ℓ is integrated along some of the variables,
-    at the mode of ψ, where it exceeds the normal density by more than ``rare`` nats.
-    """
-    psi = found.from_units(found.tops[:1])
-    centre = found.given(psi, density.slopes)
-    probed = rng.permutation(len(found.latent))[:MOST_PROBED]
-    z = np.append(-REMOTE[::-1], REMOTE)
-    theta = found.join(psi, centre, np.zeros_like(centre.modes))
-    thetas = np.tile(theta, (len(probed), len(z), 1))
-    moves = z * _deviations(found, centre)[probed, None]
-    thetas[np.arange(len(probed))[:, None], np.arange(len(z)), found.latent[probed, None]] += moves
-    heights = density.terms(np.concatenate([theta, thetas.reshape(-1, theta.size)])).sum(axis=1)
-    drops = (heights[1:] - heights[0]).reshape(len(probed), -1)
-    densities = np.exp(np.minimum(drops, MOST_RISE)) / np.sqrt(2 * np.pi)
-    densities = np.where(drops + z**2 / 2 > rare, densities, 0.0)
-    sides = trapezoid(densities.reshape(len(probed), 2, -1), z.reshape(2, -1), axis=2)
-    missed = sides.sum(axis=1).mean() * len(found.latent)
-    return float(missed / (1 + missed))
-
-
-def _deviations(found: NestedReference, centre: Conditional) -> np.ndarray:
-    """Return the standard deviation of each latent variable given all others, shape (d,)."""
-    sparsity, d = found.sparsity, len(found.latent)
-    squares = np.bincount(sparsity.indices, centre.factors[0] ** 2, d)  # the diagonal of L Lᵀ
-    conditional = np.empty(d)
-    conditional[sparsity.order] = 1 / np.sqrt(squares)
-    return conditional
-
-
 def _started(found: NestedReference, centre: Conditional) -> NestedReference:
     """Return the reference that starts Newton's method at a mode, with steps by its precision."""
-    steps = np.minimum(STEP * _deviations(found, centre), 10 * found.steps)
+    steps = np.minimum(STEP * deviations(found, centre), 10 * found.steps)
     return found._replace(starts=centre.modes[:1], steps=steps)
 
 
