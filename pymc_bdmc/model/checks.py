@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
+from numpy.typing import ArrayLike
 from pymc.data import MinibatchOp
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
@@ -20,6 +21,7 @@ from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
 
@@ -267,3 +269,36 @@ def no_reference_for(model: pm.Model) -> str:
         if family := unknown_family(rv, model):
             return f"since the density of {rv.name}, a {family}, need not integrate to 1"
     return ""
+
+
+def checked_data(name: str, value: ArrayLike, real: np.ndarray) -> np.ndarray:
+    """Return data in the type of the observed ones; of several stacked data sets the first.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape, or values that the type cannot hold.
+    """
+    given = np.asarray(value)
+    given = given[0] if given.ndim > real.ndim else given
+    if given.shape != real.shape:
+        raise ValueError(
+            f"data: {name} must have the shape {real.shape} of the observed data, "
+            f"got {given.shape}."
+        )
+    with np.errstate(invalid="ignore"):  # NaN as an integer
+        cast = given.astype(real.dtype)
+    if not np.allclose(cast, given, rtol=1e-6, atol=0):
+        raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {given}.")
+    return cast
+
+
+def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
+    """Say of which variables log p is NaN or +∞ at a point, and the usual remedies."""
+    state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
+    return (
+        f"log p of {', '.join(names) or 'the model'} is NaN or +inf at beta={beta:g}, {state}. The "
+        "path reaches values where the model's arithmetic fails: look for NaN among its constants, "
+        "write 100.0 for 100 (small integers overflow), bound the parameters or use a numerically "
+        "stable form."
+    )

@@ -15,6 +15,7 @@ from pytensor.graph.replace import vectorize_graph
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.model.checks import checked_data, not_finite
 from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.forward_sampling import MAX_PRIOR_DRAWS, ForwardSampler
 from pymc_bdmc.model.jitted import JittedDensity
@@ -182,18 +183,7 @@ class TemperedDensity:
                 f"data: expected the observed variables {sorted(self.data)}, got {sorted(data)}."
             )
         for name, value in data.items():
-            given, real = np.asarray(value), self.data[name]
-            given = given[0] if given.ndim > real.ndim else given
-            if given.shape != real.shape:
-                raise ValueError(
-                    f"data: {name} must have the shape {real.shape} of the observed data, "
-                    f"got {given.shape}."
-                )
-            with np.errstate(invalid="ignore"):  # NaN as an integer
-                cast = given.astype(real.dtype)
-            if not np.allclose(cast, given, rtol=1e-6, atol=0):
-                raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {given}.")
-            self.model.observed[name].set_value(cast)
+            self.model.observed[name].set_value(checked_data(name, value, self.data[name]))
 
     def __call__(self, point: Point) -> tuple[float, float]:
         """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
@@ -224,13 +214,7 @@ class TemperedDensity:
 
     def _explain(self, point: Point) -> str:
         bad = [name for name, value in self.factors(point) if not np.all(value < np.inf)]
-        state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
-        return (
-            f"log p of {', '.join(bad) or 'the model'} is NaN or +inf at "
-            f"beta={float(self.model.beta.get_value()):g}, {state}. The path reaches values where "
-            "the model's arithmetic fails: look for NaN among its constants, write 100.0 for 100 "
-            "(small integers overflow), bound the parameters or use a numerically stable form."
-        )
+        return not_finite(bad, float(self.model.beta.get_value()), point)
 
     @cached_property
     @alone
