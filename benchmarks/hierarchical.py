@@ -162,8 +162,7 @@ def main() -> None:
         "Log ML, its stated error and the CPU seconds are medians over seeds; the spread is the "
         "standard deviation of log ML over seeds. *Not valid* is the number of seeds whose "
         "estimate says that it is not valid. CPU seconds include the simulation, but not "
-        "compilation. On the centred horseshoe, `diagnose` reports the divergences and recommends "
-        "the non-centred form, which is in the next row.",
+        "compilation.",
         table(
             ["model", "path, seeds", "gaps, nats", "log ML", "its spread", "stated error",
              "not valid", "CPU s"],
