@@ -85,9 +85,9 @@ class _Bridge:
 
     def __init__(self, nested: NestedReference, phis: np.ndarray, density: Density):
         nested = nested._replace(degrees_of_freedom=np.inf)
-        self._nested, self._density = nested, density
+        self._nested, self._slopes = nested, density.slopes_in(nested.latent)
         self._psis = nested.from_units(phis)
-        self._found: Conditional = nested.given(self._psis, density.slopes)
+        self._found: Conditional = nested.given(self._psis, density)
         self._log_marginal = nested.log_marginal(phis, self._found)
 
     def thetas(self, z: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ class _Bridge:
 
     def at(self, z: np.ndarray) -> _State:
         """Return the states at every row of z."""
-        log_f, gradients = self._density.slopes(self.thetas(z))
+        log_f, gradients = self._slopes(self.thetas(z))
         slope = gradients[:, self._nested.latent]
         unroot_transposed(self._nested.sparsity, self._found.factors, slope)
         with np.errstate(invalid="ignore"):  # −∞ less ∞

@@ -90,7 +90,7 @@ class NestedReference(NamedTuple):
         z = rng.standard_normal((n, len(self.latent)))
         if np.isfinite(dof := self.degrees_of_freedom):
             z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
-        found = self.given(psis, density.slopes)
+        found = self.given(psis, density)
         log_r = self.log_density_at(self.log_marginal(phis, found), found, z)
         return self.join(psis, found, z), log_r
 
@@ -107,7 +107,7 @@ class NestedReference(NamedTuple):
     ) -> np.ndarray:
         """Return the log density of every row of ``thetas``, nats."""
         psis = thetas[:, self.others]
-        found = self.given(psis, density.slopes)
+        found = self.given(psis, density)
         z = thetas[:, self.latent] - found.modes
         times_root(self.sparsity, found.factors, z)
         log_marginal = self.log_marginal(self.to_units(psis), found)
@@ -143,9 +143,9 @@ class NestedReference(NamedTuple):
     def _log_units(self, psis: np.ndarray) -> np.ndarray:
         return np.where(self.units >= 0, psis[:, self.units], 0.0)
 
-    def log_laplace(self, phis: np.ndarray, slopes: Slopes) -> np.ndarray:
+    def log_laplace(self, phis: np.ndarray, density: Density) -> np.ndarray:
         """Return the Laplace approximation of the log marginal density of φ, nats."""
-        found = self.given(self.from_units(phis), slopes).log_marginal
+        found = self.given(self.from_units(phis), density).log_marginal
         return found + self._log_units(phis).sum(axis=1)
 
     def _log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
@@ -169,13 +169,14 @@ class NestedReference(NamedTuple):
         return np.log(factors[:, self.sparsity.starts[:-1]]).sum(axis=1)
 
     def given(
-        self, psis: np.ndarray, slopes: Slopes, starts: np.ndarray | None = None
+        self, psis: np.ndarray, density: Density, starts: np.ndarray | None = None
     ) -> Conditional:
         """Return the mode and the precision of x given every row of ψ.
 
         Newton's method starts at the predictions of `starts`, or at the rows of the argument.
         """
         starts = self.features(psis) @ self.starts if starts is None else starts
+        slopes = density.slopes_in(self.latent)
         n, d = len(psis), len(self.latent)
         groups = int(self.sparsity.groups.max()) + 1
         numbers = max(groups * (d + len(self.others)), len(self.sparsity.indices))

@@ -37,6 +37,9 @@ class Density(Protocol):
     def slopes(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log p + ℓ of every row, shape (rows,), nats, and its gradient there."""
 
+    def slopes_in(self, latent: np.ndarray) -> Slopes:
+        """Return a function like `slopes` that gives at least the gradients in some elements."""
+
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
 

@@ -173,9 +173,8 @@ def _factorised(sparsity, entries, shift, factor, work):
         work[j] += shift * abs(work[j]) + (shift if work[j] == 0.0 else 0.0)
         for q in range(sparsity.row_starts[j], sparsity.row_starts[j + 1]):
             begin = sparsity.row_slots[q]
-            scale = factor[begin]
-            for p in range(begin, starts[sparsity.row_columns[q] + 1]):
-                work[indices[p]] -= scale * factor[p]
+            end = starts[sparsity.row_columns[q] + 1]
+            _subtract(factor[begin], factor, indices, begin, end, work)
         if not work[j] > 0.0 or work[j] == np.inf:
             return False
         root = np.sqrt(work[j])
@@ -183,6 +182,23 @@ def _factorised(sparsity, entries, shift, factor, work):
         for p in range(first + 1, last):
             factor[p] = work[indices[p]] / root
     return True
+
+
+@njit(nogil=True, cache=True, forceinline=True, allocates=False)
+def _subtract(scale, values, rows, first, last, work):
+    """Subtract multiples of some values from the given rows of a vector.
+
+    If the rows follow each other, as in dense matrices, several are subtracted at a time.
+    """
+    n = last - first
+    if n and rows[last - 1] - rows[first] == n - 1:
+        start = rows[first]
+        part, source = work[start : start + n], values[first:last]
+        for p in range(source.size):
+            part[p] -= scale * source[p]
+    else:
+        for p in range(first, last):
+            work[rows[p]] -= scale * values[p]
 
 
 @njit(nogil=True, cache=True)
@@ -203,8 +219,8 @@ def unroot_transposed(sparsity, factors, vectors):
             work[j] = vectors[i, order[j]]
         for j in range(order.size):
             work[j] /= factor[starts[j]]
-            for p in range(starts[j] + 1, starts[j + 1]):
-                work[indices[p]] -= factor[p] * work[j]
+            begin, end = starts[j] + 1, starts[j + 1]
+            _subtract(work[j], factor, indices, begin, end, work)
         for j in range(order.size):
             vectors[i, j] = work[j]
 

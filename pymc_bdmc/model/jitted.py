@@ -4,8 +4,10 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
+from itertools import accumulate
+from math import prod
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numba
 import numpy as np
@@ -29,6 +31,7 @@ from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
 from pymc_bdmc.base.upstream import alone, jitted_function
 from pymc_bdmc.model.black_box import guarded
 from pymc_bdmc.model.flat import ContinuousFirst
+from pymc_bdmc.model.held import held_parts
 from pymc_bdmc.model.identity import structure
 from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
@@ -45,6 +48,17 @@ class NotJittable(Exception):
 
 class NoGradient(NotJittable):
     """Error that says why a model's density has no gradient; its values may be compiled."""
+
+
+class Conditional(NamedTuple):
+    """log p and ℓ in some elements of θ, in two functions with the arguments of one density."""
+
+    first: Callable
+    """Function that writes what depends on the other elements alone to both gradients."""
+    second: Callable
+    """Function of θ followed by these numbers; gradients are 0 in the other elements."""
+    held: int
+    """How many numbers these are."""
 
 
 class JittedDensity(ContinuousFirst):
@@ -87,6 +101,7 @@ class JittedDensity(ContinuousFirst):
         self.rows = number_of_rows(density.model) if in_turn else 0
         self._turns = turns(self.rows, in_turn)
         self._observed = list(density.data)
+        self._conditionals: dict[bytes, Conditional | None] = {}
 
     @cached_property
     def with_gradient(self) -> Callable:
@@ -130,7 +145,6 @@ class JittedDensity(ContinuousFirst):
     def _graph(self, gradient: bool) -> "_Graph":
         """Return the graph of log p, ℓ and their gradients for flat inputs."""
         model = self._model
-        values = {value.name: value for value in model.value_vars}
         now, then = pt.scalars("now", "then")
         terms = outputs = (
             _simplified(terms_in_turn(model, self.rows, now, then, self._turns))
@@ -138,27 +152,81 @@ class JittedDensity(ContinuousFirst):
             else self._terms
         )
         if gradient:
-            wrt = [values[name] for name in self.parts if values[name].dtype in continuous_types]
-            for term in terms:
-                parts = pt.grad(term, wrt, disconnected_inputs="ignore")
-                outputs = [*outputs, pt.concatenate([part.ravel() for part in parts])]
-        lengths = [int(np.prod(model.observed[name].type.shape)) for name in self._observed]
-        theta = pt.vector("theta", shape=(self.size,))
+            outputs = [*terms, *self._gradients(terms, list(self.parts))]
+        theta, data, flat = self._flat(self.size)
+        if self.rows:
+            flat |= {now: data[-2], then: data[-1]}
+        return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
+
+    def _gradients(self, terms: list[Variable], names: list[str]) -> list[Variable]:
+        """Return the gradient of every term in the continuous θ, with zeros for other variables."""
+        values = {value.name: value for value in self._model.value_vars}
+        continuous = [name for name in self.parts if values[name].dtype in continuous_types]
+        moving = [name for name in continuous if name in names]
+        gradients = []
+        for term in terms:
+            parts = pt.grad(term, [values[name] for name in moving], disconnected_inputs="ignore")
+            found = dict(zip(moving, parts, strict=True))
+            rows = [found.get(name, pt.zeros(self.shapes[name])).ravel() for name in continuous]
+            gradients.append(pt.concatenate(rows))
+        return gradients
+
+    def _flat(self, size: int) -> tuple[Variable, Variable, dict[Variable, Variable]]:
+        """Return vectors for θ, with more numbers perhaps, and for the data, and their parts."""
+        model = self._model
+        observed = [model.observed[name] for name in self._observed]
+        lengths = [prod(each.type.shape) for each in observed]
+        theta = pt.vector("theta", shape=(size,))
         data = pt.vector("data", shape=(sum(lengths) + (2 if self.rows else 0),))
         flat = {
-            values[name]: theta[part].reshape(self.shapes[name]).astype(values[name].dtype)
-            for name, part in self.parts.items()
+            value: theta[self.parts[value.name]]
+            .reshape(self.shapes[value.name])
+            .astype(value.dtype)
+            for value in model.value_vars
         }
-        end = 0
-        for name, length in zip(self._observed, lengths, strict=True):
-            shared = model.observed[name]
-            start, end = end, end + length
-            flat[shared] = data[start:end].reshape(shared.type.shape).astype(shared.dtype)
-        if self.rows:
-            flat |= {now: data[end], then: data[end + 1]}
-        outputs = guarded(graph_replace(outputs, flat, strict=False))
-        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
-        return _Graph([theta, data], [*scalars, *outputs[2:]])
+        for shared, length, end in zip(observed, lengths, accumulate(lengths), strict=True):
+            flat[shared] = data[end - length : end].reshape(shared.type.shape).astype(shared.dtype)
+        return theta, data, flat
+
+    @alone
+    def conditional(self, latent: np.ndarray) -> "Conditional | None":
+        """Return the density in some elements of θ, as a function in two parts.
+
+        Parameters
+        ----------
+        latent : ndarray of int
+            Indices of elements, which are all elements of some continuous variables.
+
+        Returns
+        -------
+        Conditional or None
+            None if no larger matrix depends on the other elements alone, since two parts would
+            then hardly be faster than one function.
+        """
+        key = latent.tobytes()
+        if key not in self._conditionals:
+            self._conditionals[key] = None if self.rows else self._conditional(latent)
+        return self._conditionals[key]
+
+    def _conditional(self, latent: np.ndarray) -> "Conditional | None":
+        values = {value.name: value for value in self._model.value_vars}
+        names = [name for name, part in self.parts.items() if part.start in latent]
+        outputs = [*self._terms, *self._gradients(self._terms, names)]
+        moving = [values[name] for name in names]
+        held = held_parts(outputs, [*moving, *self._model.observed.values()])
+        if not any(part.type.ndim > 1 and size > len(latent) for part, size in held.items()):
+            return None
+        theta, data, flat = self._flat(self.size)
+        vector = pt.concatenate(graph_replace([part.ravel() for part in held], flat, strict=False))
+        zero = pt.constant(0.0)
+        first = self._cfunc(_Graph([theta, data], [zero, zero, vector, vector]), gradient=True)
+        theta, data, flat = self._flat(self.size + sum(held.values()))
+        ends = accumulate(held.values(), initial=self.size)
+        for start, (part, size) in zip(ends, held.items(), strict=False):
+            shape = part.type.shape
+            flat[part] = theta[start : start + size].reshape(shape).astype(part.dtype)
+        graph = _Graph([theta, data], graph_replace(outputs, flat, strict=False))
+        return Conditional(first, self._cfunc(graph, gradient=True), sum(held.values()))
 
     @alone
     def _compile(self, gradient: bool):
@@ -167,6 +235,9 @@ class JittedDensity(ContinuousFirst):
             graph = self._graph(gradient)
         except Exception as error:  # PyTensor raises many types of error for a missing gradient
             raise NoGradient(f"its gradient is not implemented: {_in_a_line(error)}") from error
+        return self._cfunc(graph, gradient)
+
+    def _cfunc(self, graph: "_Graph", gradient: bool) -> Callable:
         for variable in graph_inputs(graph.outputs):
             if isinstance(variable, SharedVariable):
                 raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
@@ -194,11 +265,13 @@ _cfuncs: dict[tuple, Callable] = {}
 
 
 class _Graph:
-    """Graph of outputs as functions of inputs."""
+    """Graph of log p, ℓ, and gradients perhaps, as functions of flat θ and data."""
 
     def __init__(self, inputs: list[Variable], outputs: list[Variable]):
-        self.inputs, self.outputs = inputs, outputs
-        self.structure = structure(inputs, outputs)
+        outputs = guarded(outputs)
+        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
+        self.inputs, self.outputs = inputs, [*scalars, *outputs[2:]]
+        self.structure = structure(inputs, self.outputs)
         """Key that is equal for graphs of the same computation."""
 
 

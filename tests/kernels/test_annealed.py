@@ -33,6 +33,9 @@ class LogGammas:
         log_f = log_f + (SHAPE * v - np.exp(v)).sum(axis=1)
         return log_f, np.column_stack([-psi[:, 0] - slope.sum(axis=1), slope])
 
+    def slopes_in(self, latent):
+        return self.slopes
+
     def draw(self, n, rng):
         psi = rng.normal(size=(n, 1))
         return np.hstack([psi, psi + np.log(rng.gamma(SHAPE, size=(n, SIZE)))])

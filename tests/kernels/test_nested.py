@@ -95,7 +95,7 @@ def test_weights_average_to_z_and_are_even(normal):
     assert abs(z_of(g, log_z)) < SIGMAS
     assert np.var(np.exp(g - log_z)) < 1
     thetas, log_r = normal.reference.sample(4000, normal.rng, normal.density)
-    found = normal.reference.given(thetas[:, normal.reference.others], normal.density.slopes)
+    found = normal.reference.given(thetas[:, normal.reference.others], normal.density)
     log_volume = normal.reference._log_volume(found.factors)
     broken = normal.density.terms(thetas).sum(axis=1) - (log_r - log_volume)
     assert np.var(np.exp(broken - log_z)) > 1
@@ -123,7 +123,7 @@ def test_centred_and_not_centred_have_the_same_evidence(name, request):
     assert abs(z_between(*found)) < SIGMAS
     thetas, log_r = other.reference.sample(4000, other.rng, other.density)
     psis = thetas[:, other.reference.others]
-    factors = other.reference.given(psis, other.density.slopes).factors
+    factors = other.reference.given(psis, other.density).factors
     g = other.density.terms(thetas).sum(axis=1) - log_r
     assert abs(z_between(found[0], g + other.reference._log_volume(factors))) > SIGMAS
 
@@ -160,7 +160,7 @@ class OneEffect(Fitted):
 
         With another ``scale`` than 1 the mode depends on x, by x̂ + (1 − scale)(x − x̂).
         """
-        found = self.reference.given(psis[:, None], self.density.slopes)
+        found = self.reference.given(psis[:, None], self.density)
         z = scale * np.sinh(self.u) / found.factors
         thetas = np.stack([np.repeat(psis, len(self.u)), (found.modes + z).ravel()], axis=1)
         r = np.exp(self.reference.log_density(thetas, self.density)).reshape(z.shape)
@@ -168,7 +168,7 @@ class OneEffect(Fitted):
 
     def share_below(self, psis, xs):
         """The probability of less than x given ψ, for pairs of them."""
-        found = self.reference.given(psis[:, None], self.density.slopes)
+        found = self.reference.given(psis[:, None], self.density)
         r, slope = self.densities(psis)
         below = integrate.cumulative_trapezoid(r * slope, self.u, initial=0)
         places = np.arcsinh((xs[:, None] - found.modes) * found.factors)[:, 0]
@@ -192,7 +192,7 @@ def test_the_density_integrates_to_one(one_effect):
 
     r, slope = one_effect.densities(one_effect.psi)
     assert abs(integral(r * slope) - 1) < 1e-3
-    factors = one_effect.reference.given(one_effect.psi[:, None], one_effect.density.slopes).factors
+    factors = one_effect.reference.given(one_effect.psi[:, None], one_effect.density).factors
     assert abs(integral(r * slope / factors) - 1) > 0.05
     broken, slope = one_effect.densities(one_effect.psi, scale=0.8)
     assert abs(integral(broken * slope) - 1) > 0.05
@@ -201,7 +201,7 @@ def test_the_density_integrates_to_one(one_effect):
 def log_density_from_x(reference, thetas, density):
     """The broken twin, whose Newton steps start at the x of a state, such as θ*."""
     psis, xs = thetas[:, reference.others], thetas[:, reference.latent]
-    found = reference.given(psis, density.slopes, xs)
+    found = reference.given(psis, density, xs)
     z = xs - found.modes
     times_root(reference.sparsity, found.factors, z)
     log_marginal = reference.log_marginal(reference.to_units(psis), found)
@@ -233,7 +233,7 @@ def test_states_with_one_psi_share_mode_and_precision(counts, monkeypatch):
     monkeypatch.setattr(nested, "MOST_STEPS", 1)
     thetas, _ = reference.sample(200, counts.rng, density)
     psis = thetas[:, reference.others]
-    found = reference.given(psis, density.slopes)
+    found = reference.given(psis, density)
     z = counts.rng.normal(size=(200, len(reference.latent)))
     pair = [reference.join(psis, found, sign * z) for sign in (1, -1)]
     one, other = (reference.log_density(each, density) for each in pair)
@@ -246,11 +246,11 @@ def test_predicted_starts_save_evaluations(counts):
     """Twin: every Newton step starts at the mode for the likeliest ψ."""
     predicted, density = counts.reference, counts.density
     psis = predicted.sample(200, np.random.default_rng(6), density)[0][:, predicted.others]
-    mode = predicted.given(np.median(psis, axis=0)[None], density.slopes).modes
+    mode = predicted.given(np.median(psis, axis=0)[None], density).modes
     spent = []
     for reference in (predicted, predicted._replace(starts=mode)):
         before = density.evaluations
-        reference.given(psis, density.slopes)
+        reference.given(psis, density)
         spent.append(density.evaluations - before)
     assert spent[0] < 0.9 * spent[1]
 
@@ -270,7 +270,7 @@ def test_draws_have_the_density_by_quadrature(one_effect):
     assert min(p_values(psis, xs)) > 5e-4
     middle, modes = (
         np.median(psis),
-        one_effect.reference.given(psis[:, None], one_effect.density.slopes).modes[:, 0],
+        one_effect.reference.given(psis[:, None], one_effect.density).modes[:, 0],
     )
     assert p_values(middle + 1.6 * (psis - middle), xs)[0] < 5e-4
     assert p_values(psis, modes + 1.6 * (xs - modes))[1] < 5e-4
@@ -283,7 +283,7 @@ def test_a_pattern_with_a_missing_entry_makes_uneven_weights(name, request):
     Twin: the log det of the right precision, which is not that of the factor by which x is drawn.
     """
     fitted = request.getfixturevalue(name)
-    right, slopes = fitted.reference, fitted.density.slopes
+    right, density = fitted.reference, fitted.density
     pattern = np.eye(4)
     pattern[0, 2:] = pattern[2:, 0] = 1  # the mean, but not with the first effect
     missing = right._replace(sparsity=sparsity_of(csr_array(pattern)))
@@ -295,7 +295,7 @@ def test_a_pattern_with_a_missing_entry_makes_uneven_weights(name, request):
     log_ratio = missing.log_density(thetas, fitted.density) - log_wide
     assert abs(z_of(log_ratio, 0.0)) < SIGMAS
     psis = thetas[:, right.others]
-    volumes = [each._log_volume(each.given(psis, slopes).factors) for each in (right, missing)]
+    volumes = [each._log_volume(each.given(psis, density).factors) for each in (right, missing)]
     assert abs(z_of(log_ratio + volumes[0] - volumes[1], 0.0)) > SIGMAS
 
 
@@ -489,6 +489,6 @@ def test_a_share_of_the_prior_bounds_the_weights():
 def test_a_remote_scale_has_no_marginal_density(normal):
     """There a Newton step is as large as the log density, and rounding leaves nothing of either."""
     remote = np.full((40, 1), np.linspace(40, 80, 40)[:, None])
-    found = normal.reference.given(remote, normal.density.slopes)
-    best = normal.reference.given(np.log([[0.2]]), normal.density.slopes)
+    found = normal.reference.given(remote, normal.density)
+    best = normal.reference.given(np.log([[0.2]]), normal.density)
     assert (found.log_marginal < best.log_marginal[0] - 50).all()

@@ -27,8 +27,8 @@ def wrong_modes(
     found: NestedReference, density: Counted, psi: np.ndarray, prior: np.ndarray
 ) -> str:
     """Say whether x has no mode at one ψ, or others that Newton's method finds from prior draws."""
-    starts = np.concatenate([found.given(psi, density.slopes).modes, prior[:, found.latent]])
-    ends = found.given(np.repeat(psi, len(starts), axis=0), density.slopes, starts)
+    starts = np.concatenate([found.given(psi, density).modes, prior[:, found.latent]])
+    ends = found.given(np.repeat(psi, len(starts), axis=0), density, starts)
     distances = ends.modes - ends.modes[0]
     times_root(found.sparsity, np.repeat(ends.factors[:1], len(starts), axis=0), distances)
     is_far = (distances**2).sum(axis=1) > NEAR**2 * len(found.latent)
@@ -42,8 +42,7 @@ def is_resolved(found: NestedReference, density: Counted, psis: np.ndarray) -> b
     """Return whether the differences that give a precision of x do not depend on their steps."""
     references = found, found._replace(steps=LONGER * found.steps)
     first, second = (
-        each.given(psis, density.slopes).factors[:, found.sparsity.starts[:-1]]
-        for each in references
+        each.given(psis, density).factors[:, found.sparsity.starts[:-1]] for each in references
     )
     return bool((np.abs((second / first) ** 2 - 1) < RESOLVED).all())
 
@@ -54,7 +53,7 @@ def is_exact(found: NestedReference, density: Counted, rng: np.random.Generator)
     phis = found.to_units(thetas[:, found.others])
     log_x = log_r - log_reference(found.marginal, phis)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
-        misses = density.slopes(thetas)[0] - found.log_laplace(phis, density.slopes) - log_x
+        misses = density.slopes(thetas)[0] - found.log_laplace(phis, density) - log_x
     return bool(np.abs(misses).max() < NORMAL)
 
 
@@ -69,7 +68,7 @@ def share_in_tails(
     at the mode of ψ, where it exceeds the normal density by more than ``rare`` nats.
     """
     psi = found.from_units(found.tops[:1])
-    centre = found.given(psi, density.slopes)
+    centre = found.given(psi, density)
     probed = rng.permutation(len(found.latent))[:MOST_PROBED]
     z = np.append(-REMOTE[::-1], REMOTE)
     theta = found.join(psi, centre, np.zeros_like(centre.modes))

@@ -9,6 +9,7 @@ from scipy.special import chdtri
 
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.engines.compiled.problem import Problem
+from pymc_bdmc.kernels.reference import Slopes
 from pymc_bdmc.kernels.state import copy_vector, evaluate, make_state
 
 UNLIKELY, FEW_ELEMENTS = 0.1, 5
@@ -37,13 +38,16 @@ class Counted:
     def __init__(self, problem: Problem):
         self._problem, self.draw_prior, self.climbing = problem, problem.draw, problem.climbing
         self._passed: list[tuple[np.ndarray, float]] = []
-        self.evaluations = 0
+        self.evaluations, self._is_conditional = 0, False
         self._seconds: list[float] = []
 
     @property
     def seconds(self) -> float:
-        """Return the median CPU seconds of an evaluation; NaN before any."""
-        return float(np.median(self._seconds)) if self._seconds else np.nan
+        """Return the CPU seconds of an evaluation, the least of all calls; NaN before any.
+
+        Calls for few states take longer for each, since to read the clock takes time too.
+        """
+        return min(self._seconds, default=np.nan)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log p + ℓ and its gradient, zeros if it has none."""
@@ -76,11 +80,11 @@ class Counted:
         if self._problem.stop[0]:
             raise Stopped
         self.evaluations += n
-        is_timed = len(self._seconds) < TIMED
+        is_timed = n > 0 and len(self._seconds) < TIMED
         started = time.thread_time() if is_timed else np.nan
         yield
         if is_timed:
-            self._seconds.append((time.thread_time() - started) / max(n, 1))
+            self._seconds.append((time.thread_time() - started) / n)
 
     def terms(self, thetas: np.ndarray) -> np.ndarray:
         """Return log p and ℓ of every row, shape (rows, 2), nats."""
@@ -94,6 +98,27 @@ class Counted:
             rows = np.ascontiguousarray(thetas)
             slopes_of(self._problem.target, rows, whole, values, gradients)
         return values, gradients
+
+    def slopes_in(self, latent: np.ndarray) -> Slopes:
+        """Return a function like `slopes`, with gradients in some elements of θ and zeros else.
+
+        What depends on the other elements alone is computed once for rows in which these are equal.
+        """
+        conditional = self._problem.jitted.conditional(latent)
+        if conditional is None:
+            return self.slopes
+        if not self._is_conditional:
+            self._is_conditional, self._seconds = True, []
+        others = np.setdiff1d(np.arange(self._problem.jitted.size), latent)
+
+        def slopes(thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            values, gradients = np.empty(len(thetas)), np.empty(thetas.shape)
+            with self._counting(len(thetas)):
+                rows, data = np.ascontiguousarray(thetas), self._problem.target.data
+                conditional_slopes(conditional, data, rows, others, values, gradients)
+            return values, gradients
+
+        return slopes
 
 
 @njit(nogil=True, cache=True)
@@ -110,3 +135,24 @@ def slopes_of(target, thetas, whole, values, gradients):
             values[j] += state.terms[0]
             for i in range(size):
                 gradients[j, i] += state.log_prior_gradient[i]
+
+
+@njit(nogil=True, cache=True)
+def conditional_slopes(conditional, data, thetas, others, values, gradients):
+    """Write log p + ℓ of every row of θ, and the gradients, by a density in two parts."""
+    size = thetas.shape[1]
+    first = np.empty((2, conditional.held))
+    longer = np.empty(size + conditional.held)
+    second = np.empty((2, size))
+    for j in range(len(thetas)):
+        is_new = j == 0
+        for i in others:
+            is_new |= thetas[j, i] != thetas[j - 1, i]
+        if is_new:
+            failed, _ = conditional.first(thetas[j], data, first[0], first[1])
+            copy_vector(first[0], longer[size:])
+        copy_vector(thetas[j], longer)
+        log_prior, ell = conditional.second(longer, data, second[0], second[1])
+        values[j] = log_prior + ell + failed
+        for i in range(size):
+            gradients[j, i] = second[0, i] + second[1, i]

@@ -24,6 +24,7 @@ from pymc_bdmc.kernels.nested import (
 )
 from pymc_bdmc.kernels.reference import (
     Reference,
+    Slopes,
     make_reference,
     metric_at,
     mix_references,
@@ -107,7 +108,7 @@ class Marginal:
 
     def terms(self, phis: np.ndarray) -> np.ndarray:
         """Return the log density of every row as the second column; the first is 0."""
-        found = self._reference.log_laplace(phis, self._density.slopes)
+        found = self._reference.log_laplace(phis, self._density)
         return np.stack([np.zeros_like(found), found], axis=1)
 
     def slopes(self, phis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,6 +119,10 @@ class Marginal:
         up, down = np.split(values[:, 1:], 2, axis=1)
         with np.errstate(invalid="ignore"):  # −∞ less −∞
             return values[:, 0], (up - down) / (2 * MARGINAL_STEP)
+
+    def slopes_in(self, latent: np.ndarray) -> Slopes:
+        """Return `slopes`, which gives all of the gradient."""
+        return self.slopes
 
     def __call__(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the log density of one φ, and its gradient."""
@@ -149,12 +154,13 @@ def fit_nested(
     units = split.units[others]
     units = np.where(units >= 0, np.searchsorted(others, units), -1)
     likely = prior[np.argsort(-ells, kind="stable")]
-    values, gradients = density.slopes(likely[:EXAMPLES])
+    slopes = density.slopes_in(latent)
+    values, gradients = slopes(likely[:EXAMPLES])
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
         return None, "log p has no finite gradient at the likeliest prior draws"
     steps = FIRST_STEP * spread_of(prior).scale[latent]
-    first, second = (_pattern(density, likely[i], gradients[i], latent, steps) for i in usable[:2])
+    first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     found = NestedReference(
         no_reference(), np.empty((0, len(others))), others, units, latent,
         likely[usable[:1]][:, latent], steps, sparsity_of(first + second), np.inf, LOOSE,
@@ -162,10 +168,10 @@ def fit_nested(
     if found.sparsity.groups.max() >= MOST_GROUPS:
         return None, "too many of the latent variables depend on each other"
     if found.sparsity.groups.max() >= FEW_GROUPS:
-        entries = found.precisions(likely[usable], gradients[usable], density.slopes)
+        entries = found.precisions(likely[usable], gradients[usable], slopes)
         of_entry = found.sparsity.groups[found.sparsity.columns]
         found = found._replace(combination=combination_of(entries, of_entry))
-    centre = found.given(likely[usable[:1]][:, others], density.slopes)
+    centre = found.given(likely[usable[:1]][:, others], density)
     found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))
     climbs, overlooked = (CLIMBS, OVERLOOKED) if split.is_signed else (POSITIVE_CLIMBS, 1.0)
@@ -185,7 +191,7 @@ def refit_nested(
     density: Counted, known: NestedReference, prior: np.ndarray, rng: np.random.Generator
 ) -> tuple[NestedReference | None, str]:
     """Fit a nested reference to similar data; see `fit_nested`."""
-    first = known.given(known.from_units(known.tops[:1]), density.slopes)
+    first = known.given(known.from_units(known.tops[:1]), density)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
     checked = min(MOST_CHECKED, FEW_CHECKED * (1 + len(known.others)))
     find_tops = partial(
@@ -228,7 +234,7 @@ def _fitted(
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
     if wrong := wrong_modes(found, density, best, prior[:searched]):
         return None, f"the latent variables have {wrong} given the others"
-    found = _started(found, found.given(best, density.slopes))
+    found = _started(found, found.given(best, density))
     found = found._replace(
         marginal=_widened(drawn.reference, wide, WIDE),
         tops=tops.reference.locations if tops.reference else drawn.reference.locations[:1],
@@ -255,13 +261,13 @@ def _started(found: NestedReference, centre: Conditional) -> NestedReference:
 
 def _predicting(found: NestedReference, density: Counted, psis: np.ndarray) -> NestedReference:
     """Return the reference that predicts Newton's starts by a regression of modes on φ."""
-    modes = found.given(psis, density.slopes).modes
+    modes = found.given(psis, density).modes
     predicting = found._replace(starts=np.zeros((1 + len(found.others), len(found.latent))))
     return found._replace(starts=np.linalg.lstsq(predicting.features(psis), modes, rcond=None)[0])
 
 
 def _pattern(
-    density: Counted, theta: np.ndarray, gradient: np.ndarray, latent: np.ndarray, steps: np.ndarray
+    slopes: Slopes, theta: np.ndarray, gradient: np.ndarray, latent: np.ndarray, steps: np.ndarray
 ) -> csr_array:
     """Return the pattern of nonzero entries of the precision of x, by differences of gradients."""
     rows, columns, sizes = [], [], []
@@ -270,7 +276,7 @@ def _pattern(
         moving = np.arange(first, min(first + at_once, d))
         moved = np.tile(theta, (len(moving), 1))
         moved[np.arange(len(moving)), latent[moving]] += steps[moving]
-        change = np.abs(density.slopes(moved)[1] - gradient)[:, latent] / steps[moving, None]
+        change = np.abs(slopes(moved)[1] - gradient)[:, latent] / steps[moving, None]
         of_moving, row = np.nonzero(change)
         rows.append(row)
         columns.append(moving[of_moving])

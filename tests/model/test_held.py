@@ -1,0 +1,95 @@
+"""Densities in two parts: the part that depends on the parameters alone is computed once.
+
+The statistical test passes within `SIGMAS` standard errors (two-sided α = 6e-5, seeded).
+"""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
+from pymc_bdmc.model.held import held_parts
+from pymc_bdmc.model.tempered import TemperedDensity
+from tests.models import SIGMAS
+
+TIMES = np.arange(6.0)
+DATA = np.array([0.3, 0.9, 1.1, 0.2, -0.5, -0.9])
+NOISE = 0.3
+
+
+def kernel(length):
+    return np.exp(-0.5 * np.subtract.outer(TIMES, TIMES) ** 2 / length**2) + 1e-6 * np.eye(6)
+
+
+@pytest.fixture(scope="module")
+def process():
+    """A Gaussian process with an unknown length scale, observed with noise."""
+    with pm.Model() as model:
+        length = pm.LogNormal("length", 0.5, 0.5)
+        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=length)).prior("f", TIMES[:, None])
+        pm.Normal("y", f, NOISE, observed=DATA)
+    return model
+
+
+def test_two_parts_equal_one_density(process):
+    """On two data sets. Twin: the covariance of the first row for all rows."""
+    engine = CompiledEngine(TemperedDensity(process))
+    density = Counted(engine.on({"y": np.stack([DATA, DATA[::-1]])}))
+    latent = np.arange(1, 7)
+    thetas = np.random.default_rng(0).normal(size=(6, 7))
+    thetas[:3, 0] = thetas[0, 0]
+    values, gradients = density.slopes(thetas)
+    found = density.slopes_in(latent)(thetas)
+    np.testing.assert_allclose(found[0], values, rtol=1e-12)
+    np.testing.assert_allclose(found[1][:, latent], gradients[:, latent], rtol=1e-9, atol=1e-9)
+    assert (found[1][:, 0] == 0).all()
+    assert density.evaluations == 12
+
+    wrong, conditional = np.empty(6), engine.jitted.conditional(latent)
+    data, never = engine.jitted.ravel_data({"y": np.stack([DATA, DATA[::-1]])}), latent[:0]
+    conditional_slopes(conditional, data, thetas, never, wrong, np.empty((6, 7)))
+    np.testing.assert_allclose(wrong[:3], values[:3], rtol=1e-12)
+    assert (np.abs(wrong[3:] - values[3:]) > 1e-3).all()
+
+
+def test_log_ml_of_a_gaussian_process(process):
+    """By quadrature over the length scale. Twin: a noise that is a tenth larger."""
+
+    def log_ml(noise):
+        grid = np.linspace(-3, 4, 400)
+        ells = [
+            stats.multivariate_normal(np.zeros(6), kernel(np.exp(u)) + noise**2 * np.eye(6))
+            for u in grid
+        ]
+        prior = stats.norm(0.5, 0.5).logpdf(grid)
+        found = np.array([each.logpdf(DATA) for each in ells])
+        return logsumexp(found + prior) + np.log(grid[1] - grid[0])
+
+    with process:
+        dt = pm.sample_bdmc(simulate=None, random_seed=1, cores=1, progressbar=False)
+    found = bdmc.log_ml(dt)
+    assert "1 parameter, 6 latent variables" in dt.attrs["path_reason"]
+    assert abs(found.value - log_ml(NOISE)) < SIGMAS * found.error
+    assert abs(found.value - log_ml(1.1 * NOISE)) > SIGMAS * found.error
+
+
+def test_groups_are_not_split():
+    """Since no matrix depends on the scale alone."""
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=3)
+        pm.Normal("y", effect, 1, observed=DATA[:3])
+    engine = CompiledEngine(TemperedDensity(model))
+    assert engine.jitted.conditional(np.arange(3)) is None
+
+
+def test_held_parts_need_a_shape():
+    """Else their place among the held numbers is not known."""
+    z = pt.vector("z", shape=(2,))
+    known, unknown = pt.vector("known", shape=(2,)), pt.vector("unknown")
+    assert held_parts([(pt.exp(known) * z).sum()], [z])
+    assert not held_parts([(pt.exp(unknown) * z).sum()], [z])
