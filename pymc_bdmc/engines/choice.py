@@ -8,7 +8,8 @@ import numpy as np
 from pymc_bdmc.engines.compiled.engine import CompiledEngine
 from pymc_bdmc.engines.steps.engine import StepEngine
 from pymc_bdmc.kernels import NamedKernel, Step
-from pymc_bdmc.model.jitted import NoGradient, NotJittable
+from pymc_bdmc.model.cfunc import NotJittable
+from pymc_bdmc.model.jitted import NoGradient
 from pymc_bdmc.model.prior_check import check_prior
 from pymc_bdmc.model.tempered import TemperedDensity
 

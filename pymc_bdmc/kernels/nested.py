@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.combined import Combination
 from pymc_bdmc.kernels.reference import Density, Reference, Slopes, draw_reference, log_reference
 from pymc_bdmc.kernels.sparse import Sparsity, factorise, solve, times_root, unroot
+from pymc_bdmc.kernels.state import copy_vector
 
 MOST_OTHERS, MOST_LATENT = 12, 10_000
 """Most elements of ψ, whose marginal is fitted by differences, and most elements of x."""
@@ -268,12 +270,36 @@ class NestedReference(NamedTuple):
         if combination := self.combination:
             rows, columns = rows[combination.measured], columns[combination.measured]
         used, place = np.unique(groups[columns], return_inverse=True)
-        n, is_moved = len(thetas), groups == used[:, None]
-        moved = np.repeat(thetas[:, None], len(used), axis=1)
-        moved[:, :, self.latent] += np.where(is_moved, self.steps, 0.0)
-        actual = (moved[:, :, self.latent] - thetas[:, None, self.latent])[:, place, columns]
-        slope = slopes(moved.reshape(n * len(used), -1))[1].reshape(moved.shape)[:, :, self.latent]
-        with np.errstate(all="ignore"):  # states may overflow; then entries are not finite
-            change = gradients[:, None, self.latent] - slope
-            entries = change[:, place, rows] / actual
-            return combination.complete(entries) if combination else entries
+        moved = _moved(thetas, self.latent, groups, used, self.steps)
+        slope = slopes(moved)[1]
+        entries = _differences(
+            thetas, gradients, moved, slope, place, self.latent[rows], self.latent[columns]
+        )
+        return combination.complete(entries) if combination else entries
+
+
+@njit(nogil=True, cache=True)
+def _moved(thetas, latent, groups, used, steps):
+    """Return every row with the elements of each group moved by their steps."""
+    n, size = thetas.shape
+    moved = np.empty((n * used.size, size))
+    for i in range(n):
+        for k in range(used.size):
+            row = moved[i * used.size + k]
+            copy_vector(thetas[i], row)
+            for j in range(latent.size):
+                if groups[j] == used[k]:
+                    row[latent[j]] += steps[j]
+    return moved
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _differences(thetas, gradients, moved, slopes, place, rows, columns):
+    """Return minus the second derivatives by differences; not finite if gradients are not."""
+    n_moves, entries = len(moved) // max(len(thetas), 1), np.empty((len(thetas), rows.size))
+    for i in range(len(thetas)):
+        for e in range(rows.size):
+            k, row, column = i * n_moves + place[e], rows[e], columns[e]
+            change = gradients[i, row] - slopes[k, row]
+            entries[i, e] = change / (moved[k, column] - thetas[i, column])
+    return entries

@@ -1,49 +1,31 @@
 """Compile the tempered density as one numba function of flat vectors."""
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from math import prod
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, NamedTuple
 
-import numba
 import numpy as np
-import pymc as pm
-import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import rewrite_pregrad
 from pymc.vartypes import continuous_types
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import EquilibriumGraphRewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar import Switch
-from pytensor.tensor.basic import scalar_from_tensor
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bdmc.base.compiling import DENSITY, load_numba, njit
-from pymc_bdmc.base.upstream import alone, jitted_function
-from pymc_bdmc.model.black_box import guarded
+from pymc_bdmc.base.compiling import load_numba
+from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.model.cfunc import Graph, NotJittable, caller, compiled, in_a_line
 from pymc_bdmc.model.flat import ContinuousFirst
 from pymc_bdmc.model.held import held_parts
-from pymc_bdmc.model.identity import structure
-from pymc_bdmc.model.loops import WITH_FAST_LOOPS
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
 
 if TYPE_CHECKING:
     from pymc_bdmc.model.tempered import TemperedDensity
-
-_log = logging.getLogger("pymc.bdmc")
-
-
-class NotJittable(Exception):
-    """Error that says why a model's density cannot be compiled by numba with its gradient."""
 
 
 class NoGradient(NotJittable):
@@ -117,7 +99,7 @@ class JittedDensity(ContinuousFirst):
         """Return a function from the variables, in the model's order, to log p and ℓ."""
         names = [value.name for value in self._model.value_vars]
         gradients = np.empty((2, self.n_continuous))
-        call = _caller()
+        call = caller()
 
         def terms(*values):
             data = {name: self._model.observed[name].get_value() for name in self._observed}
@@ -142,7 +124,7 @@ class JittedDensity(ContinuousFirst):
         """Return the graphs of log p and ℓ."""
         return _simplified([self._model.varlogp, self._model.datalogp])
 
-    def _graph(self, gradient: bool) -> "_Graph":
+    def _graph(self, gradient: bool) -> Graph:
         """Return the graph of log p, ℓ and their gradients for flat inputs."""
         model = self._model
         now, then = pt.scalars("now", "then")
@@ -156,7 +138,8 @@ class JittedDensity(ContinuousFirst):
         theta, data, flat = self._flat(self.size)
         if self.rows:
             flat |= {now: data[-2], then: data[-1]}
-        return _Graph([theta, data], graph_replace(outputs, flat, strict=False))
+        title = "the log density" + " with its gradient" * gradient
+        return Graph([theta, data], graph_replace(outputs, flat, strict=False), title)
 
     def _gradients(self, terms: list[Variable], names: list[str]) -> list[Variable]:
         """Return the gradient of every term in the continuous θ, with zeros for other variables."""
@@ -218,15 +201,17 @@ class JittedDensity(ContinuousFirst):
             return None
         theta, data, flat = self._flat(self.size)
         vector = pt.concatenate(graph_replace([part.ravel() for part in held], flat, strict=False))
-        zero = pt.constant(0.0)
-        first = self._cfunc(_Graph([theta, data], [zero, zero, vector, vector]), gradient=True)
+        outputs_of_first = [pt.constant(0.0), pt.constant(0.0), vector, vector]
+        first = Graph([theta, data], outputs_of_first, "what depends on the parameters alone")
         theta, data, flat = self._flat(self.size + sum(held.values()))
         ends = accumulate(held.values(), initial=self.size)
         for start, (part, size) in zip(ends, held.items(), strict=False):
             shape = part.type.shape
             flat[part] = theta[start : start + size].reshape(shape).astype(part.dtype)
-        graph = _Graph([theta, data], graph_replace(outputs, flat, strict=False))
-        return Conditional(first, self._cfunc(graph, gradient=True), sum(held.values()))
+        rest = graph_replace(outputs, flat, strict=False)
+        second = Graph([theta, data], rest, "the log density given the parameters")
+        check = self._model.check_bounds
+        return Conditional(compiled(first, check), compiled(second, check), sum(held.values()))
 
     @alone
     def _compile(self, gradient: bool):
@@ -234,69 +219,8 @@ class JittedDensity(ContinuousFirst):
         try:
             graph = self._graph(gradient)
         except Exception as error:  # PyTensor raises many types of error for a missing gradient
-            raise NoGradient(f"its gradient is not implemented: {_in_a_line(error)}") from error
-        return self._cfunc(graph, gradient)
-
-    def _cfunc(self, graph: "_Graph", gradient: bool) -> Callable:
-        for variable in graph_inputs(graph.outputs):
-            if isinstance(variable, SharedVariable):
-                raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
-        try:
-            return _compiled(graph, gradient, self._model.check_bounds)
-        except (NotImplementedError, numba.core.errors.NumbaError) as error:
-            raise NotJittable(f"{type(error).__name__}: {_in_a_line(error)}") from error
-        except (EOFError, UnpicklingError) as error:
-            raise RuntimeError(
-                f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
-                f"{pytensor.config.base_compiledir / 'numba'}; it will be filled again."
-            ) from error
-
-
-def _in_a_line(error: Exception) -> str:
-    """Return the first line of an error, without numba's internal locations."""
-    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
-    return lines[0] if lines else ""
-
-
-MOST_KEPT = 64
-"""Largest number of compiled densities kept; the oldest is dropped first."""
-
-_cfuncs: dict[tuple, Callable] = {}
-
-
-class _Graph:
-    """Graph of log p, ℓ, and gradients perhaps, as functions of flat θ and data."""
-
-    def __init__(self, inputs: list[Variable], outputs: list[Variable]):
-        outputs = guarded(outputs)
-        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
-        self.inputs, self.outputs = inputs, [*scalars, *outputs[2:]]
-        self.structure = structure(inputs, self.outputs)
-        """Key that is equal for graphs of the same computation."""
-
-
-def _compiled(graph: _Graph, gradient: bool, check_bounds: bool):
-    """Return the cfunc of a graph, shared by equal graphs since numba never frees its code."""
-    key = graph.structure, gradient, check_bounds
-    if key not in _cfuncs:
-        if len(_cfuncs) == MOST_KEPT:
-            del _cfuncs[next(iter(_cfuncs))]  # the oldest
-        _log.info(f"Compiling the log density{' with its gradient' if gradient else ''}")
-        _cfuncs[key] = _make_cfunc(graph, gradient, check_bounds)
-    return _cfuncs[key]
-
-
-def _make_cfunc(graph: _Graph, gradient: bool, check_bounds: bool):
-    with warnings.catch_warnings(), pm.Model(check_bounds=check_bounds, model=None):
-        warnings.filterwarnings("ignore", "Numba will use object mode")  # as `guarded` expects
-        function = compile_graph(
-            graph.inputs, graph.outputs, mode=WITH_FAST_LOOPS, on_unused_input="ignore"
-        )
-    try:
-        jitted = jitted_function(function)
-    except AttributeError as error:
-        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
-    return _as_cfunc(jitted, gradient, graph.inputs[1].type.shape[0])
+            raise NoGradient(f"its gradient is not implemented: {in_a_line(error)}") from error
+        return compiled(graph, self._model.check_bounds)
 
 
 @node_rewriter([Elemwise])
@@ -319,51 +243,3 @@ def _simplified(terms: list) -> list:
     """Rewrite graphs to stable forms that evaluate elementwise functions only as needed."""
     lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
     return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
-
-
-def _as_cfunc(jitted, gradient: bool, length: int):
-    """Return a cfunc with the same signature for every model, so kernels are compiled once.
-
-    Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
-    Every data set has ``length`` numbers.
-    """
-    if gradient:
-
-        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
-            try:
-                log_prior, ell, first, second = jitted(theta, data[:length])
-                for i in range(first.size):  # numba needs seconds to compile assignments of slices
-                    log_prior_gradient[i] = first[i]
-                    log_likelihood_gradient[i] = second[i]
-                for start in range(length, data.size, max(length, 1)):
-                    _, more, _, second = jitted(theta, data[start : start + length])
-                    ell += more
-                    for i in range(second.size):
-                        log_likelihood_gradient[i] += second[i]
-            except Exception:
-                return np.nan, np.nan
-            return log_prior, ell
-
-    else:
-
-        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
-            try:
-                log_prior, ell = jitted(theta, data[:length])
-                for start in range(length, data.size, max(length, 1)):
-                    ell += jitted(theta, data[start : start + length])[1]
-            except Exception:
-                return np.nan, np.nan
-            return log_prior, ell
-
-    return numba.cfunc(DENSITY)(function)
-
-
-@cache
-def _caller():
-    """Return a function that calls a cfunc with arrays, which ctypes cannot."""
-
-    @njit(cache=True)
-    def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
-        return function(theta, data, log_prior_gradient, log_likelihood_gradient)
-
-    return call

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.cfunc import NotJittable
 from pymc_bdmc.model.layout import Layout
 from pymc_bdmc.model.tempered import TemperedDensity
 

@@ -19,7 +19,7 @@ from pymc_bdmc.engines import (
     anneal,
 )
 from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
-from pymc_bdmc.model.jitted import NotJittable
+from pymc_bdmc.model.cfunc import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 
 ALPHA = 1e-5

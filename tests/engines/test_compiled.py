@@ -32,7 +32,8 @@ from pymc_bdmc.kernels.reference import (
     mix_references,
 )
 from pymc_bdmc.kernels.transition import SIGNATURE
-from pymc_bdmc.model.jitted import JittedDensity, NotJittable
+from pymc_bdmc.model.cfunc import NotJittable
+from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.engines import short_runs
 from tests.engines.test_identities import (
@@ -270,7 +271,7 @@ def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
     def refuse(*args):
         raise numba.core.errors.TypingError("Failed in nopython mode pipeline\nNo such op\nAt: 1")
 
-    monkeypatch.setattr("pymc_bdmc.model.jitted._compiled", refuse)
+    monkeypatch.setattr("pymc_bdmc.model.jitted.compiled", refuse)
     make_engine(TemperedDensity(mixed_model()), BETAS, None)
     assert "cannot be compiled (TypingError: No such op): PyMC's" in caplog.text
 

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_bdmc.engines.compiled import nested
 from pymc_bdmc.kernels.combined import combination_of
 from tests.kernels.test_nested import Fitted
 
@@ -51,8 +52,8 @@ def test_examples_that_are_not_finite_give_no_combination():
 N, NOISE = 30, 0.3
 
 
-def walk(*, centred):
-    """A random walk of an unknown scale, or its steps in units of that, seen with noise."""
+def walk(*, centred, counts=False):
+    """A random walk of an unknown scale, or its steps in units of that; with noise or counts."""
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
         if centred:
@@ -60,7 +61,10 @@ def walk(*, centred):
             path = pm.GaussianRandomWalk("walk", 0, scale, init_dist=start, shape=N)
         else:
             path = scale * pm.Normal("steps", 0, 1, shape=N).cumsum()
-        pm.Normal("y", path, NOISE, observed=np.sin(np.arange(N) / 4))
+        if counts:
+            pm.Poisson("y", pm.math.exp(path), observed=np.arange(N) % 3)
+        else:
+            pm.Normal("y", path, NOISE, observed=np.sin(np.arange(N) / 4))
     return model
 
 
@@ -97,3 +101,15 @@ def test_a_cumulative_sum_has_the_density_of_its_centred_twin_by_few_gradients()
     solver = np.linalg.pinv(kept[:, combination.measured])
     broken = combination._replace(basis=kept, solver=solver)
     assert abs(log_r(steps, reference._replace(combination=broken), z)[0] - expected).max() > 0.1
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_many_columns_are_measured_only_if_few_give_the_others(counts, monkeypatch):
+    """With counts the precisions are no combinations of a few matrices."""
+    monkeypatch.setattr(nested, "MOST_COLUMNS", N - 1)
+    fitted = Fitted(walk(centred=False, counts=counts))
+    if counts:
+        assert fitted.reference is None
+        assert fitted.reason == "too many of the latent variables depend on each other"
+    else:
+        assert len(fitted.reference.combination.basis) == 2

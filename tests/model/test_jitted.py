@@ -14,8 +14,9 @@ from pytensor.graph.traversal import applys_between
 from pytensor.scalar import Switch
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.model import jitted
-from pymc_bdmc.model.jitted import JittedDensity, NotJittable, _simplified
+from pymc_bdmc.model import cfunc
+from pymc_bdmc.model.cfunc import NotJittable
+from pymc_bdmc.model.jitted import JittedDensity, _simplified
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import interpreted
 
@@ -84,14 +85,14 @@ def test_another_linker_is_no_crash(monkeypatch):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=1.0)
     density = TemperedDensity(model)
-    jitted._cfuncs.clear()  # another test may have compiled this model
+    cfunc._cfuncs.clear()  # another test may have compiled this model
     monkeypatch.setattr(
-        "pymc_bdmc.model.jitted.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
+        "pymc_bdmc.model.cfunc.compile_graph", lambda *_, **__: SimpleNamespace(vm=0)
     )
     with pytest.raises(NotJittable, match="'int' object has no attribute 'jit_fn'"):
         _ = JittedDensity(density).with_gradient
-    monkeypatch.setattr("pymc_bdmc.model.jitted._as_cfunc", lambda jitted, *_: jitted.no_such)
-    monkeypatch.setattr(jitted, "jitted_function", lambda function: function)
+    monkeypatch.setattr("pymc_bdmc.model.cfunc._as_cfunc", lambda jitted, *_: jitted.no_such)
+    monkeypatch.setattr(cfunc, "jitted_function", lambda function: function)
     with pytest.raises(AttributeError, match="no_such"):
         _ = JittedDensity(density).with_gradient
 
@@ -105,13 +106,13 @@ def normal_mean(y=(1.0, 2.0), regressor=(1.0, 2.0), check_bounds=True):
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A new object in the place of every compiled function."""
-    jitted._cfuncs.clear()
+    cfunc._cfuncs.clear()
     monkeypatch.setattr(
-        jitted, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
+        cfunc, "compile_graph", lambda *_, **__: SimpleNamespace(vm=SimpleNamespace(jit_fn=0))
     )
-    monkeypatch.setattr(jitted, "_as_cfunc", lambda *_: object())
+    monkeypatch.setattr(cfunc, "_as_cfunc", lambda *_: object())
     yield
-    jitted._cfuncs.clear()
+    cfunc._cfuncs.clear()
 
 
 def compiled(model):
@@ -183,6 +184,6 @@ def test_a_damaged_cache_of_pytensors_names_the_remedy(tmp_path, monkeypatch):
     _ = JittedDensity(TemperedDensity(model)).without_gradient
     for path in tmp_path.glob("*.nbc"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    jitted._cfuncs.clear()
+    cfunc._cfuncs.clear()
     with pytest.raises(RuntimeError, match=r"Delete the directory .*numba"):
         _ = JittedDensity(TemperedDensity(model)).without_gradient

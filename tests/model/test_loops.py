@@ -17,7 +17,8 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from scipy.special import logsumexp, softmax
 
 from pymc_bdmc.base.upstream import jitted_function
-from pymc_bdmc.model.jitted import JittedDensity, _caller
+from pymc_bdmc.model.cfunc import caller
+from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.loops import FAST, WITH_FAST_LOOPS
 from pymc_bdmc.model.products import WITH_LIGHT_PRODUCTS
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -117,7 +118,7 @@ def test_density_and_gradient_equal_those_of_pymc(name):
     outputs = [*terms, *(pt.concatenate([g.ravel() for g in each]) for each in slopes)]
     with pytensor.config.change_flags(cxx=""):  # for the inner graphs as well
         reference = model.compile_fn(outputs, inputs=values, mode=BY_PYTHON, point_fn=False)
-    data, call, rng = flat.ravel_data(density.data), _caller(), np.random.default_rng(2)
+    data, call, rng = flat.ravel_data(density.data), caller(), np.random.default_rng(2)
     for _ in range(3):
         point = {v.name: rng.normal(size=v.type.shape) for v in values}
         found = np.empty((2, flat.size))
@@ -138,7 +139,7 @@ def test_what_is_impossible_stays_so():
     flat = density.jitted
     gradients = np.empty((2, 2))
     data = flat.ravel_data(density.data)
-    _, ell = _caller()(flat.with_gradient, np.array([3.0, 4.0]), data, *gradients)
+    _, ell = caller()(flat.with_gradient, np.array([3.0, 4.0]), data, *gradients)
     assert ell == -np.inf
 
 

@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.types import Direction
-from pymc_bdmc.model import jitted
+from pymc_bdmc.model import cfunc, jitted
 from pymc_bdmc.model.jitted import JittedDensity
 from pymc_bdmc.model.rows import terms_in_turn
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -93,7 +93,7 @@ def test_what_lies_on_the_path():
     density = TemperedDensity(several())
     flat = JittedDensity(density, in_turn=True)
     theta, data = np.array([0.3, -1.2]), flat.ravel_data(density.data)
-    call, nothing = jitted._caller(), np.empty((2, 2))
+    call, nothing = cfunc.caller(), np.empty((2, 2))
     y, z = density.data["y"], density.data["z"]
     apart = stats.norm.logpdf(y, theta).sum(axis=1) + stats.norm.logpdf(z, theta.sum(), 2.0)
     prior = stats.norm.logpdf(theta).sum()

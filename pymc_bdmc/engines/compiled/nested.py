@@ -32,8 +32,9 @@ from pymc_bdmc.kernels.reference import (
 )
 from pymc_bdmc.kernels.sparse import sparsity_of
 
-MOST_GROUPS = 200
-"""Most differences of gradients that give a precision of x."""
+MOST_COLUMNS, MOST_GROUPS = 200, 500
+"""Most differences of gradients that give a precision of x; if few columns give all of it, or each
+difference is much cheaper than a gradient of θ, the second number."""
 RELEVANT = 1e-7
 """Smallest entry of a precision that counts, in units of its diagonal."""
 POSITIVE_CLIMBS, MORE = 4, 4
@@ -165,12 +166,14 @@ def fit_nested(
         no_reference(), np.empty((0, len(others))), others, units, latent,
         likely[usable[:1]][:, latent], steps, sparsity_of(first + second), np.inf, LOOSE,
     )  # fmt: skip
-    if found.sparsity.groups.max() >= MOST_GROUPS:
-        return None, "too many of the latent variables depend on each other"
-    if found.sparsity.groups.max() >= FEW_GROUPS:
+    groups = int(found.sparsity.groups.max()) + 1
+    if FEW_GROUPS < groups <= MOST_GROUPS:
         entries = found.precisions(likely[usable], gradients[usable], slopes)
         of_entry = found.sparsity.groups[found.sparsity.columns]
         found = found._replace(combination=combination_of(entries, of_entry))
+    is_quick = found.combination is not None or slopes != density.slopes
+    if groups > (MOST_GROUPS if is_quick else MOST_COLUMNS):
+        return None, "too many of the latent variables depend on each other"
     centre = found.given(likely[usable[:1]][:, others], density)
     found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))

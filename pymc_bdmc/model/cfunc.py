@@ -1,0 +1,144 @@
+"""Compile graphs of a density to numba functions that all have the same signature."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pickle import UnpicklingError
+
+import numba
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.pytensorf import compile as compile_graph
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.basic import scalar_from_tensor
+
+from pymc_bdmc.base.compiling import DENSITY, njit
+from pymc_bdmc.base.upstream import jitted_function
+from pymc_bdmc.model.black_box import guarded
+from pymc_bdmc.model.identity import structure
+from pymc_bdmc.model.loops import WITH_FAST_LOOPS
+
+_log = logging.getLogger("pymc.bdmc")
+
+MOST_KEPT = 64
+"""Largest number of compiled densities kept; the oldest is dropped first."""
+
+_cfuncs: dict[tuple, Callable] = {}
+
+
+class NotJittable(Exception):
+    """Error that says why a model's density cannot be compiled by numba with its gradient."""
+
+
+class Graph:
+    """Graph of log p, ℓ, and gradients perhaps, as functions of flat θ and data."""
+
+    def __init__(self, inputs: list[Variable], outputs: list[Variable], title: str):
+        outputs = guarded(outputs)
+        scalars = [scalar_from_tensor(each) for each in outputs[:2]]  # scalars need no allocation
+        self.inputs, self.outputs = inputs, [*scalars, *outputs[2:]]
+        self.title = title
+        self.structure = structure(inputs, self.outputs)
+        """Key that is equal for graphs of the same computation."""
+
+
+def compiled(graph: Graph, check_bounds: bool):
+    """Return the cfunc of a graph, shared by equal graphs since numba never frees its code.
+
+    Raises
+    ------
+    NotJittable
+        If PyTensor's numba linker cannot compile it.
+    RuntimeError
+        If PyTensor's cache is damaged.
+    """
+    for variable in graph_inputs(graph.outputs):
+        if isinstance(variable, SharedVariable):
+            raise NotJittable(f"{variable} is a shared variable; use pm.Data in its place")
+    key = graph.structure, check_bounds
+    if key in _cfuncs:
+        return _cfuncs[key]
+    if len(_cfuncs) == MOST_KEPT:
+        del _cfuncs[next(iter(_cfuncs))]  # the oldest
+    _log.info(f"Compiling {graph.title}")
+    try:
+        _cfuncs[key] = _make_cfunc(graph, check_bounds)
+    except (NotImplementedError, numba.core.errors.NumbaError) as error:
+        raise NotJittable(f"{type(error).__name__}: {in_a_line(error)}") from error
+    except (EOFError, UnpicklingError) as error:
+        raise RuntimeError(
+            f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
+            f"{pytensor.config.base_compiledir / 'numba'}; it will be filled again."
+        ) from error
+    return _cfuncs[key]
+
+
+def in_a_line(error: Exception) -> str:
+    """Return the first line of an error, without numba's internal locations."""
+    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
+    return lines[0] if lines else ""
+
+
+def _make_cfunc(graph: Graph, check_bounds: bool):
+    with warnings.catch_warnings(), pm.Model(check_bounds=check_bounds, model=None):
+        warnings.filterwarnings("ignore", "Numba will use object mode")  # as `guarded` expects
+        function = compile_graph(
+            graph.inputs, graph.outputs, mode=WITH_FAST_LOOPS, on_unused_input="ignore"
+        )
+    try:
+        jitted = jitted_function(function)
+    except AttributeError as error:
+        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
+    return _as_cfunc(jitted, len(graph.outputs) > 2, graph.inputs[1].type.shape[0])
+
+
+def _as_cfunc(jitted, gradient: bool, length: int):
+    """Return a cfunc with the same signature for every model, so kernels are compiled once.
+
+    Such a function cannot raise an exception; it returns NaN instead, and the proposal is rejected.
+    Every data set has ``length`` numbers.
+    """
+    if gradient:
+
+        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
+            try:
+                log_prior, ell, first, second = jitted(theta, data[:length])
+                for i in range(first.size):  # numba needs seconds to compile assignments of slices
+                    log_prior_gradient[i] = first[i]
+                    log_likelihood_gradient[i] = second[i]
+                for start in range(length, data.size, max(length, 1)):
+                    _, more, _, second = jitted(theta, data[start : start + length])
+                    ell += more
+                    for i in range(second.size):
+                        log_likelihood_gradient[i] += second[i]
+            except Exception:
+                return np.nan, np.nan
+            return log_prior, ell
+
+    else:
+
+        def function(theta, data, log_prior_gradient, log_likelihood_gradient):
+            try:
+                log_prior, ell = jitted(theta, data[:length])
+                for start in range(length, data.size, max(length, 1)):
+                    ell += jitted(theta, data[start : start + length])[1]
+            except Exception:
+                return np.nan, np.nan
+            return log_prior, ell
+
+    return numba.cfunc(DENSITY)(function)
+
+
+@cache
+def caller():
+    """Return a function that calls a cfunc with arrays, which ctypes cannot."""
+
+    @njit(cache=True)
+    def call(function, theta, data, log_prior_gradient, log_likelihood_gradient):
+        return function(theta, data, log_prior_gradient, log_likelihood_gradient)
+
+    return call
