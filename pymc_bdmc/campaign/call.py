@@ -79,6 +79,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         **hard_variables(request.model),
         "peaks": prepared.runs.sides[0].tuning.peaks,
         "knows_tails": int(prepared.preparation.knows_tails),
+        "weighs_real": int(prepared.preparation.weighs_real),
         "unreached": ", ".join(necks),
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),

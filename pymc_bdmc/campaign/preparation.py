@@ -47,11 +47,14 @@ class Preparation(ABC):
         0.
     knows_tails : bool
         Whether runs weigh draws from a reference whose tails follow from the model's structure.
+    weighs_real : bool
+        Whether runs anneal though draws from a fit to the real data need not.
     """
 
     heavy_tail = 0.0
     reached: Sequence[str] = ()
     knows_tails = False
+    weighs_real = False
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

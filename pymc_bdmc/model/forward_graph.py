@@ -14,7 +14,7 @@ from pytensor.compile.rewriting import inline_ofg_expansion
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
-from pytensor.graph.rewriting.basic import dfs_rewriter
+from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter, out2in
 from pytensor.tensor.random.basic import BetaRV, GammaRV, InvGammaRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
@@ -22,7 +22,26 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_bdmc.base.upstream import own_constants
 
-INTERPRETED = Mode("py", "fast_run").excluding("fusion")
+MOST_OPERANDS, AFTER_JOINING = 30, 49.0
+"""Most operands of an operation in Python, since NumPy takes 32 arrays, and the place of a rewrite
+after those that join sums and products."""
+
+
+@node_rewriter([pt.add, pt.mul])
+def _in_parts(fgraph, node):
+    """Rewrite a sum or product of many operands as one of several parts."""
+    operands = node.inputs
+    if len(operands) <= MOST_OPERANDS:
+        return None
+    first, rest = operands[:MOST_OPERANDS], operands[MOST_OPERANDS:]
+    return [node.op(node.op(*first), *rest)]
+
+
+INTERPRETED = (
+    Mode("py", "fast_run")
+    .excluding("fusion")
+    .register((out2in(_in_parts, name="sums_and_products_in_parts"), AFTER_JOINING))
+)
 """Mode for graphs that are evaluated once a chain, for which compiling takes longer than it saves.
 Fusion is excluded since fused operations would loop over elements in Python."""
 

@@ -67,6 +67,8 @@ class Attributes:
     unreached: str = ""
     """Centred effects whose small scales the fit does not reach."""
     knows_tails: int = 0
+    weighs_real: int = 0
+    """Whether a fit needs no annealing on the real data, but does on simulated data."""
     heavy_tail: float = 0.0
     """Pareto k of the weights of the pilot's last states under the fit."""
     peaks: int = 0
@@ -116,6 +118,11 @@ class Attributes:
     def contains_real(self) -> bool:
         """Return whether runs on simulated data are on the real data too."""
         return self.simulate == FromPosterior.name
+
+    @property
+    def needs_other_data(self) -> bool:
+        """Return whether runs on simulated data are hard, but those on the real data are not."""
+        return bool(self.weighs_real) and not self.contains_real
 
     @property
     def order(self) -> list[int]:

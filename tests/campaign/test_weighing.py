@@ -8,9 +8,14 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import Size, prepared
+from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.weighing import Weighing
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
+from pymc_bdmc.results.checks.remedies import more_effort
+from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 from tests.models import (
     SD_SCHOOLS,
     SIGMAS,
@@ -142,6 +147,22 @@ def test_a_funnel_is_annealed(caplog):
         record.message.startswith("Annealing is needed: no mode") for record in caplog.records
     )
     assert dt.attrs["gradients_fit"] > 0
+
+
+@pytest.mark.parametrize(("dataset", "others"), [(1, True), (0, False)])
+def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
+    dataset, others, regression, monkeypatch
+):
+    """The remedy is to simulate others. Twin: a fit to the real data that cannot be weighed."""
+    refusal = Refusal("refused here", dataset)
+    monkeypatch.setattr(Weighing, "refusal", lambda self, *_: refusal)
+    dt = pm.sample_bdmc(
+        regression[0], simulate=bdmc.FromPrior(datasets=2), chains=2, cores=1, **QUICK
+    )
+    read = Reading.of(dt)
+    assert dt.attrs["weighs_real"] == others
+    assert (more_effort(read).kind == "data like yours") == others
+    assert 'simulate="posterior"' in say(message("data like yours"))
 
 
 def test_draws_that_are_no_fit_are_annealed():

@@ -226,3 +226,17 @@ def test_draws_that_overflow_warn_of_nothing():
     prior.seed(np.random.default_rng(1))
     draws = [prior.draw()[0]["x_interval__"] for _ in range(200)]
     assert not np.isfinite(draws).all()
+
+
+def test_sums_of_many_terms_are_evaluated():
+    """NumPy takes 32 arrays at a time, and rewrites join terms to one sum or product."""
+    n = 100
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=n)
+        pm.Potential("sum", sum(-(x[i] ** 2) for i in range(n)))
+        pm.Normal("y", sum(pt.exp(x[i]) for i in range(n)), 1, observed=0.0)
+    density, values = TemperedDensity(model), np.linspace(-1, 1, n)
+    factors = dict(density.factors({"x": values}))
+    assert factors["sum"] == pytest.approx(-(values**2).sum())
+    assert factors["y"] == pytest.approx(stats.norm(np.exp(values).sum()).logpdf(0))
+    density.check()

@@ -96,6 +96,8 @@ def lighter_tails(read: Reading) -> Message:
 
 def more_effort(read: Reading) -> Message:
     """Return the remedy for weights that are too uneven."""
+    if read.needs_other_data:
+        return message("data like yours")
     if better := _better_moves(read):
         return better
     if read.finite_variables:

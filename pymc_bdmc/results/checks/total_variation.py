@@ -112,6 +112,8 @@ def _to_settle(
         return message("more chains") if datasets < FEWEST_SETS else _longer(read, doubts)
     if read.simulate == "given":
         return message("not one pair")
+    if read.needs_other_data:
+        return message("data like yours")
     if read.path == "fitted" and _missed(read, found) > 0:
         if read.centred_effects:
             return message("non-centred for fit", names=read.centred_effects)
