@@ -107,6 +107,18 @@ def stochastic_volatility(centred: bool = True) -> pm.Model:
     return model
 
 
+def gaussian_process() -> pm.Model:
+    """60 counts at places on a line, whose log rate is a Gaussian process."""
+    rng = np.random.default_rng(6)
+    place = np.sort(rng.uniform(0, 10, 60))
+    y = rng.poisson(np.exp(1 + np.sin(place)))
+    with pm.Model() as model:
+        length, size = pm.Gamma("length", 2, 1), pm.HalfNormal("size", 1)
+        process = pm.gp.Latent(cov_func=size**2 * pm.gp.cov.Matern52(1, length))
+        pm.Poisson("y", pm.math.exp(1 + process.prior("log_rate", place[:, None])), observed=y)
+    return model
+
+
 MODELS: dict[str, Callable[[], pm.Model]] = {
     "varying intercepts, centred": varying_intercepts,
     "varying intercepts, non-centred": lambda: varying_intercepts(centred=False),
@@ -116,6 +128,7 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "varying slopes": varying_slopes,
     "stochastic volatility, centred": stochastic_volatility,
     "stochastic volatility, non-centred": lambda: stochastic_volatility(centred=False),
+    "Gaussian process": gaussian_process,
 }
 
 
