@@ -38,9 +38,9 @@ class Conditional(NamedTuple):
     first: Callable
     """Function that writes what depends on the other elements alone to both gradients."""
     second: Callable
-    """Function of θ followed by these numbers; gradients are 0 in the other elements."""
+    """Function of θ followed by what the first one wrote; gradients are 0 in the other elements."""
     held: int
-    """How many numbers these are."""
+    """Number of values that the first function writes."""
 
 
 class JittedDensity(ContinuousFirst):
@@ -171,7 +171,6 @@ class JittedDensity(ContinuousFirst):
             flat[shared] = data[end - length : end].reshape(shared.type.shape).astype(shared.dtype)
         return theta, data, flat
 
-    @alone
     def conditional(self, latent: np.ndarray) -> "Conditional | None":
         """Return the density in some elements of θ, as a function in two parts.
 
@@ -191,6 +190,7 @@ class JittedDensity(ContinuousFirst):
             self._conditionals[key] = None if self.rows else self._conditional(latent)
         return self._conditionals[key]
 
+    @alone
     def _conditional(self, latent: np.ndarray) -> "Conditional | None":
         values = {value.name: value for value in self._model.value_vars}
         names = [name for name, part in self.parts.items() if part.start in latent]

@@ -271,7 +271,8 @@ def test_why_numba_cannot_is_said_in_one_line(monkeypatch, caplog):
     def refuse(*args):
         raise numba.core.errors.TypingError("Failed in nopython mode pipeline\nNo such op\nAt: 1")
 
-    monkeypatch.setattr("pymc_bdmc.model.jitted.compiled", refuse)
+    monkeypatch.setattr("pymc_bdmc.model.cfunc._cfuncs", {})
+    monkeypatch.setattr("pymc_bdmc.model.cfunc._make_cfunc", refuse)
     make_engine(TemperedDensity(mixed_model()), BETAS, None)
     assert "cannot be compiled (TypingError: No such op): PyMC's" in caplog.text
 

@@ -159,7 +159,7 @@ def test_the_second_call_prepares_nothing(monkeypatch, backend):
     first = pm.sample_bdmc(model, backend=backend, **OPTIONS)
     expected = first.copy(deep=True)
     first["observed_data"]["y"].values[:] = 7.0
-    monkeypatch.setattr("pymc_bdmc.model.jitted.compile_graph", None)
+    monkeypatch.setattr("pymc_bdmc.model.cfunc.compile_graph", None)
     monkeypatch.setattr("pymc_bdmc.model.forward_graph.compile_graph", None)
     monkeypatch.setattr("pymc_bdmc.model.tempered.compile_graph", None)
     second = pm.sample_bdmc(model, backend=backend, **OPTIONS)
