@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
-from pymc_bdmc.base.types import Direction, Run, Tuning
+from pymc_bdmc.base.types import Direction, Point, Run, Tuning
 from pymc_bdmc.campaign.choice import (
     MAX_SURPLUS,
     REMEDY,
@@ -51,6 +51,8 @@ where it is above, 16 states are worth 1.1."""
 MOST_SHAPE = 0.7
 """Largest Pareto k of the weights of draws from a fit, or 1 − 1/log10(S) if S states show it:
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
+REACHED = 64
+"""Number of states that scouts from the prior pass on to a fit."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
@@ -70,10 +72,6 @@ class Annealing(Piloted):
         super().__init__(pool, engine, entropy)
         self._progressbar = progressbar
         self._scouts: dict[tuple[str, int], list[Run]] = {}
-
-    doubt = ""
-    """A part of the posterior that prior draws found and a fit misses; the path from the prior is
-    short then."""
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
         """Return a few forward runs along a path on one data set.
@@ -230,19 +228,29 @@ class Annealing(Piloted):
     def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
         """Return how far a fit misses where scouts from the prior came to; ∞ if that is nowhere."""
         ((dataset, observed),) = data.items()
-        shares = np.exp(log_softmax([run.log_weight for run in scouts]))
-        weights = np.concatenate(
-            [share * run.weights for share, run in zip(shares, scouts, strict=True)]
-        )
+        weights, ends = _ends(scouts)
         heard = weights > NOTABLE_WEIGHT
         if not heard.any():  # no scout came to where the data are possible
             return np.inf
-        states = {
-            name: np.concatenate([run.ends[name] for run in scouts])[heard]
-            for name in scouts[0].ends
-        }
+        states = {name: values[heard] for name, values in ends.items()}
         seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
+
+    def reached(self, data: DataSets) -> Point:
+        """Return `REACHED` equally weighted states that scouts from the prior came to."""
+        weights, ends = _ends(self.scouts(data, PriorPath()))
+        (dataset,) = data
+        rng = np.random.default_rng(stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS + 2))
+        chosen = rng.choice(len(weights), REACHED, p=weights / weights.sum())
+        return {name: values[chosen] for name, values in ends.items()}
+
+
+def _ends(runs: Sequence[Run]) -> tuple[np.ndarray, Point]:
+    """Return the particles of runs, with their weights."""
+    shares = np.exp(log_softmax([run.log_weight for run in runs]))
+    weights = [share * run.weights for share, run in zip(shares, runs, strict=True)]
+    ends = {name: np.concatenate([run.ends[name] for run in runs]) for name in runs[0].ends}
+    return np.concatenate(weights), ends
 
 
 def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:

@@ -89,6 +89,7 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         "path": prepared.path.name,
         "path_reason": prepared.reason,
         "heavy_tail": prepared.preparation.heavy_tail if prepared.path.is_fitted else 0.0,
+        "doubt": prepared.preparation.doubt if prepared.path.is_fitted else "",
         **({"row_order": prepared.path.order} if prepared.path.order else {}),
         "particles": prepared.runs.plan.particles,
         "simulate": _kind_of(simulation, first),

@@ -49,12 +49,15 @@ class Preparation(ABC):
         Whether runs weigh draws from a reference whose tails follow from the model's structure.
     weighs_real : bool
         Whether runs anneal though draws from a fit to the real data need not.
+    doubt : str
+        Why a fit to the first data set misses part of the posterior, or may do so.
     """
 
     heavy_tail = 0.0
     reached: Sequence[str] = ()
     knows_tails = False
     weighs_real = False
+    doubt = ""
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy

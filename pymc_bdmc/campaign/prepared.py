@@ -70,11 +70,12 @@ def prepare(campaign: Campaign) -> Prepared:
     simulated: dict[int, list[Simulated]] = {}
     annealing, told, refused = Annealing(*common, request.resources.progressbar), "", 0
     if request.may_weigh and not engine.no_reference:
-        weighing = Weighing(*common)
+        weighing = Weighing(*common, annealing.reached)
         sets = Sets(campaign, weighing, simulated)
         with nothing_to_keep():
             refusal = weighing.refusal(sets, request.path, request.size.particles)
         if refusal is None:
+            weighing.gradients += annealing.gradients
             return _prepare(campaign, weighing, sets)
         _log.info(f"Annealing is needed: {refusal.reason}")
         annealing.gradients += weighing.gradients

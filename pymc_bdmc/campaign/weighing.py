@@ -1,14 +1,15 @@
 """The preparation of runs without annealing: importance sampling from a fit to each data set."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Never
 
 import numpy as np
 
 from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
-from pymc_bdmc.base.types import Direction, Run
+from pymc_bdmc.base.types import Direction, Point, Run
 from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
@@ -34,12 +35,27 @@ is a sign that the fit misses part of the posterior there, if it is above that o
 
 
 class Weighing(Preparation):
-    """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel."""
+    """The fits to all data sets whose draws the runs weigh, with T = 1 and no kernel.
+
+    Parameters
+    ----------
+    pool, engine, entropy
+        See `Preparation`.
+    reached : callable
+        Returns states that runs from the prior come to on one data set.
+    """
 
     kernel: str = "none (importance sampling of draws from a fit)"
 
-    def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
+    def __init__(
+        self,
+        pool: Pool,
+        engine: ModelEngine,
+        entropy: Entropy,
+        reached: Callable[[DataSets], Point],
+    ):
         super().__init__(pool, engine, entropy)
+        self._reached = reached
         self._fits: dict[int, Fit] = {}
         self._scouts: list[Run] = []
 
@@ -66,6 +82,11 @@ class Weighing(Preparation):
             seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
             task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
             (fit,) = self._all([task], "fit")
+            if fit.misses:
+                _log.info(f"Runs from the prior look for what a fit misses: {fit.reason}")
+                task = replace(task, reached=self._reached({dataset: observed}))
+                (again,) = self._all([task], "fit")
+                fit = again if again.tuning else fit
             self._fits[dataset] = fit
             if fit.tuning is None:
                 reason = fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds)

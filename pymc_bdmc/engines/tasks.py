@@ -148,7 +148,8 @@ class Fit(NamedTuple):
     seconds : float
         CPU seconds of an evaluation; NaN if not known.
     misses : bool
-        Whether weighted prior draws find a part of the posterior that the fit misses.
+        Whether the search is not finished, or a part of the posterior was found that the fit
+        misses.
     """
 
     tuning: Tuning | None
@@ -178,6 +179,9 @@ class FitTask:
         Degrees of freedom of the t distributions, if they were chosen.
     latent : sequence of str, optional
         Names of the latent variables, if they were chosen.
+    reached : mapping of str to ndarray, optional
+        States that runs from the prior came to, a row each. Climbs start there too, and the fit
+        must cover them.
     """
 
     data: Mapping[str, np.ndarray]
@@ -186,6 +190,7 @@ class FitTask:
     reference: Reference | None = None
     degrees_of_freedom: float | None = None
     latent: Sequence[str] | None = None
+    reached: Point | None = None
 
     def run(self, engine: ModelEngine) -> Fit | None:
         """Return the fit; None if it was stopped."""

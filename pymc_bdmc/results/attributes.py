@@ -71,6 +71,8 @@ class Attributes:
     """Whether a fit needs no annealing on the real data, but does on simulated data."""
     heavy_tail: float = 0.0
     """Pareto k of the weights of the pilot's last states under the fit."""
+    doubt: str = ""
+    """Why the fit where the runs on the real data start misses part of the posterior."""
     peaks: int = 0
     row_order: Any = ()
     critical_beta: float = np.nan

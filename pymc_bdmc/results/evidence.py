@@ -177,6 +177,8 @@ def _doubt(read: Reading, each: DataSet, name: str) -> Message | None:
         return message("too low by draws", too_low=read.too_low)
     if path := refuting_path(read):
         return message("refuted by path", path=path)
+    if read.doubt:
+        return message("doubt of fit", doubt=read.doubt)
     if _is_alone(each, name) and not simulated_pairs(read):
         return sign_of_a_miss(read)
     return None

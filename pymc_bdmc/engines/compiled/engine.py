@@ -171,7 +171,8 @@ class CompiledEngine:
         draws = problem.draw(FEW_PRIOR_STATES if task.known else PRIOR_STATES, rng)
         prior = draws[np.isfinite(draws).all(axis=1)]
         try:
-            fitting = Fitting(Counted(problem), prior, self._structure, rng)
+            reached = self.jitted.ravel_many(task.reached) if task.reached else None
+            fitting = Fitting(Counted(problem), prior, self._structure, rng, reached)
             if task.known:
                 return fitting.further(task.known)
             named = self._split(task.latent) if task.latent else None

@@ -228,7 +228,8 @@ def _fitted(
     tight = found if np.isinf(found.accuracy) else found._replace(accuracy=TIGHT)
     tops = find_tops(Marginal(tight, density))
     reason = f"marginally, {tops.reason}"
-    if tops.reference and len(tops.reference.locations) > 1 and not tops.is_all:
+    is_single = tops.reference is None or len(tops.reference.locations) == 1
+    if tops.is_unfinished or not (is_single or tops.is_all):
         return None, reason
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)

@@ -42,6 +42,9 @@ NEAR = 0.5
 """A climb has found a top if it ends within this many standard deviations per element."""
 RARE = 0.02
 """Climbs end if tops that a single climb found hold at most this share of the posterior."""
+UNSEEN = 0.05
+"""Climbs end if at most this share of them ended at tops that no other climb found. The next climb
+ends at a new top with about this probability: Good (1953). Chosen."""
 NOTABLE = 1e-3
 """Least share of the posterior, relative to the largest top, of a top that is kept."""
 DIFFERENCE, LEAST, MOST = 1e-3, 1e-5, 1e-2
@@ -71,6 +74,8 @@ class Tops(NamedTuple):
     is_all: bool
     """Whether there is no sign of further tops."""
     reason: str
+    is_unfinished: bool = False
+    """Whether climbs keep finding new tops, high or low."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +114,11 @@ def fit_to_tops(
 ) -> Tops:
     """Climb from several starts, and mix a t distribution for each top by the curvature there.
 
-    If there are several tops, climbs go on until tops that only one climb found hold little of the
-    posterior. Then undiscovered tops are likely to hold little too (Good 1953). This is not enough
-    if several tops are alike, as in a mixture with switched labels. So the number of climbs must
-    also make it unlikely to miss one of n + 1 tops that are found with equal probability.
+    Climbs go on while some end at tops that no other climb found, however low these are: the share
+    of such climbs is about the chance that the next one finds a new top (Good 1953). Those tops
+    must also hold little of the posterior. This is not enough if several tops are alike, as in a
+    mixture with switched labels. So the number of climbs must also make it unlikely to miss one of
+    n + 1 tops that are found with equal probability.
 
     Parameters
     ----------
@@ -166,6 +172,7 @@ def fit_to_tops(
         are_lost = n_lost > most_lost * n_climbs
         too_many = len(kept) > MOST_TOPS or (are_lost and n_climbs >= max(climbs, JUDGED))
         is_all = bool(kept) and n_climbs >= climbs and not (too_many or are_lost)
+        is_all = is_all and visits.count(1) <= UNSEEN * n_climbs
         is_all = is_all and _rare_share(tops, visits, kept) <= RARE
         is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
         if too_many or is_all:
@@ -175,7 +182,14 @@ def fit_to_tops(
         return Tops(None, False, reason)
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
-    return Tops(mix_references(parts), is_all, reason + ("" if is_all else ", and may miss others"))
+    if is_unfinished := not is_all and (once := visits.count(1)) > UNSEEN * n_climbs:
+        reason = (
+            f"{n_climbs} optimisations ended at {len(tops)} modes, {once} of which a single one "
+            "found: the search is not finished"
+        )
+    elif not is_all:
+        reason += ", and may miss others"
+    return Tops(mix_references(parts), is_all, reason, is_unfinished)
 
 
 def _chance_to_overlook(n_tops: int, n_climbs: int) -> float:
