@@ -236,7 +236,7 @@ class Annealing(Piloted):
         seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
-    def reached(self, data: DataSets) -> Point:
+    def states_from_prior(self, data: DataSets) -> Point:
         """Return `REACHED` equally weighted states that scouts from the prior came to."""
         weights, ends = _ends(self.scouts(data, PriorPath()))
         (dataset,) = data

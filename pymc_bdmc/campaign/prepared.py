@@ -70,7 +70,7 @@ def prepare(campaign: Campaign) -> Prepared:
     simulated: dict[int, list[Simulated]] = {}
     annealing, told, refused = Annealing(*common, request.resources.progressbar), "", 0
     if request.may_weigh and not engine.no_reference:
-        weighing = Weighing(*common, annealing.reached)
+        weighing = Weighing(*common, annealing.states_from_prior)
         sets = Sets(campaign, weighing, simulated)
         with nothing_to_keep():
             refusal = weighing.refusal(sets, request.path, request.size.particles)

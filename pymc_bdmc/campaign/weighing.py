@@ -41,7 +41,7 @@ class Weighing(Preparation):
     ----------
     pool, engine, entropy
         See `Preparation`.
-    reached : callable
+    states_from_prior : callable
         Returns states that runs from the prior come to on one data set.
     """
 
@@ -52,10 +52,10 @@ class Weighing(Preparation):
         pool: Pool,
         engine: ModelEngine,
         entropy: Entropy,
-        reached: Callable[[DataSets], Point],
+        states_from_prior: Callable[[DataSets], Point],
     ):
         super().__init__(pool, engine, entropy)
-        self._reached = reached
+        self._states_from_prior = states_from_prior
         self._fits: dict[int, Fit] = {}
         self._scouts: list[Run] = []
 
@@ -84,7 +84,7 @@ class Weighing(Preparation):
             (fit,) = self._all([task], "fit")
             if fit.misses:
                 _log.info(f"Runs from the prior look for what a fit misses: {fit.reason}")
-                task = replace(task, reached=self._reached({dataset: observed}))
+                task = replace(task, reached=self._states_from_prior({dataset: observed}))
                 (again,) = self._all([task], "fit")
                 fit = again if again.tuning else fit
             self._fits[dataset] = fit

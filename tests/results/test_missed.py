@@ -164,6 +164,16 @@ def test_a_sign_of_a_miss_refuses_what_nothing_simulated_confirms(dt, sign, twin
     assert bdmc.log_ml(twin).valid
 
 
+def test_what_is_known_to_miss_is_never_valid():
+    """Whether the path was chosen or asked for, and whatever simulated data show."""
+    for dt in (one_sided(), tree(*missing_a_mode(np.random.default_rng(1), 0.0))):
+        assert bdmc.log_ml(dt).valid
+        dt.attrs["doubt"] = "a fit lacks half of the posterior"
+        found = bdmc.log_ml(dt)
+        assert not found.valid
+        assert "runs start at a fit, and a fit lacks half of the posterior" in found.reason
+
+
 def test_a_fit_that_knows_the_tails_may_have_a_larger_shape():
     for shape, valid in ((0.8, True), (0.9, False)):
         dt = with_draws(shape)
