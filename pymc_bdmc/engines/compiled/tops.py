@@ -146,7 +146,7 @@ def fit_to_tops(
     visits: list[int] = []
     kept: list[int] = []
     root, unit, highest = root_of(metric), metric.scale, -np.inf
-    n_climbs, n_lost, is_all = 0, 0, False
+    n_climbs, n_lost, are_lost, is_all = 0, 0, False, False
     for start in islice(starts, MOST_CLIMBS):
         end = climb(log_density, start, root, partial(_nearest, tops))
         if end is None:
@@ -182,7 +182,8 @@ def fit_to_tops(
         return Tops(None, False, reason)
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
-    if is_unfinished := not is_all and (once := visits.count(1)) > UNSEEN * n_climbs:
+    once = visits.count(1)
+    if is_unfinished := not (is_all or are_lost) and once > UNSEEN * n_climbs:
         reason = (
             f"{n_climbs} optimisations ended at {len(tops)} modes, {once} of which a single one "
             "found: the search is not finished"
