@@ -25,7 +25,7 @@ from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
-from pymc_bdmc.estimators import log_prior_mass, pareto_shape
+from pymc_bdmc.estimators import log_prior_mass, pareto_shape, refutes
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
 _log = logging.getLogger("pymc.bdmc")
@@ -53,6 +53,8 @@ MOST_SHAPE = 0.7
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
 REACHED = 64
 """Number of states that scouts from the prior pass on to a fit."""
+DOUBTED = "draws from a fit"
+"""Name, among the paths of scouts, of the draws from a fit that misses a part."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 
@@ -66,12 +68,18 @@ class Annealing(Piloted):
         See `Preparation`.
     progressbar : bool
         Whether the scouts have one.
+
+    Attributes
+    ----------
+    doubted : ndarray of shape (K,)
+        log Ẑ of runs that weigh draws from the fit that the `doubt` is about, nats.
     """
 
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy, progressbar: bool):
         super().__init__(pool, engine, entropy)
         self._progressbar = progressbar
         self._scouts: dict[tuple[str, int], list[Run]] = {}
+        self.doubted = np.empty(0)
 
     def scouts(self, data: DataSets, path: Path) -> list[Run]:
         """Return a few forward runs along a path on one data set.
@@ -99,6 +107,8 @@ class Annealing(Piloted):
             if d == dataset:
                 mass = log_prior_mass(np.array([run.prior_draws for run in runs])).estimate
                 found[name] = np.array([run.log_weight for run in runs]) + mass
+        if dataset == 0 and len(self.doubted):
+            found[DOUBTED] = self.doubted
         return found
 
     def choose(self, data: DataSets, path: Path | None) -> tuple[Path, str]:
@@ -123,12 +133,18 @@ class Annealing(Piloted):
             return PriorPath(), choice.reason
         if not fails_from_prior(seen):
             if self.doubt:
-                return PriorPath(), self.doubt
+                return self._despite_doubt(first), self.doubt
             for other in others:
                 sees = self._with_fit(other, self._before_fit(other), with_scouts=True)
                 if missed := missed_by_fit(sees):
                     return PriorPath(), f"on simulated data {missed}"
         return FittedPath(), choice.reason
+
+    def _despite_doubt(self, data: DataSets) -> Path:
+        """Return the path from the prior, unless it misses more than the fit that misses a part."""
+        scouts = np.array([run.log_weight for run in self.scouts(data, PriorPath())])
+        misses_more = len(self.doubted) > 0 and refutes(self.doubted, scouts)
+        return FittedPath() if misses_more else PriorPath()
 
     def _before_fit(self, data: DataSets) -> Findings:
         """Return what is known of one data set before there is a fit."""

@@ -60,7 +60,9 @@ class Refusal(NamedTuple):
     dataset: int = 0
     """A data set on which it is so; 0 is the real one."""
     misses: bool = False
-    """Whether weighted prior draws find a part of the posterior that a fit misses."""
+    """Whether a fit misses part of the posterior, or the search for it is not finished."""
+    log_weights: np.ndarray = np.empty(0)
+    """log Ẑ of runs that weigh draws from a fit that misses a part, nats."""
     of_given: bool = False
     """Whether what was given is no fit either: draws, or names of latent variables."""
 

@@ -80,6 +80,7 @@ def prepare(campaign: Campaign) -> Prepared:
         _log.info(f"Annealing is needed: {refusal.reason}")
         annealing.gradients += weighing.gradients
         annealing.doubt = refusal.reason if refusal.misses else ""
+        annealing.doubted = refusal.log_weights
         refused = refusal.dataset
         annealing.weighs_real = bool(sets.real and refused)
         if refusal.of_given:

@@ -153,6 +153,8 @@ def rounds_dataset(rounds: Sequence[Round], target_gap: float | None) -> xr.Data
 
 
 def scouts_dataset(scouted: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Return log Ẑ of the scouts of each path, nats."""
-    values = np.array(list(scouted.values()))
+    """Return log Ẑ of the scouts of each path, nats; NaN if a path has fewer than another."""
+    values = np.full((len(scouted), max(map(len, scouted.values()))), np.nan)
+    for row, found in zip(values, scouted.values(), strict=True):
+        row[: len(found)] = found
     return xr.Dataset({"log_weight": (("path", "chain"), values)}, {"path": list(scouted)})

@@ -90,7 +90,7 @@ class Weighing(Preparation):
             self._fits[dataset] = fit
             if fit.tuning is None:
                 reason = fit.reason + self._forecast("; annealing", ANNEALED, fit.seconds)
-                return Refusal(reason, dataset, fit.misses, fit.refuses_given)
+                return Refusal(reason, dataset, fit.misses, fit.log_weights, fit.refuses_given)
             named = None if fit.refuses_given else path.latent
             if fit.tuning.is_nested:
                 latent = latent_variables(self._engine.density.model)

@@ -150,6 +150,9 @@ class Fit(NamedTuple):
     misses : bool
         Whether the search is not finished, or a part of the posterior was found that the fit
         misses.
+    log_weights : ndarray of shape (K,)
+        log Ẑ of runs that weigh draws from a fit that misses a part, nats. They are unbiased all
+        the same.
     """
 
     tuning: Tuning | None
@@ -160,6 +163,7 @@ class Fit(NamedTuple):
     refuses_given: bool = False
     seconds: float = np.nan
     misses: bool = False
+    log_weights: np.ndarray = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)

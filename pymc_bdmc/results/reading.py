@@ -210,7 +210,7 @@ class Reading(Attributes):
             return {}
         found = self.groups["scouts"]["log_weight"]
         paths = [path for path in found["path"].values if path != self.path]
-        return {str(path): found.sel(path=path).values for path in paths}
+        return {str(path): found.sel(path=path).dropna("chain").values for path in paths}
 
     @property
     def last_round(self) -> xr.Dataset:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pymc_bdmc.estimators import refutes
+from pymc_bdmc.paths.registry import PATHS
 from pymc_bdmc.results.finding import Finding, message
 from pymc_bdmc.results.reading import Reading, once
 
@@ -23,5 +24,6 @@ def refuting_path(read: Reading) -> str:
 def two_paths(read: Reading) -> Iterator[Finding]:
     """Report the path that refutes these runs."""
     if path := refuting_path(read):
-        told, remedy = message("higher path", path=path), message("pass", path=path)
+        told = message("higher path", path=path)
+        remedy = message("pass", path=path) if path in PATHS else None
         yield Finding("two paths", "bad", (told,), remedy)
