@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_on_simulated
+from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_beyond, short_on_simulated
 from pymc_bdmc.results.finding import Doubt, Finding, Message, message
 from pymc_bdmc.results.log_ml import LogML, decimals, log_ml_of
 from pymc_bdmc.results.reading import Reading
@@ -35,8 +35,11 @@ def evidence(read: Reading, doubts: list[Doubt]) -> Iterator[Finding]:
 
 def _on_simulated(read: Reading, found: LogML) -> Iterator[Message]:
     """Say what runs miss on simulated data, and whether the error of log ML contains it."""
-    gap, missed = max(gaps_on_simulated(read), default=0.0), short_on_simulated(read)
-    if found.valid and missed > found.error / 2:
+    if not found.valid or not (gaps := gaps_on_simulated(read)):
+        return
+    if (missed := short_on_simulated(read)) > found.error / 2:
         yield message("in error", missed=missed)
-    elif found.valid and gap > MOST_GAP:
-        yield message("not in error", gap=gap, n=read.real.forward.size)
+    elif max(gaps) > MOST_GAP:
+        yield message("not in error", gap=max(gaps), n=read.real.forward.size)
+    if not read.contains_real and (beyond := short_beyond(read)) > found.error:
+        yield message("harder or missed", missed=beyond)

@@ -48,7 +48,7 @@ def short_on_simulated(read: Reading) -> float:
     if not (gaps := gaps_on_simulated(read)) or not read.sets_of("real"):
         return 0.0
     squares = [_mean_square(gap, read.real.forward.size) for gap in gaps]
-    return max(float(np.sqrt(np.mean(squares))), _short_beyond(read) if read.contains_real else 0.0)
+    return max(float(np.sqrt(np.mean(squares))), short_beyond(read) if read.contains_real else 0.0)
 
 
 @once
@@ -79,11 +79,14 @@ def _mean_square(gap: float, runs: int) -> float:
     return float(2 * np.mean((1 - visited) ** runs * missed**2))
 
 
-def _short_beyond(read: Reading) -> float:
-    """Return the nats that runs lack on data that contain the real ones, but not on these alone.
+@once
+def short_beyond(read: Reading) -> float:
+    """Return the nats that the spread of runs shows on simulated data, but not on the real data.
 
-    If the draws behind the data miss a part of the posterior, no reverse run starts there. But runs
-    on more data then differ more from each other than those on the real data, since some find it.
+    If data contain the real ones, and the draws behind them miss a part of the posterior, no
+    reverse run starts there. But then runs on these data differ more from each other than those on
+    the real data, since some find it. Other simulated data may just be harder than the real ones.
+
     It counts if the total variation on simulated data exceeds that of the weights on the real data
     by more than two standard errors. The former is of means of few weights, whose spread is that of
     single weights times a known factor.
