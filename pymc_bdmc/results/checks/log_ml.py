@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_beyond, short_on_simulated
+from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_on_simulated
 from pymc_bdmc.results.finding import Doubt, Finding, Message, message
 from pymc_bdmc.results.log_ml import LogML, decimals, log_ml_of
 from pymc_bdmc.results.reading import Reading
@@ -41,5 +41,3 @@ def _on_simulated(read: Reading, found: LogML) -> Iterator[Message]:
         yield message("in error", missed=missed)
     elif max(gaps) > MOST_GAP:
         yield message("not in error", gap=max(gaps), n=read.real.forward.size)
-    if not read.contains_real and (beyond := short_beyond(read)) > found.error:
-        yield message("harder or missed", missed=beyond)

@@ -48,7 +48,7 @@ def short_on_simulated(read: Reading) -> float:
     if not (gaps := gaps_on_simulated(read)) or not read.sets_of("real"):
         return 0.0
     squares = [_mean_square(gap, read.real.forward.size) for gap in gaps]
-    return max(float(np.sqrt(np.mean(squares))), short_beyond(read) if read.contains_real else 0.0)
+    return max(float(np.sqrt(np.mean(squares))), _short_beyond(read))
 
 
 @once
@@ -79,13 +79,12 @@ def _mean_square(gap: float, runs: int) -> float:
     return float(2 * np.mean((1 - visited) ** runs * missed**2))
 
 
-@once
-def short_beyond(read: Reading) -> float:
+def _short_beyond(read: Reading) -> float:
     """Return the nats that the spread of runs shows on simulated data, but not on the real data.
 
-    If data contain the real ones, and the draws behind them miss a part of the posterior, no
-    reverse run starts there. But then runs on these data differ more from each other than those on
-    the real data, since some find it. Other simulated data may just be harder than the real ones.
+    If runs agree much better on the real data than on simulated ones, these are harder, or all runs
+    miss the same part of the real posterior, which some find on simulated data. If the data contain
+    the real ones, and the draws behind them miss that part, no reverse run starts there.
 
     It counts if the total variation on simulated data exceeds that of the weights on the real data
     by more than two standard errors. The former is of means of few weights, whose spread is that of
