@@ -19,7 +19,7 @@ from pymc_bdmc.results.table import Table
 COLUMNS = ["value", "error", "valid", "recommended", "reason"]
 
 MAX_SHORTFALL = 1.0
-"""Largest shortfall of valid forward averages on simulated data (root mean square), in nats."""
+"""Nats that runs on data like the simulated ones may miss at most (root mean square)."""
 
 
 def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
@@ -42,10 +42,11 @@ def evidence(dt: xr.DataTree, method: str = "all") -> pd.DataFrame:
     -------
     DataFrame
         Indexed by (data, dataset, method), with the data ``simulated``, ``real`` or ``tempering``.
-        Columns: ``value``; ``error``, one standard error (for forward methods on the real data, the
-        shortfall of such averages on simulated data is added in quadrature); ``valid``, whether the
-        method's own check holds and nothing contradicts it (on the real data: runs on another path,
-        simulated data or, without these, signs that all runs miss the same part of the posterior);
+        Columns: ``value``; ``error``, one standard error (for forward methods on the real data,
+        what all runs may miss if these are like the simulated data is added in quadrature);
+        ``valid``, whether the method's own check holds and nothing contradicts it (on the real
+        data: runs on another path, simulated data or, without these, signs that all runs miss the
+        same part of the posterior);
         ``recommended``, true for the method to use on that data set;
         ``reason``, what the checks found, and the kind of start of reverse chains that is not
         exact. If part of the prior makes the data impossible, value and error include log P(ℓ >

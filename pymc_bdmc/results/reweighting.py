@@ -139,7 +139,7 @@ class Reweighing:
         self.average: Estimate = estimates_of(read, "real")["real", 0, "forward average"]
         own = jarzynski_forward(forward)
         self._mass = self.average.value - own.value
-        # What is not from the weights: log P(S), and the shortfall on simulated data.
+        # What is not from the weights: log P(S), and what runs may miss.
         self._rest = float(np.sqrt(max(self.average.error**2 - own.error**2, 0.0)))
         loan.give_back()
 

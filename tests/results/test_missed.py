@@ -1,5 +1,7 @@
 """What all runs may miss: widened errors, signs that refuse, and remedies that work."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -22,18 +24,18 @@ def missing_a_mode(rng, probability, sd=0.5, share=0.6, n_sets=20):
     work = GaussianWork(stds=(sd,))
     hidden = rng.random(n_sets + 1) < probability
     short = np.where(hidden, np.log1p(-share), 0.0)[:, None]
-    forward = np.array([work.forward(16, rng) for _ in hidden]) + short
-    reverse = np.array([work.reverse(2, rng) for _ in hidden[:-1]]) + short[:-1]
+    forward = work.forward(16 * hidden.size, rng).reshape(-1, 16) + short
+    reverse = work.reverse(2 * n_sets, rng).reshape(-1, 2) + short[:-1]
     reverse[hidden[:-1] & (rng.random(n_sets) < share)] += 30.0
     return forward[:-1, :2], reverse, forward[-1]
 
 
-def squares(probability, calls=100, sd=0.5):
-    """Squares of z, as it is stated and without the shortfall, and shortfalls of many calls."""
+def squares(probability, calls=100, **options):
+    """Squares of z, as it is stated and by the weights of the real data alone, and shortfalls."""
     rng = np.random.default_rng(21)
     found, plain, shortfalls = [], [], []
     for _ in range(calls):
-        forward, reverse, real = missing_a_mode(rng, probability, sd)
+        forward, reverse, real = missing_a_mode(rng, probability, **options)
         estimate, short = jarzynski_forward(real), short_on_simulated(tree(forward, reverse, real))
         found.append(estimate.value**2 / (estimate.error**2 + short**2))
         plain.append((estimate.value / estimate.error) ** 2)
@@ -43,10 +45,10 @@ def squares(probability, calls=100, sd=0.5):
 
 @pytest.mark.parametrize("probability", [0.3, 0.0])
 def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(probability):
-    """Mean z² is 1.4 with a mode that is sometimes hidden, where the plain standard error has 15,
-    and 0.6 without (300 calls).
+    """Mean z² is 1.3 with a mode that is sometimes hidden, where the plain standard error has 16,
+    and 0.85 without (200 calls).
 
-    Without a mode, of 100 calls it has a standard error of 0.12 (α < 1e-3). With one |z| is above
+    Without a mode, of 100 calls it has a standard error of 0.15 (α < 1e-3). With one |z| is above
     4 in 1 % of calls, where simulated data did not show the mode; 8 of 100 would be α < 1e-4. The
     plain error has 27 %.
     """
@@ -54,32 +56,57 @@ def test_the_error_of_an_average_contains_what_simulated_data_show_to_be_missed(
     assert np.mean(found > 16) < 0.08
     assert (np.mean(plain > 16) > 0.15) == (probability > 0)
     if not probability:
-        assert 0.3 < np.mean(found) < 1.3
+        assert 0.5 < np.mean(found) < 1.5
 
 
-def test_noise_seldom_widens_the_error(monkeypatch):
-    """With nothing missed 51 % of calls are widened; 63 % of 200 would be α = 4e-4.
-
-    Broken twin: every positive mean of squares counts, which 75 % have.
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_mode_that_all_runs_miss_on_all_data_is_in_the_error_or_no_number_is_valid(is_seen):
+    """Half of each posterior is in it, so it shows on 10 of 20 data sets, and on none with a
+    probability of 1e-6. Broken twin: reverse runs start in the other mode, and no call is right.
     """
-    assert np.mean(squares(0.0, 200)[2] > 0) < 0.63
-    monkeypatch.setattr(missed, "LEAST_EVIDENCE", -np.inf)
-    assert np.mean(squares(0.0, 200)[2] > 0) > 0.63
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        forward, reverse, real = missing_a_mode(rng, 1.0, sd=0.2, share=0.5)
+        reverse = reverse if is_seen else np.where(reverse > 10, reverse - 30, reverse)
+        found = bdmc.log_ml(tree(forward, reverse, real))
+        assert (not found.valid or abs(found.value) < 4 * found.error) == is_seen
 
 
-@pytest.mark.parametrize(("sd", "share"), [(0.5, 0.0), (0.1, 0.2)])
-def test_the_share_missed_is_on_average_that_of_the_mode(sd, share):
-    """Of 1000 data sets: within 4 standard errors (α = 6e-5) and 0.02, a bias of which 0.015 is
-    measured at σ = 0.5, since (v + v′)/2 is not Z.
+def test_noise_that_shows_in_the_weights_is_no_gap(monkeypatch):
+    """If σ = 1, gaps on 1000 data sets add 0.05 nats for 48 runs. The mean square has a relative
+    standard error of 0.2, so 0.09 would be α < 1e-4.
 
-    Broken twin: the spread of forward runs is not taken off.
+    Broken twin: the standard errors of the gaps are not taken off, which adds 0.12 nats.
     """
-    forward, reverse, _ = missing_a_mode(np.random.default_rng(7), 1.0, sd, share, n_sets=1000)
-    found = missed._shares_missed(list(zip(forward, reverse, strict=True)))
-    allowed = 4 * np.std(found) / np.sqrt(len(found)) + 0.02
-    assert abs(np.mean(found) - share) < allowed
-    seen = np.maximum(-np.expm1(forward[:, :, None] - reverse[:, None]), 0).mean()
-    assert (abs(seen - share) > allowed) == (share == 0)
+    rng, work = np.random.default_rng(8), GaussianWork(stds=(1.0,))
+    runs = (run(2000, rng).reshape(-1, 2) for run in (work.forward, work.reverse))
+    pairs = list(zip(*runs, strict=True))
+
+    def added():
+        return np.sqrt(np.mean([missed._mean_square(missed._gap(*pair), 48) for pair in pairs]))
+
+    assert added() < 0.09
+    for name in ("jarzynski_forward", "jarzynski_reverse"):
+        average = getattr(missed, name)
+        monkeypatch.setattr(missed, name, lambda w, f=average: replace(f(w), error=0.0))
+    assert added() > 0.09
+
+
+def test_the_mean_square_is_that_of_what_runs_miss():
+    """Parts of any share s, of which runs visit s/8: 16 of them miss one by chance. It shows with
+    probability s. Over 20,000 parts both means agree within 4 standard errors (α = 6e-5).
+
+    Broken twin: what is seen counts once.
+    """
+    rng, n, gap = np.random.default_rng(9), 20_000, np.log(8)
+    share = rng.random(n)
+    unseen = rng.binomial(16, share / 8) == 0
+    true = unseen * np.log((1 - share / 8) / (1 - share)) ** 2
+    for count in (1.0, 0.5):
+        stated = count * missed._mean_square(gap, 16) * (rng.random(n) < share)
+        difference = true - stated
+        error = np.std(difference) / np.sqrt(n)
+        assert (abs(difference.mean()) < 4 * error) == (count == 1.0)
 
 
 def test_an_average_is_not_valid_where_simulated_data_show_that_most_is_missed():
@@ -87,7 +114,7 @@ def test_an_average_is_not_valid_where_simulated_data_show_that_most_is_missed()
     rows = bdmc.evidence(tree(forward, reverse, real)).loc["real"]
     assert not rows["recommended"].any()
     assert not rows["valid"].any()
-    assert rows["reason"].str.startswith("on simulated data such averages are too low").all()
+    assert rows["reason"].str.startswith("if the data are like the simulated").all()
 
 
 def one_sided(path="fitted", n_temperatures=30, **of_real):
@@ -197,7 +224,7 @@ def test_the_fit_of_annealed_runs():
 
 
 def test_simulated_data_confirm_what_a_sign_leaves_open():
-    """All positive squares that they show then count, noise too; few data sets confirm nothing."""
+    """They measure what all runs miss; few data sets confirm nothing."""
     forward, reverse, real = missing_a_mode(np.random.default_rng(2), 0.0)
 
     def judged(n_sets, path):
@@ -208,9 +235,9 @@ def test_simulated_data_confirm_what_a_sign_leaves_open():
         return bdmc.log_ml(dt)
 
     plain, signed = judged(20, "prior"), judged(20, "fitted")
-    assert plain.error == pytest.approx(jarzynski_forward(real).error)
+    assert plain.error == pytest.approx(jarzynski_forward(real).error, rel=0.1)
     assert signed.valid
-    assert signed.error > plain.error
+    assert signed.error == plain.error
     assert not judged(3, "fitted").valid
 
 

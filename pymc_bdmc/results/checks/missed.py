@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import clustered_mean, log_mean_exp
+from pymc_bdmc.estimators import clustered_mean, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.checks.real_weights import mean_lack
@@ -11,17 +11,9 @@ from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 
 FEWEST_TO_JUDGE = 5
-"""Fewest simulated data sets from which the share that forward runs miss is estimated."""
-MOST_SHORT = 3.0
-"""Largest shortfall of one data set, in nats: two runs a direction cannot tell 95 % from 100 %."""
-LEAST_EVIDENCE = 0.9
-"""Standard errors by which mean squares must lie above 0 to widen an error; chosen. A single data
-set that exceeds all others by far lies 1 above 0, however large it is."""
-NORMAL_RATIO = 1.18
-"""Mean over median of |z| for a normal z."""
-OUTLYING = 5.0
-"""Standard deviations above the mean from which a reverse run stands out; of 40 normal ones, one in
-100,000 calls has such a run."""
+"""Fewest simulated data sets from which what forward runs miss is estimated; chosen."""
+SHARES = (np.arange(200) + 0.5) / 200
+"""Shares of the posterior, all equally probable, that forward runs may miss; chosen."""
 
 MOST_DIVERGENT = 0.01
 """Largest share of divergent transitions that is no sign of a miss; measured, as the others."""
@@ -33,21 +25,14 @@ structure, a somewhat larger one is no sign either: k of 1536 weights varies by 
 
 @once
 def short_on_simulated(read: Reading) -> float:
-    """Estimate how far forward averages fall below log Z on simulated data, in nats (RMS).
+    """Estimate how much of log ML all runs on the real data may miss, in nats (RMS).
 
-    Reverse runs show what forward runs miss, even if all forward weights agree. With weights v, v′
-    of forward runs and w of reverse runs on one data set, E(1 − v/w)₊ = E|v − v′|/(2Z) by Crooks'
-    relation if nothing is missed. So the mean of (1 − v/w)₊ over all pairs, less that of
-    |v − v′|/(v + v′) on a usual data set, estimates the share s of the posterior that forward runs
-    do not reach, and log Ẑ is too low by −log(1 − s). If the real data are like the simulated ones,
-    the same applies to them, and the mean square of this shortfall is added to the variance of
-    their log ML. Squares are of −log(1 − |s|) and keep the sign of s, so that noise cancels on
-    average.
-
-    With two runs a direction noise would be most of the stated error. So nothing is added unless
-    the mean of the squares lies above 0 by `LEAST_EVIDENCE` standard errors, or transitions
-    diverge. If a reverse run lies far above all that the spread of forward runs explains, or if the
-    fit where runs start may miss something (see `sign_of_a_miss`), all positive squares count.
+    Reverse runs show what forward runs miss, even if all forward weights agree. By Crooks' relation
+    forward runs visit a part of the posterior with probability s/r if it holds the share s and
+    reverse runs from it have r times the weight Z. So if the real data are like a simulated set, K
+    runs on them all miss this part with probability (1 − s/r)^K, and log Ẑ is then too low by
+    log((1 − s/r)/(1 − s)). The mean square of this, over the data sets, is added to the variance of
+    log ML. docs/method.md derives it.
 
     Parameters
     ----------
@@ -57,51 +42,61 @@ def short_on_simulated(read: Reading) -> float:
     Returns
     -------
     float
-        Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets.
+        Nats, at least 0; also 0 with fewer than `FEWEST_TO_JUDGE` simulated data sets, or without
+        runs on the real data.
     """
-    if not (pairs := simulated_pairs(read)):
+    if not (gaps := gaps_on_simulated(read)) or not read.sets_of("real"):
         return 0.0
-    return max(_short_of(read, pairs), _short_beyond(read) if read.contains_real else 0.0)
+    squares = [_mean_square(gap, read.real.forward.size) for gap in gaps]
+    return max(float(np.sqrt(np.mean(squares))), _short_beyond(read))
+
+
+@once
+def gaps_on_simulated(read: Reading) -> list[float]:
+    """Return log r of every simulated data set: log Ẑ of reverse runs less that of forward ones.
+
+    Their standard error is taken off. It is noise that shows in the weights, so runs on the real
+    data show their own, and their standard error contains it.
+    """
+    return [_gap(*pair) for pair in simulated_pairs(read)]
+
+
+def _gap(forward: np.ndarray, reverse: np.ndarray) -> float:
+    ends = jarzynski_forward(forward), jarzynski_reverse(reverse)
+    with np.errstate(invalid="ignore"):  # weights of zero on both sides
+        gap = np.nan_to_num(ends[1].value - ends[0].value)
+    return float(gap - np.linalg.norm(np.nan_to_num([each.error for each in ends])))
+
+
+def _mean_square(gap: float, runs: int) -> float:
+    """Return the mean square of what this many runs miss if the data are like those with a gap.
+
+    Reverse runs start in a part with the probability of its share. If all shares are equally
+    probable, they start in half of these parts, so each that is seen counts twice.
+    """
+    visited = SHARES * np.exp(-max(gap, 0.0))
+    missed = np.log1p(-visited) - np.log1p(-SHARES)
+    return float(2 * np.mean((1 - visited) ** runs * missed**2))
 
 
 def _short_beyond(read: Reading) -> float:
-    """Return the nats that runs lack on data that contain the real ones, but not on these alone.
+    """Return the nats that the spread of runs shows on simulated data, but not on the real data.
 
-    If the draws behind the data miss a part of the posterior, no reverse run starts there. But runs
-    on more data then differ more from each other than those on the real data, since some find it.
+    If runs agree much better on the real data than on simulated ones, these are harder, or all runs
+    miss the same part of the real posterior, which some find on simulated data. If the data contain
+    the real ones, and the draws behind them miss that part, no reverse run starts there.
+
     It counts if the total variation on simulated data exceeds that of the weights on the real data
-    by more than two standard errors.
+    by more than two standard errors. The former is of means of few weights, whose spread is that of
+    single weights times a known factor.
     """
     found, real = certified_total_variation(read), mean_lack(read.real_log_weights)
     if found is None or not real < 1:
         return 0.0
-    excess, error = found.value - real, clustered_mean(found.terms[:, None])[1]
+    others = read.side("forward").chains - found.islands + 1
+    excess = found.value - np.sqrt(1 / found.islands + 1 / others) * real
+    error = clustered_mean(found.terms[:, None])[1]
     return float(-np.log1p(-min(excess, 0.999))) if excess > 2 * error else 0.0
-
-
-def _short_of(read: Reading, pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Return how far forward runs fall short of reverse ones, a root mean square in nats."""
-    missed = _shares_missed(pairs)
-    with np.errstate(divide="ignore"):
-        shortfall = np.minimum(-np.log1p(-np.minimum(np.abs(missed), 1.0)), MOST_SHORT)
-    squares = np.sign(missed) * shortfall**2
-    if _sign_of_the_fit(read) or _stands_out(pairs):
-        return float(np.sqrt(np.mean(np.maximum(squares, 0.0))))
-    mean, error = np.mean(squares), np.std(squares, ddof=1) / np.sqrt(len(squares))
-    counts = mean > LEAST_EVIDENCE * error or _sign_of_the_kernel(read)
-    return float(np.sqrt(max(mean, 0.0))) if counts else 0.0
-
-
-def _stands_out(pairs: list[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Return whether a reverse run lies far above the forward runs on its data set.
-
-    If log weights are normal with variance σ², log w − log Ẑ of two forward runs has a mean of σ²
-    and a variance of 3σ²/2. σ² is that of the forward runs, on average over data sets.
-    """
-    with np.errstate(invalid="ignore"):  # −∞, a weight of zero
-        variance = np.mean([np.var(forward, ddof=1) for forward, _ in pairs])
-        highest = max(reverse.max() - log_mean_exp(forward) for forward, reverse in pairs)
-        return bool(highest > variance + OUTLYING * np.sqrt(1.5 * variance))
 
 
 @once
@@ -110,31 +105,6 @@ def simulated_pairs(read: Reading) -> list[tuple[np.ndarray, np.ndarray]]:
     pairs = [(each.forward, each.reverse) for each in read.sets_of("simulated")]
     enough = len(pairs) >= FEWEST_TO_JUDGE and min(pair[0].size for pair in pairs) >= 2
     return pairs if enough else []
-
-
-def _shares_missed(pairs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the mean of (1 − v/w)₊ on every data set, less the usual mean of |v − v′|/(v + v′).
-
-    The usual mean is that over data sets, or `NORMAL_RATIO` times their median if that is less. A
-    forward run that finds a part which the others miss lies far from these, and would otherwise
-    hide what is missed.
-    """
-    seen, apart = np.array([(_seen(*pair), _apart(pair[0])) for pair in pairs]).T
-    return seen - min(np.mean(apart), NORMAL_RATIO * np.median(apart))
-
-
-def _seen(forward: np.ndarray, reverse: np.ndarray) -> float:
-    """Return the mean of (1 − v/w)₊ over all pairs."""
-    with np.errstate(invalid="ignore"):  # two weights of zero are equal
-        return float(np.mean(np.nan_to_num(-np.expm1(np.minimum(forward[:, None] - reverse, 0)))))
-
-
-def _apart(forward: np.ndarray) -> float:
-    """Return the mean of |v − v′|/(v + v′) over all pairs."""
-    first, second = np.triu_indices(forward.size, 1)
-    with np.errstate(invalid="ignore"):  # two weights of zero are equal
-        apart = np.nan_to_num(np.abs(forward[first] - forward[second]), posinf=np.inf)
-    return float(np.mean(np.tanh(apart / 2)))
 
 
 @once
