@@ -119,6 +119,8 @@ class Annealing(Piloted):
         while (choice := choose(seen)).needs:
             seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
         self.heavy_tail = seen.heavy_tail
+        if seen.heavy_tail or (seen.fitted and seen.fitted.log_z.size and missed_by_fit(seen)):
+            self.weighs_real = False
         if choice.path == "prior":
             return PriorPath(), choice.reason
         if not fails_from_prior(seen):
