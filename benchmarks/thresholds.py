@@ -52,7 +52,7 @@ THRESHOLDS = {
     ("campaign.choice", "MAX_SURPLUS"): "nats of density at the ends of scouts that a fit lacks",
     ("campaign.choice", "MAX_SPREAD"): "nats by which scouts that agree may differ",
     ("campaign.choice", "REMEDY"): "ratio of Λ² up to which the prior is a remedy for heavy tails",
-    ("campaign.annealing", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
+    ("estimators.tails", "MOST_SHAPE"): "Pareto k of the weights of a fit that is annealed from",
     ("campaign.annealing", "QUICK_RHAT"): "R̂ at β = 1 up to which 16 runs suffice",
 }
 """What the thresholds decide, by module and name."""

@@ -25,7 +25,8 @@ from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
-from pymc_bdmc.estimators import log_prior_mass, pareto_shape, refutes
+from pymc_bdmc.estimators import log_prior_mass, refutes
+from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath
 
 _log = logging.getLogger("pymc.bdmc")
@@ -48,9 +49,6 @@ QUICK_RHAT = 1.25
 """Largest R̂ of the pilot at which a particle's further states at β = 1 count as draws. On eight
 schools, where it is mostly below, 11 states of a particle are worth three or four; on centred ones,
 where it is above, 16 states are worth 1.1."""
-MOST_SHAPE = 0.7
-"""Largest Pareto k of the weights of draws from a fit, or 1 − 1/log10(S) if S states show it:
-Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
 REACHED = 64
 """Number of states that scouts from the prior pass on to a fit."""
 DOUBTED = "draws from a fit"
@@ -129,6 +127,8 @@ class Annealing(Piloted):
         while (choice := choose(seen)).needs:
             seen = self._with_fit(first, seen, with_scouts=choice.needs == "scouts")
         self.heavy_tail = seen.heavy_tail
+        if seen.heavy_tail or (seen.fitted and seen.fitted.log_z.size and missed_by_fit(seen)):
+            self.weighs_real = False
         if choice.path == "prior":
             return PriorPath(), choice.reason
         if not fails_from_prior(seen):
@@ -166,7 +166,7 @@ class Annealing(Piloted):
         except FloatingPointError:
             return seen._replace(obstacle=NOT_A_NUMBER)
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
-        shape, limit = _shape_of_weights(tuning.last_log_likelihood)
+        shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(
             prior=seen.prior._replace(log_z=reached[PriorPath.name]),
             fitted=fitted._replace(log_z=reached[FittedPath.name]),
@@ -267,13 +267,3 @@ def _ends(runs: Sequence[Run]) -> tuple[np.ndarray, Point]:
     weights = [share * run.weights for share, run in zip(shares, runs, strict=True)]
     ends = {name: np.concatenate([run.ends[name] for run in runs]) for name in runs[0].ends}
     return np.concatenate(weights), ends
-
-
-def _shape_of_weights(g: np.ndarray) -> tuple[float, float]:
-    """Return Pareto k of weights w = exp(g) of draws from r, and its limit, by posterior states.
-
-    If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under the posterior, where w is
-    the ratio of densities: with the shape k/(1 − k). So far more of its states are in the tail.
-    """
-    shape = max(pareto_shape(np.exp(g - g.max())), 0.0)
-    return shape / (1 + shape), min(1 - 1 / np.log10(g.size), MOST_SHAPE)

@@ -117,7 +117,4 @@ def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:
     try:
         dt["agreement"] = xr.DataTree(agreement_dataset(agreement(dt, judged, model=model)))
     except Exception as error:  # the runs are done, and must not be lost
-        _log.warning(
-            f"posterior: its draws are not judged ({type(error).__name__}: {error}). Try "
-            "bdmc.agreement(dt, idata, var_names=[...])."
-        )
+        _log.warning(f"posterior: its draws are not judged ({type(error).__name__}): {error}")

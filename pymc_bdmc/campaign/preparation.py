@@ -48,7 +48,8 @@ class Preparation(ABC):
     knows_tails : bool
         Whether runs weigh draws from a reference whose tails follow from the model's structure.
     weighs_real : bool
-        Whether runs anneal though draws from a fit to the real data need not.
+        Whether runs anneal though draws from a fit to the real data need not, and nothing that was
+        seen of this fit speaks against log ML by its draws.
     doubt : str
         Why a fit to the first data set misses part of the posterior, or may do so.
     """

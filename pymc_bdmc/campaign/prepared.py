@@ -82,7 +82,7 @@ def prepare(campaign: Campaign) -> Prepared:
         annealing.doubt = refusal.reason if refusal.misses else ""
         annealing.doubted = refusal.log_weights
         refused = refusal.dataset
-        annealing.weighs_real = bool(sets.real and refused)
+        annealing.weighs_real = bool(sets.real and refused) and weighing.would_do(sets.real)
         if refusal.of_given:
             _log.warning(f"path: {refusal.reason}. The path is chosen as if none were given.")
             told = f"{refusal.reason}; "

@@ -16,8 +16,11 @@ from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.campaign.sets import Sets
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.model.hard_variables import with_necks
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
+from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -32,6 +35,9 @@ that anneal. For a model of four parameters 1,200 to 2,600 and 93,567 were measu
 OUTLYING = 5.0
 """Ratio of the variance of the weights on one data set to the median over data sets, from which it
 is a sign that the fit misses part of the posterior there, if it is above that of `Fit` too."""
+
+NOISE_OF_TAIL = 0.1
+"""Standard deviation of Pareto k of 1536 weights; measured."""
 
 
 class Weighing(Preparation):
@@ -69,6 +75,22 @@ class Weighing(Preparation):
         if not sets.real and (refused := self._fit_first({1: data[1]}, path)):
             return refused
         return self._fit_others(data) or self._too_uneven(data, particles)
+
+    def would_do(self, real: DataSets) -> bool:
+        """Return whether nothing speaks against log ML of the real data by draws from their fit.
+
+        These are the signs by which log ML of a call with ``simulate=None`` is not valid.
+        """
+        tuning = self._fits[0].tuning
+        if tuning is None or set(with_necks(self._engine.density.model)) - set(self.reached):
+            return False
+        seed = stream(self._entropy, Purpose.FIT, 0, 2 * SCOUTS + 1)
+        task = AnnealTask(
+            Direction.FORWARD, real[0], linear(1).betas, tuning, seed, particles=DRAWN
+        )  # fmt: skip
+        (run,) = self._all([task], "scouts")
+        limit = KNOWN_TAIL if self.knows_tails else HEAVY_TAIL
+        return shape_of_weights(run.weights) <= limit - NOISE_OF_TAIL
 
     def _fit_first(self, data: DataSets, path: Path) -> Refusal | None:
         """Fit to the data set that decides, if it is given.

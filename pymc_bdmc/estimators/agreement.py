@@ -25,8 +25,9 @@ LEAST_ESS, MOST_RHAT, CHANCE = 100, 1.01, 1e-3
 which R̂ is significant."""
 
 FALSE_ALARM = 0.005
-"""Largest probability that draws from the posterior are called bad. Half of it is spent on the
-limits of all rows, and half on chains that lie far off."""
+"""Largest probability that draws from the posterior are called bad. A quarter of it is spent on the
+limits of all rows, a quarter on chains that contradict each other, and half on chains that lie far
+off."""
 
 NEARLY_ALL = 0.9
 """Share of the draws of a chain that lie far off if the chain does."""
@@ -67,6 +68,8 @@ class DrawsComparison:
         standard deviation that does not depend on their tails.
     reach : ndarray of shape (elements,)
         Limit for ``away``, the same for all elements that are compared together.
+    ends : ndarray of shape (elements, 2)
+        Means of two chains that contradict each other; NaN if no chains do.
     """
 
     estimate: np.ndarray
@@ -78,6 +81,7 @@ class DrawsComparison:
     rhat: np.ndarray
     away: np.ndarray
     reach: np.ndarray
+    ends: np.ndarray
 
     def joined(self, other: "DrawsComparison") -> "DrawsComparison":
         """Join the rows of two comparisons."""
@@ -110,7 +114,8 @@ class DrawsComparison:
 
         *Bad*: simultaneous limits of a column exclude *no difference*, and the estimate exceeds
         half of its margin, so that a difference that does not matter is not called bad. A row in
-        which a chain lies far off (`away`) is bad too, for any effective sample size.
+        which a chain lies far off (`away`) is bad too, for any effective sample size, and so is one
+        in which chains contradict each other (`ends`).
 
         *Open*: all other elements, including those with an effective sample size below 100 or an R̂
         above 1.01.
@@ -123,12 +128,12 @@ class DrawsComparison:
         lower, upper = self.limits(0.90, 1)  # 95 % each
         within = (np.maximum(-lower, upper) <= MARGINS) | np.isnan(self.estimate)
         within[:, 2] = upper[:, 2] <= MARGINS[2]
-        lower, upper = self.limits(1 - FALSE_ALARM / 2, hypotheses)
+        lower, upper = self.limits(1 - FALSE_ALARM / 4, hypotheses)
         differs = ((lower > 0) | (upper < 0)) & (np.abs(self.estimate) > MARGINS / 2)
         worth = np.minimum(self.ess, self.own_ess)[:, None]
         differs &= worth >= LEAST_ESS * np.array([1, 2, 0])
         known = (self.ess >= LEAST_ESS) & (self.rhat <= MOST_RHAT)
-        bad = (known & differs.any(axis=1)) | self.is_far
+        bad = (known & differs.any(axis=1)) | self.is_far | self.contradicts
         good = known & within.all(axis=1) & ~bad
         return np.select([bad, good], ["bad", "good"], "open")
 
@@ -136,6 +141,11 @@ class DrawsComparison:
     def is_far(self) -> np.ndarray:
         """Return whether a chain lies far off, for every element."""
         return self.away > self.reach
+
+    @property
+    def contradicts(self) -> np.ndarray:
+        """Return whether chains contradict each other, for every element."""
+        return ~np.isnan(self.ends[:, 0])
 
 
 def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) -> DrawsComparison:
@@ -180,15 +190,23 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
     distribution a mean and a standard deviation. If 95 % of the draws of an element have the same
     value, it has no such spread, and only its distance is compared.
 
-    *Chains.* A chain that never moves has no effective sample size. But if each draw of a chain is
-    from the posterior, the share F of its draws in a region of probability p has the mean p for any
-    dependence between draws, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the largest distance of a
-    state from the median of the particles over all elements, in standard deviations, and let s be
-    the largest S of n independent particles. A further state has S > s with probability 1/(n + 1).
-    If tails are no heavier than those of a Cauchy distribution, it has S > k s with a probability
-    of at most 1/(k (n + 1)). So with C chains, the probability that nine tenths of the draws of a
-    chain are beyond the ``reach`` k s is at most C/(0.9 k (n + 1)). With k this is made 0.0025. The
-    number n is the smallest effective number of particles of any element.
+    *Chains that contradict each other.* The mean of every chain has limits by its own batches. If a
+    chain has an effective sample size of at least 100, its batches are longer than 2.5
+    autocorrelation times, so that these limits hold; other chains are not compared. The limits of
+    all chains and elements together hold with a probability of at least 0.99875. So chains
+    contradict each other if the lower limit of one is above the upper limit of another, and their
+    means differ by more than half of the margin. Chains that stay in different modes do, even if
+    every mode has one, since the share of a mode is then the share of chains that started there.
+
+    *Chains that lie far off.* A chain that never moves has no effective sample size. But if each
+    draw of a chain is from the posterior, the share F of its draws in a region of probability p has
+    the mean p for any dependence between draws, so P(F ≥ 0.9) ≤ p/0.9 (Markov). Let S be the
+    largest distance of a state from the median of the particles over all elements, in standard
+    deviations, and let s be the largest S of n independent particles. A further state has S > s
+    with probability 1/(n + 1). If tails are no heavier than those of a Cauchy distribution, it has
+    S > k s with a probability of at most 1/(k (n + 1)). So with C chains, the probability that nine
+    tenths of the draws of a chain are beyond the ``reach`` k s is at most C/(0.9 k (n + 1)). With k
+    this is made 0.0025. The number n is the smallest effective number of particles of any element.
 
     References
     ----------
@@ -212,7 +230,7 @@ def compare_draws(draws: ArrayLike, particles: ArrayLike, weights: ArrayLike) ->
         (draws[..., i : i + width], particles[..., i : i + width], weights)
         for i in range(0, draws.shape[2], width)
     ]
-    found = [_compare(*block) for block in blocks]
+    found = [_compare(*block, draws.shape[2]) for block in blocks]
     joined = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
     rhat, p_value = joined["rhat"].T
     joined["rhat"] = np.where(p_value <= CHANCE / draws.shape[2], rhat, 1.0)
@@ -251,8 +269,8 @@ def checked_samples(draws, particles, weights) -> tuple[np.ndarray, np.ndarray, 
     return draws, particles, weights / weights.sum()
 
 
-def _compare(draws, particles, weights) -> dict[str, np.ndarray]:
-    """Compare a block of elements, all chains together; ``rhat`` comes with its p-value."""
+def _compare(draws, particles, weights, elements: int) -> dict[str, np.ndarray]:
+    """Compare a block of all elements, all chains together; ``rhat`` comes with its p-value."""
     a, b, w = draws.reshape(-1, draws.shape[2]), particles.reshape(-1, draws.shape[2]), weights
     distance, grid = _distance(a, b, w.ravel())
     width = FENCE * (grid[-1] - grid[0])
@@ -289,7 +307,26 @@ def _compare(draws, particles, weights) -> dict[str, np.ndarray]:
         "ess": np.minimum(worth[0], len(a)),
         "own_ess": np.minimum(worth[1], 1 / np.sum(w**2)),
         "rhat": split_rhat(a_in.reshape(draws.shape)),
+        "ends": _ends(draws, a_in.reshape(draws.shape), elements),
     }
+
+
+def _ends(draws, clipped, elements: int) -> np.ndarray:
+    """Return the means of two chains that contradict each other, or NaN, shape (elements, 2)."""
+    chains, n, _ = draws.shape
+    squared = np.array([batch_variance(chain[None]) for chain in clipped])
+    variances, scale = clipped.var(axis=1), clipped.std(axis=(0, 1))
+    known = (variances >= LEAST_ESS * squared) & (variances > (1e-9 * scale) ** 2)
+    degrees = max(number_of_batches(1, n) - 1, 1)
+    reach = stdtrit(degrees, 1 - FALSE_ALARM / 4 / (2 * chains * elements)) * np.sqrt(squared)
+    means = clipped.mean(axis=1)
+    lower, upper = np.where(known, means - reach, -np.inf), np.where(known, means + reach, np.inf)
+    low, high = upper.argmin(axis=0)[None], lower.argmax(axis=0)[None]
+    apart = np.take_along_axis(lower, high, 0) > np.take_along_axis(upper, low, 0)
+    difference = np.take_along_axis(means, high, 0) - np.take_along_axis(means, low, 0)
+    apart &= difference > MARGINS[0] / 2 * scale
+    ends = np.take_along_axis(draws.mean(axis=1), np.concatenate([low, high]), 0)
+    return np.where(apart, ends, np.nan).T
 
 
 def _distances(draws, particles, weights) -> tuple[np.ndarray, np.ndarray]:

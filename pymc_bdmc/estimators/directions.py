@@ -60,7 +60,8 @@ def differing_directions(
         return None
     directions = _directions(first, particles[::2], weights[::2])
     found = compare_draws(second @ directions, particles[1::2] @ directions, weights[1::2])
-    return directions, replace(found, away=0 * found.away)  # chains are judged by element
+    # Chains are judged by element.
+    return directions, replace(found, away=0 * found.away, ends=np.nan * found.ends)
 
 
 def _halves(weights: np.ndarray) -> list[np.ndarray]:

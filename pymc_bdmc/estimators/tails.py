@@ -8,9 +8,16 @@ from numpy.typing import ArrayLike
 MIN_DRAWS = 100
 """Smallest number of draws for judging a tail, which then has at least 20 values."""
 
+FEWEST_TAIL = 5
+"""Fewest values of a tail from which its shape is estimated; chosen."""
+
 LARGEST = 0.4
 """Weights may have a heavy tail if the largest of n exceeds n to this power times their mean. The
 largest of n weights with a tail of shape k is about n^k."""
+
+MOST_SHAPE = 0.7
+"""Largest Pareto k of weights whose average can be trusted, or 1 − 1/log10(S) if S states show it:
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling."""
 
 
 def pareto_shape(values: ArrayLike) -> float:
@@ -41,11 +48,11 @@ def pareto_shape(values: ArrayLike) -> float:
     values = np.sort(np.asarray(values, dtype=float))
     n = values.size
     size = int(np.ceil(min(n / 5, 3 * np.sqrt(n))))
-    if size < 5:
+    if size < FEWEST_TAIL:
         return np.nan
     excess = values[-size:] - values[-size - 1]
     excess = excess[excess > 0]
-    if excess.size < 5 or excess[0] == excess[-1]:
+    if excess.size < FEWEST_TAIL or excess[0] == excess[-1]:
         return np.nan
     size = excess.size
     grid = 30 + int(np.sqrt(size))
@@ -72,6 +79,27 @@ def shape_of_weights(weights: np.ndarray) -> float:
     """
     is_large = weights.max() > weights.size**LARGEST * weights.mean()
     return pareto_shape(weights) if is_large else 0.0
+
+
+def shape_by_states(log_weights: np.ndarray) -> tuple[float, float]:
+    """Return Pareto k of weights w = p/r of draws from r, and its limit, by states of p.
+
+    If P(w > t) falls as t^(−1/k) under r, it falls as t^(1 − 1/k) under p, where w is the ratio of
+    densities: with the shape k/(1 − k). So far more states of p are in the tail, also those in a
+    region where r has no draws at all.
+
+    Parameters
+    ----------
+    log_weights : ndarray of shape (S,)
+        log w of states of p, up to a constant; nats. It is +∞ if r is 0 there.
+    """
+    with np.errstate(invalid="ignore"):
+        below = np.sort(log_weights) - log_weights.max()
+    shape = max(np.nan_to_num(pareto_shape(np.exp(below))), 0.0)
+    # A tail may be so heavy that it underflows.
+    if np.isnan(below[-1]) or below[-FEWEST_TAIL] < np.log(np.finfo(float).tiny):
+        shape = np.inf
+    return 1 - 1 / (1 + shape), min(1 - 1 / np.log10(log_weights.size), MOST_SHAPE)
 
 
 class TailCheck(NamedTuple):

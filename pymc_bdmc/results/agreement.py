@@ -48,7 +48,8 @@ class Agreement:
         sample sizes of the draws and of the run's own particles in this row; ``rhat``, split R̂ of
         the draws, where it is larger than chance explains; ``away``, the distance from the median
         of the run, in posterior standard deviations, that nine tenths of the draws of some chain
-        exceed, and ``reach``, its limit; ``status``.
+        exceed, and ``reach``, its limit; ``lowest`` and ``highest``, the means of two chains that
+        contradict each other, if chains do; ``status``.
     too_low : float
         Nats by which log ML of the run is shown to be too low, since it misses part of the
         posterior; 0 if nothing is shown.
@@ -72,6 +73,11 @@ class Agreement:
     too_low: float = 0.0
     messages: tuple[Message, ...] = ()
     """The text as kinds and numbers."""
+
+    @property
+    def contradicts(self) -> bool:
+        """Return whether chains of the draws contradict each other."""
+        return any(each.kind == "contradicting" for each in self.messages)
 
     def __repr__(self) -> str:
         return self.text
@@ -136,8 +142,8 @@ def agreement(
     difference*, and the estimate is beyond half of the margin; or a chain lies far off (column
     ``away``); or the draws are copies of each other. Draws from the posterior are called bad with a
     probability of at most 0.005, if the run's own are from it too. *Open*: neither. Apart from
-    chains that lie far off, draws are not judged if their effective sample size is below 100 or if
-    their R̂ is above 1.01; and none are if the runs contradict each other.
+    chains that lie far off or contradict each other, draws are not judged if their effective sample
+    size is below 100 or if their R̂ is above 1.01; and none are if the runs contradict each other.
 
     *Which side is wrong?* If the draws are not good, the density p(θ, y) may show it, for a model
     with continuous variables only. If draws lie where it is far above all that the run saw, and
@@ -173,20 +179,21 @@ def agreement(
     repeated = _copies(elements)
     is_direction = np.isin(labels, DIRECTIONS)
     status: Status = "open"
-    if repeated > MOST_COPIES or (not doubts and (statuses == "bad").any()):
+    contradicts = repeated <= MOST_COPIES and found.contradicts.any()
+    if repeated > MOST_COPIES or contradicts or (not doubts and (statuses == "bad").any()):
         status = "bad"
     elif not doubts and (statuses[~is_direction] == "good").all():
         status = "good"
     missed = Missed(0.0, 0.0)
     if status != "good" and model is not None and repeated <= MOST_COPIES:
         missed = _missed(read, elements, model, found, ~is_direction)
-    if missed.too_low:
+    if missed.too_low and not contradicts:
         status = "open"
     told = list(agreeing(status, table, elements, repeated, missed))
     if status == "open" and not missed.too_low:
         differs = (statuses == "bad").any()
         told += doubts or ([] if differs else [to_settle(table, found, labels, elements)])
-    told += whose_fault(read, Reading.of(idata), status)
+    told += whose_fault(read, Reading.of(idata), "open" if contradicts else status)
     text = "\n".join(map(say, told))
     return Agreement(status, text, table, missed.too_low, tuple(told))
 
@@ -258,6 +265,7 @@ def _table(
             columns |= {f"{name}{end}": scale(values[:, j]) for end, values in parts}
     for name in ("ess", "own_ess", "rhat", "away", "reach"):
         columns[name] = getattr(found, name)
+    columns["lowest"], columns["highest"] = found.ends.T
     columns["status"] = statuses
     table = pd.DataFrame(columns, index=pd.Index(labels, name="quantity"))
     rank = np.array([["bad", "open", "good"].index(status) for status in statuses])

@@ -131,11 +131,11 @@ class Reweighing:
         # another model may need, than states that have moved do.
         last = last if read.side("real").n_temperatures > 1 else last.as_drawn
         self.values = particle_values(last, loan.density.model)
-        self._density = loan.density
+        self.density = loan.density
         self.shares, runs = last.within_runs
         with np.errstate(invalid="ignore"):  # every weight is zero
             self.log_weights = runs + logsumexp(forward)
-        self._old = self._log_joint(self._density)
+        self._old = self._log_joint(self.density)
         self.average: Estimate = estimates_of(read, "real")["real", 0, "forward average"]
         own = jarzynski_forward(forward)
         self._mass = self.average.value - own.value
@@ -153,7 +153,7 @@ class Reweighing:
             Whether the supports must be equal. Otherwise that of the new model may be smaller.
         """
         model = checked_model(model)
-        if reason := different_variables(self._density.model, model):
+        if reason := different_variables(self.density.model, model):
             return _unusable(reason)
         loan = Loan(model)
         reason = self._differs_from(loan.density, both_ways)
@@ -175,7 +175,7 @@ class Reweighing:
 
     def _differs_from(self, density: TemperedDensity, both_ways: bool) -> str:
         """Say why particles cannot be reweighed to a density; empty if they can."""
-        data = self._density.data
+        data = self.density.data
         same = data.keys() == density.data.keys() and all(
             np.array_equal(data[name], each, equal_nan=each.dtype.kind == "f")
             for name, each in density.data.items()
@@ -186,9 +186,9 @@ class Reweighing:
                 "and values of the observed variables must be the same for all values."
             )
         rng = np.random.default_rng(0)  # tests of the support, no part of an estimate
-        reason = support_beyond(self._density, density, rng)
+        reason = support_beyond(self.density, density, rng)
         if both_ways and not reason:
-            reason = support_beyond(density, self._density, rng)
+            reason = support_beyond(density, self.density, rng)
         return reason
 
     def _log_joint(self, density: TemperedDensity) -> np.ndarray:

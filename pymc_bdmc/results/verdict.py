@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.base.arguments import check_confidence, check_flags
+from pymc_bdmc.results.agreement import kept_agreement
 from pymc_bdmc.results.checks.draws import draws
 from pymc_bdmc.results.checks.ends import ends
 from pymc_bdmc.results.checks.interruption import interrupted
@@ -213,7 +214,12 @@ def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None)
     found = {finding.status for finding in findings}
     status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
     errors = {finding.name for finding in findings if finding.status == "bad"}
-    headline = message("disagree" if errors == {"draws"} and not read.too_low else status)
+    headline, given = message(status), kept_agreement(read)
+    if status == "bad" and given and not read.too_low:
+        if given.contradicts and errors <= {"draws", "both sides"}:  # reverse runs start from them
+            headline = message("contradict")
+        elif errors == {"draws"}:
+            headline = message("disagree")
     # Without simulated data only log ML was asked for.
     is_asked = read.has("forward") or status == "bad"
     return Verdict(status, headline if is_asked else None, findings, _next(findings, doubts))

@@ -1,7 +1,8 @@
 """Compare a model with the one in which some of its variables are fixed at values."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from scipy import stats
 from scipy.special import softmax
 
 from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.joint import log_joint_of
-from pymc_bdmc.model.posterior import shape_of
+from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
@@ -62,7 +64,8 @@ class PointNull:
     def __repr__(self) -> str:
         draws, run = self.of_draws, self.factor
         if not draws.valid:
-            second = message("draws do not show", reason=draws.reason)
+            which = message("believe the run" if run.valid else "nor the run")
+            second = message("draws do not show", reason=draws.reason, which=which)
         else:
             apart = draws.value - run.value
             if not run.valid:
@@ -91,7 +94,8 @@ def point_null(
     of w(b) p₀(ψ, y)/p(ψ, b, y), with b the fixed variables, ψ the others, p₀ the density of the
     null model, and w a normal density with the mean and covariance of the draws of b (Chen 1994).
     If ψ and b are independent a priori, it estimates the Savage-Dickey ratio; here they need not
-    be.
+    be. Draws of ψ from the null model and of b from w show whether these weights have a heavy tail,
+    also if no draw of the full model is in it.
 
     Parameters
     ----------
@@ -149,7 +153,7 @@ def point_null(
 
 def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.DataTree) -> Estimate:
     """Return the log Bayes factor of the null model from the particles of the full one, nats."""
-    others = {rv.name for rv in null.free_RVs}
+    others = [rv.name for rv in null.free_RVs]
     fixed = [rv for rv in model.free_RVs if rv.name not in others]
     for rv in fixed:
         if model.rvs_to_transforms[rv] is not None or rv.dtype not in continuous_types:
@@ -158,9 +162,25 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     b = np.concatenate([full.values[rv.name].reshape(full.shares.size, -1) for rv in fixed], axis=1)
     weights = (full.shares * softmax(full.log_weights)[:, None]).ravel()
     mean, cov = weights @ b, np.atleast_2d(np.cov(b.T, aweights=weights))
-    log_w = stats.multivariate_normal(mean, cov).logpdf(b)
-    if others:
-        log_null = log_joint_of(TemperedDensity(null), full.values)
-    else:
-        log_null = np.full(full.shares.size, log_ml(result).value)
-    return full.to_density(log_w + log_null).log_bayes_factor
+    normal = stats.multivariate_normal(mean, cov)
+    density = TemperedDensity(null) if others else None
+
+    def log_null(values: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        return log_joint_of(density, values) if density else log_ml(result).value
+
+    found = full.to_density(normal.logpdf(b) + log_null(full.values)).log_bayes_factor
+    if others and "posterior" not in result.children:  # every weight is zero
+        return found
+    # States of the density that the average is of, w(b) p₀(ψ|y), show what these draws miss.
+    drawn = posterior_draws("dt", result, others, null) if others else []
+    n = len(drawn[0]) if others else len(b)
+    b = normal.rvs(n, random_state=np.random.default_rng(0)).reshape(n, -1)  # for a check alone
+    parts = np.split(b, np.cumsum([math.prod(shape_of(rv)) for rv in fixed])[:-1], axis=1)
+    states = dict(zip(others, drawn, strict=True)) | {
+        rv.name: part.reshape(n, *shape_of(rv)) for rv, part in zip(fixed, parts, strict=True)
+    }
+    log_weights = normal.logpdf(b) + log_null(states) - log_joint_of(full.density, states)
+    shape, limit = shape_by_states(log_weights)
+    if found.valid and shape > limit:
+        found = replace(found, valid=False, reason=say(message("few where null", shape=shape)))
+    return found

@@ -132,6 +132,11 @@ def test_all_draws_are_judged_and_the_verdict_says_so(tmp_path):
         assert found.table.loc["draws", "status"] == status
         assert bdmc.agreement(dt, draws, model=model).text == stored["agreement"].attrs["text"]
     assert "disagree" in found.text
+    apart = np.concatenate([posterior.rvs(1000, random_state=seed) / seed for seed in (1, 2)])
+    dt = pm.sample_bdmc(model, posterior=drawn(rate=apart), **options)
+    found = bdmc.verdict(dt)
+    assert found.status == "bad"
+    assert found.brief.startswith("Do not use the draws that you gave: their chains contradict")
 
 
 def test_too_few_draws_start_runs_but_are_not_judged(caplog):

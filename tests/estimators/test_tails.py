@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import pareto_shape
-from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.estimators.tails import shape_by_states, shape_of_weights
 
 
 @pytest.mark.parametrize(("n", "high"), [(128, 8), (1536, 40)])
@@ -27,3 +27,9 @@ def test_a_heavy_tail_is_noted(n):
     shapes = np.array([shape_of_weights(sample) for sample in samples])
     assert np.mean(shapes > 0.5) > 0.9
     assert np.mean(shapes) > 1
+
+
+@pytest.mark.parametrize(("largest", "shape"), [(900.0, 1.0), (np.inf, 1.0), (0.0, 0.0)])
+def test_a_tail_that_underflows_is_the_heaviest(largest, shape):
+    """A few weights are e^900 times as large as the others, or infinite; equal ones have none."""
+    assert shape_by_states(np.append(np.zeros(400), np.full(4, largest)))[0] == shape

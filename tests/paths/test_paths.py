@@ -583,12 +583,12 @@ def test_the_tail_of_weights_is_seen_by_states_of_the_posterior(shape):
     """
     n, rng = 65_536, np.random.default_rng(1)
     g = shape / (1 - shape) * rng.exponential(size=n)
-    found, limit = annealing._shape_of_weights(g)
+    found, limit = annealing.shape_by_states(g)
     error = (1 - shape) / np.sqrt(3 * np.sqrt(n))
     assert abs(found - shape) < SIGMAS * error
     assert abs(pareto_shape(np.exp(g - g.max())) - shape) > SIGMAS * error
     assert limit == 0.7
-    assert annealing._shape_of_weights(g[:100])[1] == 0.5
+    assert annealing.shape_by_states(g[:100])[1] == 0.5
 
 
 def test_a_path_from_a_fit_whose_weights_have_a_heavy_tail_is_not_taken(monkeypatch):
@@ -612,7 +612,7 @@ def test_a_path_from_a_fit_whose_weights_have_a_heavy_tail_is_not_taken(monkeypa
         return [(dt.attrs["path"], dt.attrs["path_reason"]) for dt in found]
 
     ruled = calls()
-    monkeypatch.setattr(annealing, "_shape_of_weights", lambda g: (0.0, 0.7))
+    monkeypatch.setattr(annealing, "shape_by_states", lambda g: (0.0, 0.7))
     assert any(
         "far too little mass in part of the posterior" in reason and path == "fitted"
         for (_, reason), (path, _) in zip(ruled, calls(), strict=True)

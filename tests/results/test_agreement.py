@@ -155,14 +155,28 @@ def test_few_draws_are_open_and_it_is_said_what_would_do(result):
     assert bdmc.agreement(small, given(coefficients((4, 1000), rng))).status == "good"
 
 
-def test_draws_that_do_not_mix_are_open(result):
+@pytest.mark.parametrize("slow", [True, False])
+def test_chains_that_contradict_each_other_are_bad(result, slow):
+    """One of four is shifted. The twin is as slow as a random walk, and is open."""
     rng = np.random.default_rng(8)
     beta = coefficients((4, 500), rng)
     beta[0] += 0.5
+    if slow:
+        beta[:, :, :] = np.sort(beta, axis=1)
     found = bdmc.agreement(result, given(beta))
-    assert found.status == "open"
-    assert "R̂" in found.text
     assert found.table["rhat"].max() > 1.01
+    if slow:
+        assert found.status == "open"
+        assert "Run that sampler longer, until every R̂" in found.text
+        return
+    assert found.status == "bad"
+    assert found.text.startswith("Your chains contradict each other: the mean of ")
+    worst = found.table.loc[found.messages[0].numbers["name"]]
+    assert worst["rhat"] == found.table["rhat"].max()
+    assert worst["highest"] - worst["lowest"] > 0.4
+    for chain, status in ((0, "bad"), (1, "open")):
+        each = bdmc.agreement(result, given(beta).sel(chain=[chain]))
+        assert (each.status == "bad") == (status == "bad")
 
 
 def test_chains_that_are_stuck_far_away_are_bad_and_come_first(result, model):

@@ -8,6 +8,8 @@ from scipy.integrate import quad
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import Estimate
+from pymc_bdmc.results.reweighting import Reweighing
+from pymc_bdmc.studies import point_null
 from pymc_bdmc.studies.point_null import PointNull
 from tests.models import SIGMAS
 
@@ -55,6 +57,37 @@ def test_both_ways_are_right(make):
     assert abs(found.of_draws.value - EXACT[make]) < SIGMAS * found.of_draws.error
     assert abs(found.of_draws.value - EXACT[make] - 0.1) > SIGMAS * found.of_draws.error
     assert "which agrees; believe the run" in repr(found)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_draws_of_a_variable_whose_prior_has_an_unknown_scale_are_not_believed(seed, monkeypatch):
+    """The weights contain 1/p(effect | mean, scale), and no draw lies where the scale is small.
+
+    The run is within 4 standard errors, α = 6e-5 each. The twin is believed, and lies too low by
+    0.1 to 0.3 in each of 5 seeds.
+    """
+    with pm.Model() as model:
+        effect = pm.Normal("effect", pm.Normal("mean"), pm.HalfNormal("scale"))
+        pm.Normal("y", effect, 1, observed=(data := [0.3, -0.4, 0.9, 0.6]))
+
+    def log_ml(effect_variance):
+        return stats.multivariate_normal(np.zeros(4), np.eye(4) + effect_variance).logpdf(data)
+
+    def integrand(scale):
+        return np.exp(log_ml(1 + scale**2)) * stats.halfnorm.pdf(scale)
+
+    exact = log_ml(0) - np.log(quad(integrand, 0, np.inf)[0])
+    options = OPTIONS | {"random_seed": seed}
+    dt = pm.sample_bdmc(model, simulate=None, **options)
+    found = bdmc.point_null(dt, {"effect": 0}, model=model, **options)
+    assert abs(found.factor.value - exact) < SIGMAS * found.factor.error
+    assert not found.of_draws.valid
+    assert repr(found).endswith("; believe the run.")
+    monkeypatch.setattr(point_null, "shape_by_states", lambda log_weights: (0.0, 0.7))
+    full = Reweighing(dt, model, "point_null")
+    twin = point_null._of_draws(full, model, pm.do(model, {"effect": 0.0}), found.result)
+    assert twin.valid
+    assert twin.value < exact - 0.1
 
 
 def test_nothing_is_left_free():

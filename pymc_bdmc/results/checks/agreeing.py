@@ -40,11 +40,15 @@ def agreeing(
         "n": elements.draws.shape[0] * elements.draws.shape[1],
         "difference": _difference(_worst(table)),
     }
+    apart = table[table["lowest"].notna() & (repeated <= MOST_COPIES)]
+    if len(apart):
+        row = apart.loc[apart["rhat"].idxmax()]
+        yield message("contradicting", name=row.name, low=row["lowest"], high=row["highest"])
     if repeated > MOST_COPIES:
         yield message("copies", copies=repeated, **numbers)
     elif missed.too_low:
         yield message("wrong run", too_low=missed.too_low, **numbers)
-    elif status == "bad":
+    elif status == "bad" and apart.empty:
         bad = int(np.sum(table["status"] == "bad"))
         yield message("wrong draws", bad=bad, of=len(table), **numbers)
         if missed.by_draws:
@@ -54,7 +58,7 @@ def agreeing(
         of = int(np.sum(~table.index.isin(DIRECTIONS)))
         yield message("agreeing draws", n=numbers["n"], of=of, **margins)
         yield message("largest", difference=numbers["difference"])
-    else:
+    elif status == "open":
         yield message("open draws", **numbers)
 
 

@@ -24,8 +24,11 @@ def disagreement(read: Reading, side: Side) -> Message | None:
 
 
 def reconcile(read: Reading) -> Message:
-    """Return the remedy if draws and runs contradict each other."""
-    return reach_draws(read) if read.too_low else message("compare draws")
+    """Return the remedy if draws and runs contradict each other, or chains of the draws do."""
+    if read.too_low:
+        return reach_draws(read)
+    found = kept_agreement(read)
+    return message("each chain" if found and found.contradicts else "compare draws")
 
 
 def draws(read: Reading) -> Iterator[Finding]:
@@ -36,7 +39,7 @@ def draws(read: Reading) -> Iterator[Finding]:
         if found.too_low:
             status, remedy = "bad", reach_draws(read)
         elif found.status == "bad":
-            remedy = message("plot agreement")
+            remedy = message("each chain" if found.contradicts else "plot agreement")
         # The last message is about the run's own draws, as the verdict is.
         told = found.messages[: 1 if found.status == "good" else -1]
         brief = message("brief agreement") if found.status == "good" else found.messages[0]
