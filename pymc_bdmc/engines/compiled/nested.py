@@ -9,7 +9,13 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from pymc_bdmc.engines.compiled.conditional import deviations, is_exact, is_resolved, wrong_modes
+from pymc_bdmc.engines.compiled.conditional import (
+    RESOLVED,
+    deviations,
+    is_exact,
+    lost_by_rounding,
+    wrong_modes,
+)
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.improving import adapted
 from pymc_bdmc.engines.compiled.tops import CLIMBS, OVERLOOKED, LogDensity, Tops, fit_to_tops
@@ -244,10 +250,10 @@ def _fitted(
     )
     n = PREDICTING * (1 + len(found.others))
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
-    if not is_resolved(found, density, psis):
+    if (lost := lost_by_rounding(found, density, psis)) > RESOLVED:
         return None, (
             "the data hardly inform a combination of the latent variables, and rounding hides what "
-            "its wide prior says"
+            f"its wide prior says (up to {min(lost, 1):.0%} of its precision)"
         )
     if is_exact(found, density, rng):
         return found._replace(accuracy=np.inf), reason
