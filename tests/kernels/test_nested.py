@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from pymc_bdmc.engines import CompiledEngine
+from pymc_bdmc.engines.compiled.conditional import wrong_modes
 from pymc_bdmc.engines.compiled.counted import Counted
 from pymc_bdmc.engines.compiled.fitting import Fitting
 from pymc_bdmc.engines.compiled.nested import Marginal, fit_nested, refit_nested
@@ -159,6 +160,46 @@ def test_what_rounding_may_hide_is_refused(noise, is_lost, monkeypatch):
     assert all(z < SIGMAS for z in found)
     monkeypatch.setattr("pymc_bdmc.engines.compiled.nested.lost_by_rounding", lambda *_: 0.0)
     assert (max(distances()) > SIGMAS) == is_lost
+
+
+def folded():
+    """Twenty latent variables of an unknown spread, of which the sines are measured."""
+    rng = np.random.default_rng(0)
+    y = np.sin(rng.normal(size=20)) + 0.2 * rng.normal(size=20)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, pm.HalfNormal("spread", 1), shape=20)
+        pm.Normal("y", pm.math.sin(x), 0.2, observed=y)
+    return model, y
+
+
+def log_ml_of_folded(y):
+    """By quadrature over the log spread, and over each variable given it."""
+    grid, z = np.linspace(-9, 2.5, 600), np.linspace(-8, 8, 4001)
+    spread = np.exp(grid)
+    found = stats.halfnorm.logpdf(spread) + grid
+    sines = np.sin(spread[:, None] * z)
+    for each in y:
+        found += logsumexp(stats.norm.logpdf(each, sines, 0.2) + stats.norm.logpdf(z), axis=1)
+        found += np.log(z[1] - z[0])
+    return logsumexp(found) + np.log(grid[1] - grid[0])
+
+
+def test_modes_of_latent_variables_are_looked_for_at_several_psi(monkeypatch):
+    """Whatever the seed. Twins: one ψ alone; and fits that are used, whose log ML is too low."""
+    model, y = folded()
+    fitted = Fitted(model)
+
+    def refused():
+        return ["several modes" in fitted.again(seed).reason for seed in range(6)]
+
+    assert all(refused())
+    search = "pymc_bdmc.engines.compiled.nested.wrong_modes"
+    monkeypatch.setattr(search, lambda *given: wrong_modes(*given[:2], given[2][:1], given[3]))
+    assert not all(refused())
+    monkeypatch.setattr(search, lambda *_: "")
+    log_z = log_ml_of_folded(y)
+    fits = [fitted.again(seed).reference for seed in range(6)]
+    assert min(z_of(fitted.log_weights(each), log_z) for each in fits) < -SIGMAS
 
 
 def z_between(*logs):
