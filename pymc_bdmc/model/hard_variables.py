@@ -10,11 +10,13 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import CauchyRV, InvGammaRV, LogNormalRV, StudentTRV
 
+from pymc_bdmc.model.spreads import may_vanish
+
 SCALE_LAST = {
     "cauchy", "exponential", "gumbel", "halfcauchy", "halfnormal", "laplace", "logistic",
     "lognormal", "multivariate_normal", "normal", "t", "zerosumnormal",
 }  # fmt: skip
-"""Location-scale families whose last or only parameter is the scale."""
+"""Location-scale families whose last or only parameter is the scale. Others are drawn from."""
 VANISHING = InvGammaRV, LogNormalRV
 """Families of positive variables whose density vanishes at 0 faster than any power."""
 HEAVY = CauchyRV, StudentTRV, SkewStudentTRV, MvStudentTRV
@@ -32,7 +34,7 @@ def hard_variables(model: pm.Model) -> dict[str, str]:
     dict of str to str
         ``discrete_variables``; ``finite_variables``, those of them with few values; and
         ``centred_effects``: variables whose scale is a free variable, such as group effects, random
-        walks and autoregressive processes.
+        walks and autoregressive processes. What cannot be found out counts as centred.
 
     Examples
     --------
@@ -74,9 +76,32 @@ def with_necks(model: pm.Model) -> list[str]:
 
 
 def _scale_parents(rv: Variable, model: pm.Model) -> set[Variable]:
-    """Return the free variables on which the scale of a variable depends."""
-    scale = scale_of(rv)
-    return set() if scale is None else set(model.free_RVs).intersection(ancestors([scale]))
+    """Return the free variables on which the scale of a variable depends.
+
+    For a family that is not known, they are all parents, unless draws show that its spread on the
+    unconstrained scale does not vanish with them.
+    """
+    free = set(model.free_RVs)
+    if rv.dtype in discrete_types:
+        return set()
+    if _is_known(rv):
+        scale = scale_of(rv)
+        return set() if scale is None else free.intersection(ancestors([scale]))
+    direct = ancestors(rv.owner.inputs, blockers=free)
+    parents = sorted(free.intersection(direct), key=lambda each: each.name)
+    return set(parents) if parents and may_vanish(rv, parents, model) else set()
+
+
+def _is_known(rv: Variable) -> bool:
+    """Return whether the parameter that is a scale is known, also that of the steps of a walk."""
+    op, inputs = rv.owner.op, rv.owner.inputs
+    if isinstance(op, RandomWalkRV):
+        return inputs[1].owner is None or _is_known(inputs[1])
+    return isinstance(op, AutoRegressiveRV) or _family(op) in SCALE_LAST
+
+
+def _family(op: object) -> str:
+    return str(getattr(op, "name", None)).lower()
 
 
 def sum_out(names: str) -> str:
@@ -127,8 +152,7 @@ def scale_of(rv: Variable) -> Variable | None:
         return scale_of(inputs[1]) if inputs[1].owner else None
     if isinstance(op, AutoRegressiveRV):
         return inputs[1]
-    name = str(getattr(op, "name", None)).lower()
-    if name not in SCALE_LAST:
+    if _family(op) not in SCALE_LAST:
         return None
     # The last parameter of a zero-sum variable is its shape.
-    return op.dist_params(rv.owner)[0 if name == "zerosumnormal" else -1]
+    return op.dist_params(rv.owner)[0 if _family(op) == "zerosumnormal" else -1]
