@@ -293,7 +293,7 @@ def _moved(thetas, latent, groups, used, steps):
     return moved
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def _differences(thetas, gradients, moved, slopes, place, rows, columns):
     """Return minus the second derivatives by differences; not finite if gradients are not."""
     n_moves, entries = len(moved) // max(len(thetas), 1), np.empty((len(thetas), rows.size))
