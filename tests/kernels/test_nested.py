@@ -4,7 +4,6 @@ Statistical tests pass within `SIGMAS` standard errors (two-sided α = 6e-5 a co
 and their twins must exceed them.
 """
 
-
 import numpy as np
 import pymc as pm
 import pytest
