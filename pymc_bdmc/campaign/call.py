@@ -26,7 +26,7 @@ from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
 from pymc_bdmc.model.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.checks.undefined import undefined as told_of_undefined
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
@@ -52,7 +52,7 @@ def finish(campaign: Campaign, prepared: Prepared) -> xr.DataTree:
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
     write_log_ml(dt)  # it is withheld if runs miss a part that given draws show, or that is NaN
-    if told := told_of_undefined(Reading.of(dt), near=False):
+    if told := no_density(Reading.of(dt), near=False):
         _log.info(say(told))
     return campaign.session.finish(dt)
 

@@ -21,7 +21,7 @@ from pymc_bdmc.results.checks.remedies import (
     more_runs,
 )
 from pymc_bdmc.results.checks.start import too_short
-from pymc_bdmc.results.checks.undefined import undefined
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.checks.visits import few_passages, uneven_visits
 from pymc_bdmc.results.checks.weights import infinite, no_mean, unfinished
 from pymc_bdmc.results.finding import Doubt, Message, message
@@ -75,7 +75,7 @@ def doubts_of(read: Reading) -> list[Doubt]:
         return doubts + [doubt for doubt in found if doubt]
     if Reading.annealed(read).is_null:
         return []
-    if near := undefined(read, near=True):
+    if near := no_density(read, near=True):
         doubts.append(Doubt({"": near}, message("stable form", names=read.undefined)))
     for find, remedy in _DOUBTS:
         told = {name: each for name, side in read.sides.items() if (each := find(read, side))}

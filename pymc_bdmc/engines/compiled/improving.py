@@ -73,11 +73,9 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
         log r there, nats.
     density : Density
     """
-    log_prior, ells = density.terms(thetas).T
-    with np.errstate(invalid="ignore"):
-        g = log_prior + ells - log_r
-    g[log_r == np.inf] = -np.inf
-    return g
+    log_f = density.terms(thetas).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        return np.where(log_f == -np.inf, -np.inf, log_f - log_r)
 
 
 def improved(

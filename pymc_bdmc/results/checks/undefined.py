@@ -7,7 +7,7 @@ MOST_UNDEFINED = 1e-3
 """Largest share of moves from posterior states that may end where the density is NaN; chosen."""
 
 
-def undefined(read: Reading, *, near: bool) -> Message | None:
+def no_density(read: Reading, *, near: bool) -> Message | None:
     """Tell where the density is NaN, if the posterior lies next to it or, else, if it does not."""
     if not read.undefined or near != (read.undefined_posterior > MOST_UNDEFINED):
         return None
