@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
 import pymc as pm
@@ -118,7 +119,7 @@ def _undefined(campaign: Campaign, last: Round, dt: xr.DataTree) -> dict[str, st
     density, seed = campaign.density, stream(campaign.session.entropy, Purpose.UNDEFINED)
     ends = [last.ends[place][0] for place in sorted(last.ends)]
     states = {name: np.concatenate([each[name] for each in ends]) for name in ends[0]}
-    weights = dt["particles"]["bdmc_weight"].values.ravel()
+    weights = np.ravel(cast(xr.DataArray, dt["particles"]["bdmc_weight"]))
     with campaign.engine.lock:
         density.set_data(density.data)
         found = undefined(density, states, weights / weights.sum(), np.random.default_rng(seed))

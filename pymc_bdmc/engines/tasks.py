@@ -52,11 +52,13 @@ class TunedEngine[T: Tuning](Engine[T], Protocol):
     """Whether its runs can be on several data sets at once."""
     moves_further: bool
     """Whether it supports `AnnealTask.further_moves`."""
-    meets_undefined: bool
-    """Whether log p may have been NaN at a state."""
     has_gradient: bool
     """Whether compiled kernels use a gradient. A density without a gradient is likely to call a
     solver, so that evaluations are slow."""
+
+    @property
+    def meets_undefined(self) -> bool:
+        """Return whether log p may have been NaN at a state."""
 
     @property
     def no_reference(self) -> str:

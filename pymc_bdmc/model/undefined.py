@@ -59,7 +59,9 @@ def undefined(
     evolution.
     """
     drawn = density.prior.draw_many(PRIOR_DRAWS, rng)
-    draws = [{name: each[k] for name, each in drawn.items()} for k in range(PRIOR_DRAWS)]
+    draws: list[Point] = [
+        {name: each[k] for name, each in drawn.items()} for k in range(PRIOR_DRAWS)
+    ]
     with np.errstate(all="ignore"):
         lost = [each for each in draws if _is_finite(each) and density.is_undefined(each)]
         share, n_prior = 0.0, len(lost)

@@ -169,7 +169,7 @@ def joint_draws(
     sampler = density.joint(given=tuple(held))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
-    pairs = []
+    pairs: list[tuple[Point, dict[str, np.ndarray]]] = []
     failed = 0
     while len(pairs) < n:
         point, drawn, _ = sampler.draw_supported(*held.values())
