@@ -60,14 +60,14 @@ def undefined(
     """
     drawn = density.prior.draw_many(PRIOR_DRAWS, rng)
     draws: list[Point] = [
-        {name: each[k] for name, each in drawn.items()} for k in range(PRIOR_DRAWS)
+        {name: np.asarray(each[k]) for name, each in drawn.items()} for k in range(PRIOR_DRAWS)
     ]
     with np.errstate(all="ignore"):
         lost = [each for each in draws if _is_finite(each) and density.is_undefined(each)]
         share, n_prior = 0.0, len(lost)
         moving = {v.name for v in density.model.value_vars if v.dtype in continuous_types}
         for place, plus, minus in rng.choice(len(weights), (MOVES, 3), p=weights):
-            state = {name: each[place] for name, each in states.items()}
+            state = {name: np.asarray(each[place]) for name, each in states.items()}
             step = {name: states[name][plus] - states[name][minus] for name in moving}
             end = _moved(state, step, 1.0)
             if density.is_undefined(end):
@@ -89,7 +89,8 @@ def _is_finite(point: Point) -> bool:
 
 def _moved(state: Point, step: Point, size: float) -> Point:
     """Return the state after part of a step in the continuous variables."""
-    return {**state, **{name: state[name] + size * each for name, each in step.items()}}
+    moved = {name: np.asarray(state[name] + size * each) for name, each in step.items()}
+    return {**state, **moved}
 
 
 def _height_at_the_edge(density: TemperedDensity, state: Point, step: Point) -> float:

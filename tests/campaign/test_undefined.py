@@ -112,6 +112,17 @@ def test_nothing_is_valid_where_the_posterior_ends_at_nan():
         assert ("posterior is far from such values" in log_ml.notes) is not is_near
 
 
+def test_step_methods_stay_where_the_density_is_a_number():
+    """They count no evaluations, so the end of a call always looks for NaN."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 1, 1)
+        pm.Normal("y", pm.math.log(x), 1.0, observed=0.3)
+    options = dict(step=pm.Metropolis, simulate=None, temperatures=5, chains=4)
+    dt, _ = found(model, **options)
+    assert dt.attrs["undefined"] == "y"
+    assert (dt["particles"]["x"] > 0).all()
+
+
 def cut(at):
     """A standard normal variable, whose likelihood is 1 up to a limit and NaN beyond it."""
     with pm.Model() as model:
