@@ -296,9 +296,9 @@ class TemperedDensity:
                 culprits.append(name)
         blamed = culprits[:3] + ["…"] * (len(culprits) > 3) or ["different variables"]
         return ValueError(
-            f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}; "
-            "NaN counts as -inf. Check the data and the constants of their distributions, or use a "
-            "prior that makes them possible more often."
+            f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
+            "Check the data and the constants of their distributions, or use a prior that makes "
+            "them possible more often. NaN counts as -inf."
         )
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:

@@ -16,7 +16,7 @@ HALVINGS = 40
 
 
 class Undefined(NamedTuple):
-    """Where log p is NaN."""
+    """Variables whose log density is NaN at some states, and how frequent these are."""
 
     names: list[str]
     """Variables and Potentials whose log density is NaN."""
