@@ -46,7 +46,7 @@ INTEGER = (BIAS + 52) << 52
 """Bits of 2^52. With a small integer k in the lowest bits, they become the bits of 2^52 + k."""
 
 # Sums may become fused multiply-adds, which changes no argument below; they are never reordered.
-_inline = njit(allocates=False, fastmath={"contract"}, error_model="numpy", forceinline=True)
+_inline = njit(allocates=False, fastmath={"contract"}, forceinline=True)
 
 
 @_inline

@@ -20,6 +20,10 @@ __all__ = [
 _BYTES_A_TEMPERATURE = 40
 """Memory per temperature of the arrays from which a schedule is made."""
 
+NORMAL = 2.0**100
+"""Factor without rounding that makes numbers between float64's smallest and smallest normal one
+normal, so that slopes between inverse temperatures do not overflow. Derived."""
+
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -236,7 +240,7 @@ def mean_between(betas: ArrayLike, known: ArrayLike, means: ArrayLike) -> np.nda
     array([-9., -5., -1.])
     """
     means = np.asarray(means, dtype=float)
-    at, knots = np.asarray(betas, dtype=float), np.asarray(known, dtype=float)
+    at, knots = (NORMAL * np.asarray(each, dtype=float) for each in (betas, known))
     place = np.interp(at, knots, np.arange(len(means)))
     low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
     part = place - low

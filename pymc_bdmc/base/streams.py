@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     SENSITIVITY = 10
     COMPARE = 11
     ORDERS = 12
+    UNDEFINED = 13
 
 
 def entropy_of(random_seed: RandomSeed) -> Entropy:

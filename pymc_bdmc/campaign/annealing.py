@@ -42,7 +42,7 @@ STEPS_A_ROW = 10
 regression of 20 coefficients and 100 rows runs are then 0.3 nats short of log ML; with three
 steps a row they are 1.6 nats short."""
 
-NOT_A_NUMBER = "the log density is NaN at some states between a fit and the posterior"
+INFINITE = "the log density is +∞ at some states between a fit and the posterior"
 FURTHER = 1 / 3
 """Share of the cost of all other moves up to which particles move on at β = 1."""
 QUICK_RHAT = 1.25
@@ -164,7 +164,7 @@ class Annealing(Piloted):
                 return seen._replace(fitted=fitted, is_cut=is_cut, peaks=tuning.peaks)
             self.scouts(data, FittedPath())
         except FloatingPointError:
-            return seen._replace(obstacle=NOT_A_NUMBER)
+            return seen._replace(obstacle=INFINITE)
         scouts, reached = self.scouts(data, PriorPath()), self.scouted(next(iter(data)))
         shape, limit = shape_by_states(tuning.last_log_likelihood)
         return seen._replace(

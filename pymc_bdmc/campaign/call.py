@@ -4,7 +4,9 @@ import json
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 
@@ -22,10 +24,14 @@ from pymc_bdmc.campaign.tree import (
 from pymc_bdmc.model.constraints import constraints
 from pymc_bdmc.model.hard_variables import hard_variables, with_necks
 from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
+from pymc_bdmc.model.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
+from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.results.say import say
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -41,10 +47,14 @@ def finish(campaign: Campaign, prepared: Prepared) -> xr.DataTree:
         If Ctrl-C comes before any run is finished.
     """
     result = partial(to_datatree, campaign, prepared)
-    dt = result(campaign.session.anneal(prepared.runs, result))
+    rounds = campaign.session.anneal(prepared.runs, result)
+    dt = result(rounds)
+    dt.attrs |= _undefined(campaign, rounds[-1], dt)
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
-        write_log_ml(dt)  # it is withheld if the draws show a part that the runs miss
+    write_log_ml(dt)  # it is withheld if runs miss a part that given draws show, or that is NaN
+    if told := no_density(Reading.of(dt), near=False):
+        _log.info(say(told))
     return campaign.session.finish(dt)
 
 
@@ -100,6 +110,26 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
         **{f"gradients_{stage}": n for stage, n in prepared.preparation.gradients.items()},
         "pymc_version": pm.__version__,
         "preparation_time": campaign.compiled - campaign.started,
+    }
+
+
+def _undefined(campaign: Campaign, last: Round, dt: xr.DataTree) -> dict[str, str | float]:
+    """Return where log p is NaN on the real data, as attributes; nothing if nowhere."""
+    if not (campaign.engine.meets_undefined and "posterior" in dt.children):
+        return {}
+    density, seed = campaign.density, stream(campaign.session.entropy, Purpose.UNDEFINED)
+    ends = [last.ends[place][0] for place in sorted(last.ends)]
+    states = {name: np.concatenate([each[name] for each in ends]) for name in ends[0]}
+    weights = np.ravel(cast(xr.DataArray, dt["particles"]["bdmc_weight"]))
+    with campaign.engine.lock:
+        density.set_data(density.data)
+        found = undefined(density, states, weights / weights.sum(), np.random.default_rng(seed))
+    if not found.names:
+        return {}
+    return {
+        "undefined": ", ".join(found.names),
+        "undefined_prior": found.prior,
+        "undefined_posterior": found.posterior,
     }
 
 

@@ -15,7 +15,7 @@ from pymc_bdmc.campaign.store import origin
 from pymc_bdmc.model.checks import check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.posterior import posterior_draws
+from pymc_bdmc.model.posterior import all_draws
 from pymc_bdmc.model.simulations import (
     DATASETS,
     FromHyperparameters,
@@ -177,7 +177,7 @@ class Request:
         posterior, judged = _draws(question, path)
         if posterior is not None:  # the first look at them, before anything is compiled
             source = "posterior" if judged is posterior else "path"
-            posterior_draws(source, posterior, [rv.name for rv in model.free_RVs], model)
+            all_draws(source, posterior, [rv.name for rv in model.free_RVs], model)
         if isinstance(simulation, FromPosterior) and question.real_data:
             judged = judged or simulation.idata
         if size.target_error and posterior is not None:

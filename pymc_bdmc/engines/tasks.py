@@ -57,6 +57,10 @@ class TunedEngine[T: Tuning](Engine[T], Protocol):
     solver, so that evaluations are slow."""
 
     @property
+    def meets_undefined(self) -> bool:
+        """Return whether log p may have been NaN at a state."""
+
+    @property
     def no_reference(self) -> str:
         """Return the reason why this is no `ModelEngine`; empty if it is one."""
 

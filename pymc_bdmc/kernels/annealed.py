@@ -88,7 +88,7 @@ class _Bridge:
         self._nested, self._slopes = nested, density.slopes_in(nested.latent)
         self._psis = nested.from_units(phis)
         self._found: Conditional = nested.given(self._psis, density)
-        self._log_marginal = nested.log_marginal(phis, self._found)
+        self._log_marginal = nested.log_marginal(phis)
 
     def thetas(self, z: np.ndarray) -> np.ndarray:
         """Return θ of every row of z."""
@@ -105,8 +105,9 @@ class _Bridge:
         log_f, gradients = self._slopes(self.thetas(z))
         slope = gradients[:, self._nested.latent]
         unroot_transposed(self._nested.sparsity, self._found.factors, slope)
-        with np.errstate(invalid="ignore"):  # −∞ less ∞
-            excess = log_f - self._nested.log_density_at(self._log_marginal, self._found, z)
+        log_r = self._log_marginal + self._nested.log_conditional(self._found, z)
+        with np.errstate(invalid="ignore"):  # −∞ less −∞
+            excess = log_f - log_r
         is_finite = np.isfinite(slope).all(axis=1, keepdims=True)
         return _State(z, log_f, excess, np.where(is_finite, slope + z, 0.0))
 

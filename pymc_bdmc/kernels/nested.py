@@ -36,8 +36,6 @@ MOST_SPREAD = 1e6
 differences then lose the smallest one."""
 REACH = 3.0
 """Standard deviations of ψ up to which the mode of x is predicted as a linear function of it."""
-REMOTE = 8.0
-"""Prior deviations of an element of ψ beyond which an overflow is no error."""
 
 
 class Conditional(NamedTuple):
@@ -51,8 +49,6 @@ class Conditional(NamedTuple):
     """Laplace approximation of log ∫ p(θ) e^ℓ(θ) dx, shape (n,), nats."""
     is_mode: np.ndarray
     """Whether Newton's method came to a mode with a positive definite precision, shape (n,)."""
-    overflows: np.ndarray
-    """Whether log p + ℓ is NaN or +∞ at the start of Newton's method, shape (n,)."""
 
 
 class NestedReference(NamedTuple):
@@ -93,7 +89,7 @@ class NestedReference(NamedTuple):
         if np.isfinite(dof := self.degrees_of_freedom):
             z *= np.sqrt(dof / rng.chisquare(dof, size=(n, 1)))
         found = self.given(psis, density)
-        log_r = self.log_density_at(self.log_marginal(phis, found), found, z)
+        log_r = self.log_marginal(phis) + self.log_conditional(found, z)
         return self.join(psis, found, z), log_r
 
     def join(self, psis: np.ndarray, found: Conditional, z: np.ndarray) -> np.ndarray:
@@ -112,27 +108,11 @@ class NestedReference(NamedTuple):
         found = self.given(psis, density)
         z = thetas[:, self.latent] - found.modes
         times_root(self.sparsity, found.factors, z)
-        log_marginal = self.log_marginal(self.to_units(psis), found)
-        return self.log_density_at(log_marginal, found, z)
+        return self.log_marginal(self.to_units(psis)) + self.log_conditional(found, z)
 
-    def log_density_at(
-        self, log_marginal: np.ndarray, found: Conditional, z: np.ndarray
-    ) -> np.ndarray:
-        """Return log r(ψ) + log r(x | ψ) by log r(ψ) and z = Lᵀ(x − x̂), nats; ∞ if log r(ψ) is."""
-        with np.errstate(invalid="ignore"):  # ∞ less ∞
-            log_r = log_marginal + self._log_conditional(found, z)
-        return np.where(log_marginal == np.inf, np.inf, log_r)
-
-    def log_marginal(self, phis: np.ndarray, found: Conditional) -> np.ndarray:
-        """Return log r(ψ) at every row of φ, nats.
-
-        If log p overflows far outside the range of the prior draws of ψ, it is ∞, so that the draw
-        has no weight. The last component of r(ψ) has the spread of these prior draws.
-        """
-        log_r = log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
-        location, scale = self.marginal.locations[-1], self.marginal.scales[-1]
-        is_remote = (np.abs(phis - location) > REMOTE * scale).any(axis=1)
-        return np.where(is_remote & found.overflows, np.inf, log_r)
+    def log_marginal(self, phis: np.ndarray) -> np.ndarray:
+        """Return log r(ψ) at every row of φ, nats."""
+        return log_reference(self.marginal, phis) - self._log_units(phis).sum(axis=1)
 
     def from_units(self, phis: np.ndarray) -> np.ndarray:
         """Return ψ of every row of φ."""
@@ -150,7 +130,7 @@ class NestedReference(NamedTuple):
         found = self.given(self.from_units(phis), density).log_marginal
         return found + self._log_units(phis).sum(axis=1)
 
-    def _log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
+    def log_conditional(self, found: Conditional, z: np.ndarray) -> np.ndarray:
         """Return log r(x | ψ) at z = Lᵀ(x − x̂), nats."""
         d, dof = z.shape[1], self.degrees_of_freedom
         with np.errstate(over="ignore", invalid="ignore"):  # states far out
@@ -206,7 +186,6 @@ class NestedReference(NamedTuple):
         thetas = np.empty((n, d + len(self.others)))
         thetas[:, self.others], thetas[:, self.latent] = psis, starts
         values, gradients = slopes(thetas)
-        overflows = ~(values < np.inf)
         factors = np.zeros((n, len(self.sparsity.indices)))
         factors[:, self.sparsity.starts[:-1]] = 1.0
         is_normal, is_sure = np.zeros((2, n), dtype=bool)
@@ -241,7 +220,7 @@ class NestedReference(NamedTuple):
         modes = thetas[:, self.latent] + np.where(is_near[:, None], step, 0.0)
         log_marginal = values + rest / 2 + d / 2 * np.log(2 * np.pi) - self._log_volume(factors)
         log_marginal = np.where(np.isfinite(log_marginal), log_marginal, -np.inf)
-        return Conditional(modes, factors, log_marginal, is_normal & is_near, overflows)
+        return Conditional(modes, factors, log_marginal, is_normal & is_near)
 
     def _climb(self, thetas, values, gradients, active, step, rise, slopes):
         """Take Newton steps in place, halved until the density rises; return movers and gains."""
@@ -293,7 +272,7 @@ def _moved(thetas, latent, groups, used, steps):
     return moved
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def _differences(thetas, gradients, moved, slopes, place, rows, columns):
     """Return minus the second derivatives by differences; not finite if gradients are not."""
     n_moves, entries = len(moved) // max(len(thetas), 1), np.empty((len(thetas), rows.size))

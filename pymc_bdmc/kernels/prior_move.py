@@ -1,7 +1,6 @@
 """Move to an independent prior draw with probability min(1, exp(β (ℓ′ − ℓ))).
 
 At low β the move forgets the past; at any β it leads out of regions where the data fit much worse.
-A draw with a NaN density is accepted, so that the caller detects it.
 """
 
 from typing import NamedTuple
@@ -9,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, is_legal, tempered
+from pymc_bdmc.kernels.state import copy, copy_vector, evaluate, tempered
 
 
 class Draw(NamedTuple):
@@ -26,15 +25,6 @@ def no_draw():
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def is_finite(vector):
-    """Return whether all elements are finite."""
-    finite = True
-    for i in range(vector.size):
-        finite &= np.isfinite(vector[i])
-    return finite
-
-
-@njit(nogil=True, cache=True, allocates=False)
 def prior_move(target, beta, draw, state, work, rng):
     """Move to the ``draw`` of θ, or stay."""
     proposal = work.proposal
@@ -42,7 +32,5 @@ def prior_move(target, beta, draw, state, work, rng):
     evaluate(target, proposal)
     log_ratio = beta * (proposal.terms[1] - state.terms[1])
     accepted = log_ratio > np.log(1.0 - rng.random())
-    # A draw that is not finite is outside the support of the transforms.
-    broken = not is_legal(proposal) and is_finite(draw)
-    if broken or (accepted and tempered(proposal, beta) > -np.inf):
+    if accepted and tempered(proposal, beta) > -np.inf:
         copy(proposal, state)

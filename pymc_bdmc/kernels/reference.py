@@ -223,7 +223,7 @@ def refer(reference, state):
         log_reference = _add_others(reference, state.theta, log_reference, gradient)
     for i in range(gradient.size):
         rest[i] -= gradient[i]
-    if state.terms[0] == -np.inf:  # ℓ may be NaN there
+    if state.terms[0] == -np.inf:  # log r may be −∞ too
         state.terms[1] = -np.inf
     else:
         state.terms[1] += state.terms[0] - log_reference

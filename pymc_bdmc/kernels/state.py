@@ -24,6 +24,8 @@ class Target(NamedTuple):
     """Number of values of every discrete element, 0 if unlimited. These elements come last in θ."""
     reference: Reference
     """Reference at the start of the path, if not the prior; then every element is continuous."""
+    undefined: np.ndarray
+    """Number of evaluations so far at which log p or ℓ was NaN, shape (1,)."""
 
 
 class Parameters(NamedTuple):
@@ -145,15 +147,21 @@ def evaluate(target, state):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def evaluate_terms(target, state):
-    """Evaluate both terms at θ; the gradients are then undefined."""
+    """Evaluate both terms at θ; the gradients are then meaningless."""
     _evaluate(target.without_gradient, target, state)
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def _evaluate(density, target, state):
+    """Evaluate both terms; if one is NaN, ℓ is −∞, so that every kernel rejects such a θ."""
     log_prior, ell = density(
         state.theta, target.data, state.log_prior_gradient, state.log_likelihood_gradient
     )
+    if np.isnan(log_prior + ell):
+        target.undefined[0] += 1
+        ell = -np.inf
+        if not log_prior < np.inf:
+            log_prior = -np.inf
     state.terms[0] = log_prior
     state.terms[1] = ell
     if len(target.reference.locations) > 0:
@@ -162,13 +170,13 @@ def _evaluate(density, target, state):
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def is_legal(state):
-    """Return whether neither term is NaN or +∞."""
+    """Return whether neither term is +∞."""
     return state.terms[0] + state.terms[1] < np.inf
 
 
 @njit(nogil=True, cache=True, forceinline=True, allocates=False)
 def tempered(state, beta):
-    """Return log f_β, with 0·(−∞) = 0 and NaN as −∞."""
+    """Return log f_β, with 0·(−∞) = 0 and ∞ − ∞ as −∞."""
     value = state.terms[0]
     if beta > 0.0:
         value += beta * state.terms[1]

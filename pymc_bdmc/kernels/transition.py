@@ -27,7 +27,6 @@ from pymc_bdmc.kernels.state import (
     Target,
     Workspace,
     evaluate,
-    is_legal,
     state_at,
 )
 
@@ -63,8 +62,6 @@ def transition(move, gradient, target, setting, state, work, rng):
         gradients += 1
     if draw.exists and not reverse:
         prior_move(target, beta, draw.theta, state, work, rng)
-        if not is_legal(state):
-            return Move((discrete, continuous), False, gradients)
     if has_discrete and not reverse:
         discrete = discrete_scan(target, beta, parameters, state, work, reverse, rng).acceptance
     if has_continuous:
@@ -124,7 +121,7 @@ def _signature():
     reference = tuple_of(Reference, matrix, matrix, cube, matrix, types.float64, vector)
     move = tuple_of(Move, types.UniTuple(types.float64, 2), types.int64, types.int64)
     return move(
-        tuple_of(Target, density, density, vector, types.int64[::1], reference),
+        tuple_of(Target, density, density, vector, types.int64[::1], reference, types.int64[::1]),
         tuple_of(Setting, types.float64, parameters, draw, types.boolean),
         states,
         types.int64,

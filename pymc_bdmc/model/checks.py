@@ -1,6 +1,6 @@
 """Reject models and arguments that cannot give a right answer, before any sampling."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -24,6 +24,9 @@ from pytensor.graph.traversal import ancestors
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
+
+MOST_SHOWN = 5
+"""Largest number of variables whose values a message shows; chosen."""
 
 
 def model_of(thing: Any) -> pm.Model:
@@ -289,16 +292,23 @@ def checked_data(name: str, value: ArrayLike, real: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # NaN as an integer
         cast = given.astype(real.dtype)
     if not np.allclose(cast, given, rtol=1e-6, atol=0):
-        raise ValueError(f"data: {name} must be numbers of type {real.dtype}, got {given}.")
+        raise ValueError(
+            f"data: {name} must be numbers of type {real.dtype}, got "
+            f"{np.array2string(given, threshold=8)}."
+        )
     return cast
 
 
+def shown(values: Mapping[str, np.ndarray]) -> str:
+    """Return the first values of a few variables as text, short enough for a message."""
+    told = [f"{name}={np.array2string(v, threshold=8)}" for name, v in values.items()]
+    return ", ".join(told[:MOST_SHOWN] + ["…"] * (len(told) > MOST_SHOWN))
+
+
 def not_finite(names: Sequence[str], beta: float, point: Point) -> str:
-    """Say of which variables log p is NaN or +∞ at a point, and the usual remedies."""
-    state = ", ".join(f"{name}={np.array2string(v, threshold=8)}" for name, v in point.items())
+    """Say of which variables log p is +∞ at a point, and the usual remedies."""
     return (
-        f"log p of {', '.join(names) or 'the model'} is NaN or +inf at beta={beta:g}, {state}. The "
-        "path reaches values where the model's arithmetic fails: look for NaN among its constants, "
-        "write 100.0 for 100 (small integers overflow), bound the parameters or use a numerically "
-        "stable form."
+        f"log p of {', '.join(names) or 'the model'} is +inf at beta={beta:g}, {shown(point)}. The "
+        "path reaches values where the model's arithmetic fails: write 100.0 for 100 (small "
+        "integers overflow), bound the parameters or use a numerically stable form."
     )

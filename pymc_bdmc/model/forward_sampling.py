@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -10,7 +11,6 @@ from pymc.distributions.multivariate import StickBreakingWeightsRV
 from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
-from pytensor.graph.basic import Variable
 from pytensor.tensor.random.basic import DirichletRV
 
 from pymc_bdmc.base.types import Point, stack
@@ -55,9 +55,9 @@ def draws_to_accept(accepted: int, drawn: int) -> int:
     return max(1, min(MOST_ACCEPTED, MOST_TRIALS * accepted // drawn))
 
 
-def _edges(rv: Variable) -> tuple[float, ...]:
-    """Return the edges of an open support, which draws of the variable only take by rounding."""
-    match default_transform(rv):
+def edges(transform: Any) -> tuple[float, ...]:
+    """Return the edges of an open support, which draws of a variable only take by rounding."""
+    match transform:
         case LogOddsTransform():
             return 0.0, 1.0
         case LogTransform() | SimplexTransform():
@@ -126,7 +126,9 @@ class ForwardSampler:
         self._free = drawn[: 1 + len(model.free_RVs)]
         self._names = [value.name for value in model.value_vars]
         self._dtypes = [value.dtype for value in model.value_vars]
-        self._observed = {rv.name: _edges(rv) for rv in model.observed_RVs} if observed else {}
+        self._observed = (
+            {rv.name: edges(default_transform(rv)) for rv in model.observed_RVs} if observed else {}
+        )
         self._function, self._rngs = compiled_draws(inputs, drawn)
 
     def seed(self, rng: np.random.Generator) -> None:

@@ -11,14 +11,16 @@ import xarray as xr
 
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
+from pymc_bdmc.model.checks import shown
 from pymc_bdmc.model.draws import check_finite, lacking
 from pymc_bdmc.model.forward_graph import INTERPRETED
+from pymc_bdmc.model.forward_sampling import edges
 from pymc_bdmc.model.tempered import TemperedDensity
 
 _log = logging.getLogger("pymc.bdmc")
 
 
-def posterior_draws(
+def all_draws(
     argument: str, idata: xr.DataTree, names: Sequence[str], model: pm.Model
 ) -> list[np.ndarray]:
     """Return the draws of the variables, one a row, chain after chain.
@@ -47,6 +49,34 @@ def posterior_draws(
         check_finite(argument, name, values)
         draws.append(values.reshape(-1, *shape).astype(model[name].dtype))
     return draws
+
+
+def posterior_draws(
+    argument: str, idata: xr.DataTree, names: Sequence[str], model: pm.Model
+) -> list[np.ndarray]:
+    """Return `all_draws` but those that are rounded to the edge of the support of a variable.
+
+    The model has no density there.
+
+    Raises
+    ------
+    ValueError
+        As for `all_draws`, or if no draw is left.
+    """
+    draws = all_draws(argument, idata, names, model)
+    lost = np.zeros(len(draws[0]), dtype=bool)
+    for name, values in zip(names, draws, strict=True):
+        at_edge = np.isin(values, edges(model.rvs_to_transforms.get(model[name])))
+        rows = at_edge.reshape(len(values), -1).any(axis=1)
+        if rows.any():
+            _log.warning(
+                f"{argument}: {rows.sum()} of {len(rows)} draws are left out, since {name} is "
+                "rounded to the edge of its support."
+            )
+        lost |= rows
+    if lost.all():
+        raise ValueError(f"{argument}: every draw is at the edge of the support of a variable.")
+    return [values[~lost] for values in draws]
 
 
 def _aligned(argument: str, drawn: xr.DataArray, model: pm.Model) -> xr.DataArray:
@@ -142,13 +172,13 @@ def _state(argument: str, values: dict[str, np.ndarray], density: TemperedDensit
     for name, unconstrained in zip(values, point.values(), strict=True):
         if not np.isfinite(unconstrained).all():
             raise ValueError(
-                f"{argument}: {name} = {values[name]} lies outside its support, or at its edge, "
-                "which is infinite on the unconstrained scale."
+                f"{argument}: {shown({name: values[name]})} lies outside its support, or at its "
+                "edge, which is infinite on the unconstrained scale."
             )
     if density.log_joint(point) == -np.inf:
         raise ValueError(
-            f"{argument}: with {values} the model and its data are impossible. Is it a fit of "
-            "another model, or to other data?"
+            f"{argument}: with {shown(values)} the model and its data are impossible. Is it a fit "
+            "of another model, or to other data?"
         )
     return point
 

@@ -23,6 +23,8 @@ from pymc_bdmc.model.tempered_model import TemperedModel
 
 CHECKED = 512
 """Prior draws that must be finite before anything is compiled."""
+SEVERAL = 100
+"""Prior draws at which a density is NaN if it is NaN everywhere; chosen."""
 
 
 class TemperedDensity:
@@ -188,29 +190,34 @@ class TemperedDensity:
     def __call__(self, point: Point) -> tuple[float, float]:
         """Return the log prior, with the Jacobian of transforms, and the log likelihood ℓ, in nats.
 
+        If either is NaN, ℓ is −∞, and so is a log prior that is NaN.
+
         Raises
         ------
         FloatingPointError
-            If either is NaN or +∞; the message names β and the variables. −∞ is allowed.
+            If either is +∞; the message names β and the variables.
         """
-        log_prior, log_likelihood = self._terms(point)
-        if not log_prior + log_likelihood < np.inf:
+        log_prior, ell = map(float, self.terms(*[point[name] for name in self._names]))
+        if np.isnan(log_prior + ell):
+            return (log_prior if log_prior < np.inf else -np.inf), -np.inf
+        if log_prior + ell == np.inf:
             raise FloatingPointError(self._explain(point))
-        return log_prior, log_likelihood
+        return log_prior, ell
+
+    def is_undefined(self, point: Point) -> bool:
+        """Return whether log p is NaN, or ℓ is NaN and the prior has mass."""
+        log_prior, ell = self.terms(*[point[name] for name in self._names])
+        return bool(np.isnan(log_prior) or (np.isnan(ell) and log_prior > -np.inf))
 
     def log_joint(self, point: Point) -> float:
-        """Return log p + ℓ, in nats; −∞ if the prior has no mass, even if ℓ is NaN.
+        """Return log p + ℓ, in nats; −∞ if either is NaN.
 
         Raises
         ------
         FloatingPointError
-            If log p or ℓ is NaN or +∞.
+            If log p or ℓ is +∞.
         """
-        return -np.inf if self._terms(point)[0] == -np.inf else sum(self(point))
-
-    def _terms(self, point: Point) -> tuple[float, float]:
-        log_prior, log_likelihood = self.terms(*[point[name] for name in self._names])
-        return float(log_prior), float(log_likelihood)
+        return sum(self(point))
 
     def _explain(self, point: Point) -> str:
         bad = [name for name, value in self.factors(point) if not np.all(value < np.inf)]
@@ -235,8 +242,8 @@ class TemperedDensity:
         Raises
         ------
         ValueError
-            If a variable or Potential cannot be evaluated, prior draws are infinite, or there are
-            no data; the message names it.
+            If a variable or Potential cannot be evaluated or is NaN everywhere, prior draws are
+            infinite, or there are no data; the message names it.
         """
         if not self.model.potentials and not any(data.size for data in self.data.values()):
             names = ", ".join(name.removesuffix("_observed") for name in self.data)
@@ -248,13 +255,29 @@ class TemperedDensity:
         self.prior.seed(np.random.default_rng(0))
         point = self.prior.draw()[0]
         try:
-            self.factors(point)
+            factors = self.factors(point)
         except (IndexError, ValueError) as error:
             raise ValueError(
                 f"{self.prior.culprit(type(error))}: it cannot be evaluated "
                 f"({str(error).splitlines()[0]}). The shapes of its data and parameters must fit "
                 "together, and indices start at 0."
             ) from error
+        self._check_defined(factors)
+
+    def _check_defined(self, factors: list[tuple[str, np.ndarray]]) -> None:
+        """Raise an error if the same log density is NaN at a draw and at `SEVERAL` others."""
+        undefined = {name: np.isnan(each) for name, each in factors}
+        for _ in range(SEVERAL):
+            if not any(each.any() for each in undefined.values()):
+                return
+            for name, each in self.factors(self.prior.draw_supported()[0]):
+                undefined[name] &= np.isnan(each)
+        names = [name for name, each in undefined.items() if each.any()]
+        if names:
+            raise ValueError(
+                f"{', '.join(names)}: its log density is NaN at all of {SEVERAL} prior draws. Look "
+                "for NaN among its data and constants, and for parameters outside of their domain."
+            )
 
     def impossible(self, points: Sequence[Point], n_draws: int) -> ValueError:
         """Return the error to raise if ℓ = −∞ at all of ``n_draws`` draws, with examples."""
@@ -264,7 +287,7 @@ class TemperedDensity:
         found = [dict(self.factors(point)) for point in points]
         culprits = []
         for name in [rv.name for rv in self.model.observed_RVs + self.model.potentials]:
-            always = np.all([factors[name] == -np.inf for factors in found], axis=0)
+            always = np.all([~(factors[name] > -np.inf) for factors in found], axis=0)
             data = self.model.observed[name].get_value() if name in self.model.observed else None
             if always.ndim and data is not None and always.shape == data.shape:
                 places = np.argwhere(always).tolist()
@@ -275,7 +298,7 @@ class TemperedDensity:
         return ValueError(
             f"The log likelihood is -inf at all of {n_draws} prior draws, by {', '.join(blamed)}. "
             "Check the data and the constants of their distributions, or use a prior that makes "
-            "them possible more often."
+            "them possible more often. NaN counts as -inf."
         )
 
     def draw_prior(self, rng: np.random.Generator) -> tuple[Point, int]:

@@ -66,6 +66,12 @@ class Attributes:
     centred_effects: str = ""
     unreached: str = ""
     """Centred effects whose small scales the fit does not reach."""
+    undefined: str = ""
+    """Variables whose log density is NaN at some θ on the real data."""
+    undefined_prior: float = 0.0
+    """Share of prior draws at which it is."""
+    undefined_posterior: float = 0.0
+    """Share of moves from posterior states that end there; see `pymc_bdmc.model.undefined`."""
     knows_tails: int = 0
     weighs_real: int = 0
     """Whether a fit needs no annealing on the real data, but does on simulated data."""

@@ -21,6 +21,7 @@ from pymc_bdmc.results.checks.remedies import (
     more_runs,
 )
 from pymc_bdmc.results.checks.start import too_short
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.checks.visits import few_passages, uneven_visits
 from pymc_bdmc.results.checks.weights import infinite, no_mean, unfinished
 from pymc_bdmc.results.finding import Doubt, Message, message
@@ -40,11 +41,12 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     Returns
     -------
     list of str
-        Unfinished chains, infinite weights, forward runs on the real data that disagree with the
-        posterior draws they were given, a burn-in that is too short, a mean of log weights that
-        does not exist, averages of weights whose check fails (`evidence`), dead chains,
-        divergences, transitions that cause most of a wide gap, outlying weights, and any other wide
-        gap. For `temper`: an interruption, few passages from end to end, uneven visits.
+        Log densities that are NaN next to the posterior, unfinished chains, infinite weights,
+        forward runs on the real data that disagree with the posterior draws they were given, a
+        burn-in that is too short, a mean of log weights that does not exist, averages of weights
+        whose check fails (`evidence`), dead chains, divergences, transitions that cause most of a
+        wide gap, outlying weights, and any other wide gap. For `temper`: an interruption, few
+        passages from end to end, uneven visits.
 
     Raises
     ------
@@ -73,6 +75,8 @@ def doubts_of(read: Reading) -> list[Doubt]:
         return doubts + [doubt for doubt in found if doubt]
     if Reading.annealed(read).is_null:
         return []
+    if near := no_density(read, near=True):
+        doubts.append(Doubt({"": near}, message("stable form", names=read.undefined)))
     for find, remedy in _DOUBTS:
         told = {name: each for name, side in read.sides.items() if (each := find(read, side))}
         if told:

@@ -120,7 +120,7 @@ def distance(
     TypeError
         If an approximation is of an unknown type, or there is no model.
     FloatingPointError
-        If the log density of the model is NaN at a draw or a particle; the message names the
+        If the log density of the model is +∞ at a draw or a particle; the message names the
         variables.
 
     Notes

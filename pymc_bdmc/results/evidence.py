@@ -9,6 +9,7 @@ import xarray as xr
 from pymc_bdmc.estimators import ESTIMATORS, Comparison, Estimate, compare_estimators
 from pymc_bdmc.results.checks.missed import short_on_simulated, sign_of_a_miss, simulated_pairs
 from pymc_bdmc.results.checks.paths import refuting_path
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
@@ -174,6 +175,8 @@ def _doubt(read: Reading, each: DataSet, name: str) -> Message | None:
     """Return what contradicts an estimate of log ML of the real data."""
     if each.data != "real":
         return None
+    if near := no_density(read, near=True):
+        return near
     if read.too_low:
         return message("too low by draws", too_low=read.too_low)
     if path := refuting_path(read):

@@ -8,6 +8,7 @@ import xarray as xr
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.certified import certified_of
 from pymc_bdmc.results.checks.interruption import interruption
+from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.evidence import estimates_of, tempering_rows
 from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.reading import Reading, once
@@ -186,6 +187,8 @@ def notes(read: Reading) -> list[Message]:
     told = [message("as told", text=text) for text in read.constraints.split("\n") if text]
     if left := interruption(read):
         told.insert(0, left)
+    if found := no_density(read, near=False):
+        told.append(found)
     if read.path in ("prior", "data") and read.has("real"):
         draws = read.side("real").run.get("prior_draws", xr.DataArray(1.0)).values
         if np.nanmax(draws) > 1:

@@ -8,7 +8,7 @@ import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.posterior import check_observed, posterior_draws
+from pymc_bdmc.model.posterior import all_draws, check_observed
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles
 
@@ -51,4 +51,4 @@ def particle_values(last: LastParticles, model: pm.Model) -> dict[str, np.ndarra
     """Return the free variables of all particles on the model's own scale, run after run."""
     draws = xr.DataTree.from_dict({"posterior": last.states.rename(particle="draw")})
     names = [rv.name for rv in model.free_RVs]
-    return dict(zip(names, posterior_draws("dt", draws, names, model), strict=True))
+    return dict(zip(names, all_draws("dt", draws, names, model), strict=True))

@@ -186,3 +186,15 @@ def test_the_stamp_of_a_kernel_covers_what_it_imports():
     sources = compiling._imports(ROOT / "kernels" / "hmc.py")
     assert ROOT / "kernels" / "metric.py" in sources
     assert ROOT / "base" / "compiling.py" in sources
+
+
+def test_a_division_by_zero_does_not_raise():
+    """No exception passes through a call by address. Twin: numba's default raises."""
+
+    def divide(x, y):
+        return x / y
+
+    assert compiling.njit()(divide)(1.0, 0.0) == np.inf
+    assert np.isnan(compiling.njit()(divide)(0.0, 0.0))
+    with pytest.raises(ZeroDivisionError):
+        numba.njit(divide)(1.0, 0.0)

@@ -119,3 +119,10 @@ def test_interpolation_of_infinite_means():
     found = mean_between([0, 0.1, 0.5, 1], [0, 0.5, 1], [-np.inf, -3.0, -1.0])
     np.testing.assert_array_equal(found, [-np.inf, -np.inf, -3, -1])
     np.testing.assert_array_equal(mean_between([0, 1], [0, 1], [-np.inf, -1.0]), [-np.inf, -1])
+
+
+def test_means_lie_between_those_at_the_ends_of_the_smallest_steps():
+    """The slope between inverse temperatures that are not normal numbers overflows."""
+    betas = np.array([0.0, 1e-310, 3e-310, 1.0])
+    means = mean_between([0.5e-310, 2e-310], betas, [-8.0, -6.0, -2.0, -1.0])
+    assert np.allclose(means, [-7, -4], rtol=1e-6)

@@ -18,6 +18,7 @@ from pymc_bdmc import FromPrior, Given
 from pymc_bdmc.base.habits import REMEDIES
 from pymc_bdmc.engines.executors import WorkerPool
 from pymc_bdmc.engines.pools import ThreadPool
+from pymc_bdmc.model.tempered import TemperedDensity
 from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
 from tests.models import hard_constraint
 
@@ -575,9 +576,23 @@ def test_impossible_data_are_named(step, monkeypatch):
         pm.sample_bdmc(model, step=step, simulate="prior", random_seed=1, **SMALL)
 
 
-def test_nan_in_a_chain_names_the_variable():
+def test_nan_everywhere_names_the_variable():
+    """Twin: NaN at most prior draws is left to the runs."""
+
+    def density(shift):
+        with pm.Model() as model:
+            x = pm.Normal("x")
+            pm.Normal("broken", pm.math.log(x + shift), 1.0, observed=0.0)
+        return TemperedDensity(model)
+
+    density(-1.0).check()
+    with pytest.raises(ValueError, match=r"^broken: its log density is NaN"):
+        density(np.nan).check()
+
+
+def test_an_infinite_density_names_the_variable():
     with pm.Model() as model:
         x = pm.Normal("x")
-        pm.Normal("broken", pm.math.log(x), 1.0, observed=0.0)
-    with pytest.raises(FloatingPointError, match="log p of broken is NaN"):
+        pm.Potential("broken", pm.math.switch(x < 0, np.inf, 0.0))
+    with pytest.raises(FloatingPointError, match=r"log p of broken is \+inf"):
         pm.sample_bdmc(model, simulate=None, random_seed=1, **SMALL)

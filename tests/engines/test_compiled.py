@@ -307,9 +307,10 @@ def test_draws_are_evaluated_together_as_one_by_one(monkeypatch):
     found = engine.on(density.data, reference).log_likelihoods(thetas)
     g = expected.sum(axis=1) - log_reference(reference, thetas)
     np.testing.assert_allclose(found, g, rtol=1e-12)
-    monkeypatch.undo()
-    with pytest.raises(FloatingPointError, match=r"log p of y is NaN.*x=1"):
-        engine.on(density.data, reference).log_likelihoods(np.array([[3.0], [1.0]]))
+    assert not engine.meets_undefined
+    lost = engine.on(density.data, reference).log_likelihoods(np.array([[3.0], [1.0]]))
+    assert np.array_equal(lost == -np.inf, [False, True])  # y is NaN there
+    assert engine.meets_undefined
 
 
 def test_targets_are_of_the_type_that_numba_is_told():
@@ -334,14 +335,19 @@ def test_targets_are_of_the_type_that_numba_is_told():
         assert is_as_told(engine.on(engine.density.data).target)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_nan_anywhere_in_the_prior_raises(seed):
-    """One prior draw in 1000 has it; chains alone would hardly ever start there."""
+@pytest.mark.parametrize("step", [None, "nuts", "autostep", "metropolis"])
+def test_kernels_stay_where_the_density_is_a_number(step):
+    """Log ML by quadrature, α = 6e-5 each. Half of the prior has no density; none is near 0."""
     with pm.Model() as model:
-        x = pm.Normal("x", 3.1, 1.0)
-        pm.Normal("broken", pm.math.sqrt(x), 1.0, observed=1.0)
-    with pytest.raises(FloatingPointError, match=r"log p of broken is NaN.*at beta=0.*x=-"):
-        run(model=model, simulate=None, chains=64, temperatures=400, random_seed=seed)
+        x = pm.Normal("x")
+        pm.Normal("y", pm.math.log(x), 1.0, observed=0.0)
+    dt = run(model=model, simulate=None, chains=100, step=step)
+    assert (dt["particles"]["x"] > 0).all()
+    grid = np.linspace(0, 10, 100_001)[1:]
+    density = stats.norm.pdf(grid) * stats.norm.pdf(np.log(grid))
+    row = bdmc.summary(dt).loc[("real", "evidence")]
+    assert row["valid"]
+    assert abs(row["value"] - np.log(density.sum() * grid[0])) < 4 * row["error"]
 
 
 def test_a_model_without_elements():

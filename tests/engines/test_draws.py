@@ -397,31 +397,6 @@ def test_a_climb_comes_back_from_where_the_density_is_not_finite(is_flat):
     assert np.allclose(ends, 0, atol=0.05) is not is_flat
 
 
-class Overflowing:
-    """A standard normal prior, and a likelihood that is NaN beyond a limit and else constant."""
-
-    def __init__(self, limit):
-        self.limit = limit
-
-    def terms(self, thetas):
-        x = thetas[:, 0]
-        ell = np.where(abs(x) > self.limit, np.nan, -3.0)
-        return np.stack([stats.norm.logpdf(x), ell], axis=1)
-
-
-def test_a_likelihood_that_is_nan_far_from_the_posterior_does_no_harm():
-    """And one that is NaN where the posterior may be is not passed over."""
-    reference = make_reference(np.zeros(1), unit(1), 3.0)
-    thetas = np.array([[-1.0], [0.0], [1.0], [8.0], [12.0]])
-    log_r = log_reference(reference, thetas)
-    g = improving.log_weights_at(thetas, log_r, Overflowing(7.0))
-    right = stats.norm.logpdf(thetas[:3, 0]) - 3 - log_reference(reference, thetas[:3])
-    assert np.allclose(g[:3], right, rtol=1e-12)
-    assert (g[3:] == -np.inf).all()
-    near = improving.log_weights_at(thetas, log_r, Overflowing(0.5))
-    assert np.array_equal(np.isnan(near), [True, False, True, False, False])
-
-
 @pytest.mark.parametrize(("often", "is_all"), [(0, True), (8, True), (2, False)])
 def test_lost_climbs_count_by_their_share(often, is_all):
     """Two of the first four end on a plateau, and then one of so many, or none."""
@@ -486,22 +461,22 @@ def fit_of(density, prior, rng):
 
 
 class Nowhere:
-    """A density that is NaN at one prior draw of many."""
+    """A density that is +∞ at one prior draw of many."""
 
     evaluations = 0
 
     def terms(self, thetas):
         terms = np.zeros((len(thetas), 2))
-        terms[3, 1] = np.nan
+        terms[3, 1] = np.inf
         return terms
 
 
-def test_a_density_that_is_no_number_has_no_fit():
+def test_a_density_that_is_infinite_has_no_fit():
     """It is left to annealing, which names the variable."""
     rng = np.random.default_rng(1)
     found = fit_of(Nowhere(), rng.normal(size=(256, 2)), rng).first(None)
     assert found.tuning is None
-    assert "NaN or +∞ at some prior draws" in found.reason
+    assert "+∞ at some prior draws" in found.reason
 
 
 class Mixture(Counted):

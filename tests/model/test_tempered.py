@@ -208,15 +208,18 @@ def test_data_used_as_covariate_and_as_observation_are_replaced_as_observation_o
     assert density({"rho": np.array(0.5)})[1] == pytest.approx(expected, rel=1e-12)
 
 
-def test_nan_raises_and_names_the_variable_and_beta():
+def test_nan_counts_as_impossible_and_infinity_names_the_variable_and_beta():
     with pm.Model() as model:
         x = pm.Normal("x")
         pm.Normal("fine", x, 1.0, observed=0.0)
-        pm.Normal("broken", pt.log(x), 1.0, observed=0.0)
+        pm.Potential("broken", pt.switch(x > 3.0, np.inf, pt.log(x)))
     density = TemperedDensity(model, QUICK)
     density.set_beta(0.25)
-    with pytest.raises(FloatingPointError, match=r"log p of broken is NaN.*beta=0.25, x=-1"):
-        density({"x": np.array(-1.0)})
+    assert density({"x": np.array(-1.0)}) == (pytest.approx(stats.norm.logpdf(-1.0)), -np.inf)
+    assert density.is_undefined({"x": np.array(-1.0)})
+    assert not density.is_undefined({"x": np.array(1.0)})
+    with pytest.raises(FloatingPointError, match=r"log p of broken is \+inf.*beta=0.25, x=4"):
+        density({"x": np.array(4.0)})
 
 
 @pytest.mark.parametrize(("check_bounds", "ell"), [(True, -np.inf), (False, np.log(1.5))])

@@ -70,7 +70,6 @@ class Counted:
         if not self._passed:
             return np.empty((0, 0)), np.empty(0)
         thetas, heights = map(np.array, zip(*self._passed, strict=True))
-        heights[np.isnan(heights)] = -np.inf
         few = min(thetas.shape[1], FEW_ELEMENTS)
         likely = heights >= heights.max() - chdtri(few, UNLIKELY) / 2
         return thetas[likely], heights[likely]
@@ -153,6 +152,7 @@ def conditional_slopes(conditional, data, thetas, others, values, gradients):
             copy_vector(first[0], longer[size:])
         copy_vector(thetas[j], longer)
         log_prior, ell = conditional.second(longer, data, second[0], second[1])
-        values[j] = log_prior + ell + failed
+        value = log_prior + ell + failed
+        values[j] = -np.inf if np.isnan(value) else value
         for i in range(size):
             gradients[j, i] = second[0, i] + second[1, i]

@@ -97,11 +97,17 @@ class CompiledEngine:
         first = jitted.with_gradient if gradient else jitted.without_gradient
         second = jitted.without_gradient if len(jitted.categories) else first
         self._functions = (first, second)
+        self._undefined = np.zeros(1, dtype=np.int64)
         density.terms = jitted.terms(second)
 
     def __reduce__(self):
         """Pickle without compiled functions; another process compiles its own."""
         return CompiledEngine, (self.density, self._step, self._order)
+
+    @property
+    def meets_undefined(self) -> bool:
+        """Return whether log p or ℓ was NaN at a state so far, or may have been on a worker."""
+        return bool(self._undefined[0])
 
     @cached_property
     def no_reference(self) -> str:
@@ -132,6 +138,7 @@ class CompiledEngine:
     ) -> ThreadPool | ExecutorPool:
         """Return a pool of threads that share this engine, or of workers with copies."""
         self._stop = stop
+        self._undefined[0] += executor is not None  # which counts for itself
         return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
 
     def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
@@ -142,7 +149,8 @@ class CompiledEngine:
     def on(self, data: Mapping[str, np.ndarray], reference: Reference | None = None) -> Problem:
         """Return the path of densities on given data, by default from the prior."""
         flat, categories = self.jitted.ravel_data(data), self.jitted.categories
-        target = Target(*self._functions, flat, categories, reference or no_reference())
+        start = reference or no_reference()
+        target = Target(*self._functions, flat, categories, start, self._undefined)
         climbing = BY_GRADIENTS if self.has_gradient else BY_VALUES
         return Problem(self.density, self.jitted, target, data, self.lock, self._stop, climbing)
 
@@ -268,7 +276,7 @@ class CompiledEngine:
             if self._stop[0]:
                 raise KeyboardInterrupt(NOTHING_FINISHED)
             values = problem.terms(thetas).sum(axis=1)
-            return np.where(values < np.inf, values, -np.inf)  # also for NaN
+            return np.where(values < np.inf, values, -np.inf)
 
         return add_peaks(reference, log_density, np.random.default_rng(seed))
 
@@ -328,7 +336,7 @@ class CompiledEngine:
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; the message names β and the variables.
+            If a log density is +∞; the message names β and the variables.
         """
         rng = np.random.default_rng(task.seed)
         if isinstance(task.tuning, DrawTuning):

@@ -125,8 +125,8 @@ class Fitting:
         named : Split, optional
             Latent variables that the user named; a nested reference with them is tried first.
         """
-        if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):  # or NaN
-            return self._failed("log p is NaN or +∞ at some prior draws")
+        if not (self._log_prior + self._ells < np.inf).all() or not len(self._prior):
+            return self._failed("log p is +∞ at some prior draws")
         known = ""
         if given is not None:
             fit = self._judged(given, "fitted to the draws that were given")
@@ -175,7 +175,7 @@ class Fitting:
             return self._failed(reason)
         drawn = self._weighed(reference, isinstance(known.reference, Defensive))
         if not drawn.variance < np.inf:
-            return self._failed("log p is NaN or +∞ at a draw from a fit")
+            return self._failed("log p is +∞ at a draw from a fit, or −∞ at all")
         return self._fit(drawn, reason)
 
     def _near(self, like: Reference) -> tuple[Reference | None, str]:

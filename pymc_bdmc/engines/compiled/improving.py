@@ -35,8 +35,6 @@ holes between them in six dimensions, and the variance of weights is twice as la
 APART, SLIGHT = 0.7, 1e-3
 """Distance of the halves of a split component from its centre, in standard deviations; and the
 share of the overall variance that is added to each component so that it does not collapse."""
-NEGLIGIBLE = 10.0
-"""Nats below the mean weight at which a draw does not count, whatever its likelihood."""
 
 
 class Drawn[R: AnyReference](NamedTuple):
@@ -53,7 +51,7 @@ class Drawn[R: AnyReference](NamedTuple):
 def weighted[R: AnyReference](
     density: Density, reference: R, n: int, rng: np.random.Generator
 ) -> Drawn[R]:
-    """Return n draws from the reference; the variance is infinite if log p is no number at one."""
+    """Return n draws from the reference; the variance is infinite if log p is +∞ at one."""
     before = density.evaluations
     thetas, log_r = reference.sample(n, rng, density)
     g = log_weights_at(thetas, log_r, density)
@@ -66,10 +64,7 @@ def weighted[R: AnyReference](
 def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> np.ndarray:
     """Return g = log p + ℓ − log r at draws from r, nats.
 
-    g is −∞ if the model is impossible there, or log r is ∞. g is also −∞ if ℓ is NaN and the prior
-    density is so low that even the largest ℓ of the other draws would give a negligible weight. So
-    a likelihood that overflows far out in the tails of a t distribution does no harm. Any other NaN
-    stays.
+    g is −∞ if the model is impossible there, or log r is ∞.
 
     Parameters
     ----------
@@ -78,15 +73,9 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
         log r there, nats.
     density : Density
     """
-    log_prior, ells = density.terms(thetas).T
-    with np.errstate(invalid="ignore"):
-        g, lost = log_prior + ells - log_r, np.isnan(ells)
-    g[log_r == np.inf] = -np.inf
-    if lost.any() and not lost.all():
-        most = log_prior + ells[~lost].max() - log_r
-        mean = logsumexp(g[~lost]) - np.log(len(g))
-        g[lost & (most < mean - NEGLIGIBLE)] = -np.inf
-    return g
+    log_f = density.terms(thetas).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # −∞ less −∞
+        return np.where(log_f == -np.inf, -np.inf, log_f - log_r)
 
 
 def improved(

@@ -81,7 +81,7 @@ class TunedKernel:
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; the message names β and the variables.
+            If a log density is +∞; the message names β and the variables.
         """
         table, target, jitted = self._table, self._problem.target, self._problem.jitted
         theta, terms = jitted.ravel(point), np.empty(2)

@@ -21,7 +21,7 @@ from pymc_bdmc.kernels.state import (
 )
 from pymc_bdmc.kernels.transition import Setting
 
-FINISHED, NOT_A_NUMBER, STOPPED = range(3)
+FINISHED, INFINITE, STOPPED = range(3)
 
 
 class Table(NamedTuple):
@@ -151,7 +151,7 @@ def anneal_run(target, kernel, plan, rng, stop, record):
         Number of starts with descendants among the last particles.
     gradient_evaluations : int
     status : int
-        FINISHED; NOT_A_NUMBER, with the state in ``ends[0]``; or STOPPED, by a set ``stop[0]``.
+        FINISHED; INFINITE, with the state in ``ends[0]``; or STOPPED, by a set ``stop[0]``.
     arrival : int
         Index of the last temperature that was reached.
     """
@@ -225,7 +225,7 @@ def lead(target, kernel, plan, theta, memory, rng, stop, record):
             row -= 1
             copy_vector(state.theta, memory.kept[row])
         if not is_legal(state):
-            status = NOT_A_NUMBER
+            status = INFINITE
         elif stop[0]:
             status = STOPPED
         if status != FINISHED:
@@ -263,7 +263,7 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
     illegal = note(members, 0, ells)
     if illegal >= 0:
         copy_vector(thetas[illegal], thetas[0])
-        return weights, n, gradients, NOT_A_NUMBER, 0
+        return weights, n, gradients, INFINITE, 0
     record.path[0] = mean_of(weights, ells)
     for t in range(1, plan.betas.size):
         rise = plan.betas[t] - plan.betas[t - 1]
@@ -298,7 +298,7 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
         illegal = note(members, first, ells)
         if illegal >= 0:
             copy_vector(members.theta[illegal], thetas[0])
-            return weights, n, gradients, NOT_A_NUMBER, t
+            return weights, n, gradients, INFINITE, t
         if stop[0]:
             return weights, n, gradients, STOPPED, t
         record.path[t] = mean_of(weights, ells)
@@ -309,7 +309,7 @@ def follow(target, kernel, plan, thetas, memory, rng, stop, record):
 
 @njit(nogil=True, cache=True)
 def note(members, first, ells):
-    """Write ℓ of the members from ``first`` on; return the first whose density is NaN, else −1."""
+    """Write ℓ of the members from ``first`` on; return the first whose density is +∞, else −1."""
     for i in range(first, ells.size):
         member = state_at(members, i)
         ells[i] = member.terms[1]

@@ -298,6 +298,7 @@ def _fit(samples: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, Metric
     return samples.mean(axis=0), estimate_metric(samples, slopes, for_moves=False)
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # constant or huge: say nothing
 def _rhat(trace: Trace) -> float:
     """Return the largest R̂ of the elements of θ and of ℓ over members.
 
@@ -308,10 +309,10 @@ def _rhat(trace: Trace) -> float:
     within = np.median(values.var(axis=0, ddof=1), axis=0)
     between = values.mean(axis=0).var(axis=0, ddof=1)
     n = len(values)
-    with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
-        return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
+    return float(np.sqrt((n - 1) / n + np.nanmax(between / within, initial=0.0)))
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # as in `_rhat`
 def _stillness(trace: Trace) -> float:
     """Return a p-value of the hypothesis that members do not move away together.
 
@@ -322,8 +323,7 @@ def _stillness(trace: Trace) -> float:
     values = np.concatenate([trace.thetas, trace.ells[..., None]], axis=2)
     half = len(values) // 2
     moved = values[half:].mean(axis=0) - values[:half].mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # constant elements say nothing
-        standard = moved.mean(axis=0) / (moved.std(axis=0, ddof=1) / np.sqrt(len(moved)))
+    standard = moved.mean(axis=0) / (moved.std(axis=0, ddof=1) / np.sqrt(len(moved)))
     largest = np.nanmax(np.abs(standard), initial=0.0)
     return float(min(2 * stdtr(len(moved) - 1, -largest) * values.shape[2], 1.0))
 

@@ -81,7 +81,7 @@ class Problem:
         Raises
         ------
         FloatingPointError
-            If a log density is NaN; names the variables.
+            If a log density is +∞; names the variables.
         """
         terms = self.terms(thetas)
         for theta in thetas[~(terms.sum(axis=1) < np.inf)]:
@@ -143,12 +143,12 @@ class Problem:
             return density.impossible([self.jitted.unravel(row) for row in thetas[:20]], n_draws)
 
     def raise_at(self, beta: float, theta: np.ndarray) -> None:
-        """Raise a FloatingPointError that names the variables whose log density is NaN at θ."""
+        """Raise a FloatingPointError that names the variables whose log density is +∞ at θ."""
         with self._held() as density:
             density.set_beta(beta)
             density(self.jitted.unravel(theta))
         raise FloatingPointError(
-            f"The compiled log p is NaN at beta={beta:g}, theta={theta}, but PyTensor's is not."
+            f"The compiled log p is +inf at beta={beta:g}, theta={theta}, but PyTensor's is not."
         )
 
 

@@ -9,7 +9,7 @@ from pymc_bdmc.engines.compiled.counted import Counted, Stopped
 from pymc_bdmc.engines.compiled.draws import log_e_value, settled, weigh
 from pymc_bdmc.engines.compiled.improving import log_weights_at
 from pymc_bdmc.engines.compiled.loops import (
-    NOT_A_NUMBER,
+    INFINITE,
     STOPPED,
     RunPlan,
     RunRecord,
@@ -44,7 +44,7 @@ def annealed(
     Raises
     ------
     FloatingPointError
-        If a log density is NaN; the message names β and the variables.
+        If a log density is +∞; the message names β and the variables.
     """
     betas, reverse = task.betas, task.direction is Direction.REVERSE
     in_turn, stride = problem.jitted.rows > 0, _stride(problem, len(betas))
@@ -68,7 +68,7 @@ def annealed(
     )
     if status == STOPPED:
         return None
-    if status == NOT_A_NUMBER:
+    if status == INFINITE:
         problem.raise_at(betas[arrival], ends[0])
     if task.further_moves:
         states, cost = _further(problem, moves, task, ends, rng)
@@ -151,9 +151,6 @@ def _further(
     trace, gradients = at_the_end(
         problem, moves, task.tuning, ends, task.further_moves, rng, adapts=False
     )
-    broken = np.isnan(trace.ells)
-    if broken.any() and not problem.stop[0]:
-        problem.raise_at(1.0, trace.thetas[broken][0])
     return trace.thetas, gradients
 
 

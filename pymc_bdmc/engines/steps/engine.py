@@ -44,6 +44,8 @@ class StepEngine:
     pilots = PILOT_CHAINS
     """Number of independent pilots per data set."""
     moves_further = has_gradient = stacks_data = False
+    meets_undefined = True
+    """Nothing counts how often log p is NaN."""
     rows = 0
     default_particles = 1
     """Default number of particles of a run."""

@@ -13,7 +13,7 @@ import xarray as xr
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.model.checks import check_simulable
-from pymc_bdmc.model.forward_sampling import Unrepresentable
+from pymc_bdmc.model.forward_sampling import MOST_FAILED, Unrepresentable
 from pymc_bdmc.model.tempered import TemperedDensity
 
 DATASETS = 20
@@ -156,14 +156,29 @@ def joint_draws(
 ) -> list[tuple[Point, dict[str, np.ndarray]]]:
     """Draw pairs of θ and y for the data set of this index, given the values of some variables.
 
-    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`.
+    Pairs whose y cannot be represented are drawn again: see `ForwardSampler.draw_supported`. So are
+    pairs at which the density is NaN or 0, through overflow. Given y, θ of the others is an exact
+    draw from the posterior that runs have as their target, where NaN counts as −∞.
+
+    Raises
+    ------
+    ValueError
+        If a variable cannot be drawn, or many successive pairs are impossible.
     """
     held = held or {}
     sampler = density.joint(given=tuple(held))
     sampler.seed(np.random.default_rng(stream(entropy, Purpose.SIMULATE, place)))
     types = {name: y.dtype for name, y in density.data.items()}
-    pairs = []
-    for _ in range(n):
-        point, data, _ = sampler.draw_supported(*held.values())
-        pairs.append((point, {name: np.asarray(y, types[name]) for name, y in data.items()}))
+    pairs: list[tuple[Point, dict[str, np.ndarray]]] = []
+    failed = 0
+    while len(pairs) < n:
+        point, drawn, _ = sampler.draw_supported(*held.values())
+        data = {name: np.asarray(y, types[name]) for name, y in drawn.items()}
+        density.set_data(data)
+        if density(point)[1] > -np.inf:
+            pairs.append((point, data))
+            failed = 0
+        elif (failed := failed + 1) == MOST_FAILED:
+            raise density.impossible([point], failed)
+    density.set_data(density.data)
     return pairs

@@ -89,7 +89,7 @@ def missed_shares(
                 _too_low(density.log_joint, particles, draws, log_weights),
                 _missed_by_draws(draws, particles),
             )
-    except FloatingPointError:  # a density that is not a number shows nothing
+    except FloatingPointError:  # a density that is +∞ shows nothing
         return Missed(0.0, 0.0)
     loan.give_back()
     return found

@@ -15,7 +15,6 @@ from pymc_bdmc.base.compiling import njit
 FAST: dict[str, Any] = {
     "nogil": True,
     "cache": True,
-    "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},  # sums use SIMD lanes; NaN and infinities stay
 }
 

@@ -92,7 +92,7 @@ def _exp_double(x):
     return p * np.int64((np.int64(whole) + 1023) << 52).view(np.float64)
 
 
-@njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
+@njit(fastmath=_REASSOCIATE, cache=True)
 def _sample(layer, inputs, beta, streams, uniforms, y):
     """Draw the units of one chain given their inputs x M: unit j is 1 if u (1 + e^−logit) < 1.
 
@@ -119,7 +119,7 @@ def _sample(layer, inputs, beta, streams, uniforms, y):
         y[j] = _single(1) if below else _single(0)
 
 
-@njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
+@njit(fastmath=_REASSOCIATE, cache=True)
 def _dot(y, d, inputs):
     """Return Σ_j y_j (d_j + (x M)_j), in double precision."""
     total = 0.0
@@ -128,7 +128,7 @@ def _dot(y, d, inputs):
     return total
 
 
-@njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
+@njit(fastmath=_REASSOCIATE, cache=True)
 def _log_sum(c, d, inputs, beta):
     """Return the log of the sum over all y, Σ_j log(1 + e^logit_j)."""
     total = 0.0
@@ -142,7 +142,7 @@ def _log_sum(c, d, inputs, beta):
     return total
 
 
-@njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True)
+@njit(fastmath=_REASSOCIATE, cache=True)
 def _slope(layer, inputs, beta):
     """Return the derivative of `_log_sum` by β, which is the mean of `_dot` over y."""
     c, d = layer.c, layer.d
@@ -250,7 +250,7 @@ def free_energies(biases, inputs):
     return out
 
 
-@njit(fastmath=_REASSOCIATE, error_model="numpy", cache=True, nogil=True)
+@njit(fastmath=_REASSOCIATE, cache=True, nogil=True)
 def enumerate_states(biases, inputs, others, weights):
     """Return the log marginal weights of all 2^k states of a layer, summed over the other layer.
 
