@@ -11,8 +11,8 @@ from pytensor.tensor.type import TensorType
 def held_parts(outputs: Sequence[Variable], changing: Collection[Variable]) -> dict[Variable, int]:
     """Return variables that do not depend on changing inputs but enter what does, with their sizes.
 
-    Views, such as a transposed matrix, are made again and not held, as is what is no tensor, such as
-    the condition of a check; nor are inputs and constants held.
+    Views, such as a transposed matrix, are made again and not held; nor are inputs and constants.
+    In place of a number that is no tensor, such as the condition of a check, its tensor is held.
     The result is empty if the shape of one is not known.
 
     Examples
