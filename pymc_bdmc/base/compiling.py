@@ -148,7 +148,7 @@ def quickest[T](title: str, *forms: Callable[[], T]) -> T:
 
 
 def in_a_line(error: Exception) -> str:
-    """Return the first line of an error, without numba's internal locations.
+    """Return the first line of an error, without numba's internal locations, or else its type.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def in_a_line(error: Exception) -> str:
     'No such function'
     """
     lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
-    return lines[0] if lines else ""
+    return lines[0] if lines else type(error).__name__
 
 
 def declare(cls: Any, kind: Any) -> None:

@@ -13,7 +13,7 @@ from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random.basic import DirichletRV
 
-from pymc_bdmc.base.compiling import quickest
+from pymc_bdmc.base.compiling import in_a_line, quickest
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.base.upstream import alone, default_transform
 from pymc_bdmc.model.forward_graph import (
@@ -217,14 +217,14 @@ class ForwardSampler:
                 f"{self.culprit(NotImplementedError)}: its distribution has a log density but no "
                 f"random draws. Pass random=... to pm.CustomDist{otherwise}"
             ) from error
-        except (IndexError, ValueError) as error:
+        except Exception as error:  # a draw may call functions of the user
             if self._data_overflow(error):
                 raise Unrepresentable(
                     "The data of some draws are too large for their type."
                 ) from error
             raise ValueError(
                 f"{self.culprit(type(error))}: it cannot be drawn "
-                f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
+                f"({in_a_line(error)}). If a parameter leaves its domain, give it a "
                 f"prior that stays inside{otherwise}"
             ) from error
 
