@@ -31,6 +31,30 @@ class Purpose(IntEnum):
     ORDERS = 12
 
 
+class Fitting(IntEnum):
+    """Third entry of the key of a stream for `Purpose.FIT`, after the number of the data set.
+
+    A scout adds its own number, which is less than 4.
+    """
+
+    PRIOR_SCOUTS = 0
+    WEIGHING_SCOUTS = 4
+    SURPLUS = 8
+    PEAKS = 9
+    SECOND_PEAKS = 10
+    FITTED_SCOUTS = 12
+
+
+class Piloting(IntEnum):
+    """Third entry of the key of a stream for `Purpose.PILOT`, after the number of the data set."""
+
+    FROM_PRIOR = 0
+    FROM_REFERENCE = 1
+    REFIT = 2
+    WEIGHING_FIT = 3
+    FROM_SECOND_REFERENCE = 4
+
+
 def entropy_of(random_seed: RandomSeed) -> Entropy:
     """Return the entropy of a seed, or new entropy from the system if the seed is None.
 
@@ -68,7 +92,7 @@ def _is_whole(seed: object) -> TypeGuard[int]:
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
-    """Return the random stream of (purpose, data set, direction, chain)."""
+    """Return the random stream of a key: a purpose, a data set, and what tells its tasks apart."""
     return np.random.SeedSequence(entropy, spawn_key=key)
 
 

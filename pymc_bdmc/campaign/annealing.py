@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy, Fitting, Purpose, stream
 from pymc_bdmc.base.types import Direction, Run, Tuning
 from pymc_bdmc.campaign.choice import (
     MAX_SURPLUS,
@@ -223,8 +223,8 @@ class Annealing(Piloted):
             n = min(n, runs * CHAINS // SCOUTS)
         grid = tuning.path_betas, tuning.mean_log_likelihood
         betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
-        place = chain + SCOUTS * (not path.starts_at_prior)
-        seed = stream(self._entropy, Purpose.FIT, dataset, place)
+        kind = Fitting.PRIOR_SCOUTS if path.starts_at_prior else Fitting.FITTED_SCOUTS
+        seed = stream(self._entropy, Purpose.FIT, dataset, kind + chain)
         return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
 
     def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
@@ -241,7 +241,7 @@ class Annealing(Piloted):
             name: np.concatenate([run.ends[name] for run in scouts])[heard]
             for name in scouts[0].ends
         }
-        seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
+        seed = stream(self._entropy, Purpose.FIT, dataset, Fitting.SURPLUS)
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
 
