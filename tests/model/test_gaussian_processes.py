@@ -100,10 +100,10 @@ def compare(model, engine):
     thetas = np.array([engine.jitted.ravel(draw) for draw in draws])
     np.testing.assert_allclose(density.terms(thetas), right_terms, rtol=1e-9)
     latent = np.flatnonzero(engine.jitted.elements_of(latent_variables(model)))
-    for evaluate, found in [
-        (density.slopes, np.arange(thetas.shape[1])),
-        (density.slopes_in(latent), latent),
-    ]:
+    forms = [(density.slopes, np.arange(thetas.shape[1]))]
+    if latent.size:
+        forms.append((density.slopes_in(latent), latent))
+    for evaluate, found in forms:
         values, gradients = evaluate(thetas)
         np.testing.assert_allclose(values, right_terms.sum(axis=1), rtol=1e-9)
         np.testing.assert_allclose(gradients[:, found], slopes[:, found], rtol=1e-7, atol=1e-7)
@@ -121,7 +121,7 @@ def test_compiled_densities_are_pymcs_own(names):
     engine = CompiledEngine(TemperedDensity(model))
     compare(model, engine)
     latent = np.flatnonzero(engine.jitted.elements_of(latent_variables(model)))
-    assert len(names) == 1 or engine.jitted.conditional(latent) is not None
+    assert not latent.size or engine.jitted.conditional(latent) is not None
 
 
 @pytest.fixture
