@@ -122,9 +122,10 @@ def sample_bdmc(
         a few runs on the real data, and all else from the model; y\* resembles the data, θ\* is
         burned in. Without such hyperparameters, and by the name also if the spread or the tails of
         the real data are the most extreme among these, it is the same as
-        ``"posterior"``, or as ``"prior"`` with PyMC's step methods. If the model cannot be
-        simulated (it has a Potential, or a CustomDist without ``random``), a warning says so and
-        there are runs on the real data only; the object `FromHyperparameters` raises an error.
+        ``"posterior"``, or as ``"prior"`` with PyMC's step methods. If data cannot be simulated
+        (the model has a Potential or a CustomDist without ``random``, or draws fail), a warning
+        says so and there are runs on the real data only; the object `FromHyperparameters` raises
+        an error.
         ``"posterior"``, `FromPosterior`: with posterior draws; runs are on the real data and y\*
         together, so every data set contains yours; θ\* is exact if the draws are.
         ``"prior"``, `FromPrior`: everything from the model; θ\* is an exact posterior sample.

@@ -120,6 +120,47 @@ class CalledByAddress(types.WrapperAddressProtocol):
         return found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
 
 
+def quickest[T](title: str, *forms: Callable[[], T]) -> T:
+    """Return the first form that can be made of what is compiled: the fastest ones come first.
+
+    All but the last are shortcuts. If one raises any exception, the cause is logged at debug level,
+    and the next one is made. An error of the last, plain form is raised.
+
+    Parameters
+    ----------
+    title : str
+        Name for the log.
+    *forms : callable
+        Functions without arguments, each of which makes one form.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.compiling import quickest
+    >>> quickest("a quotient", lambda: 1 / 0, lambda: float("inf"))
+    inf
+    """
+    *shortcuts, plain = forms
+    for make in shortcuts:
+        try:
+            return make()
+        except Exception as error:
+            _log.debug(f"No shortcut for {title}: {type(error).__name__}: {in_a_line(error)}")
+    return plain()
+
+
+def in_a_line(error: Exception) -> str:
+    """Return the first line of an error, without numba's internal locations, or else its type.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.base.compiling import in_a_line
+    >>> in_a_line(ValueError("No such function"))
+    'No such function'
+    """
+    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
+    return lines[0] if lines else type(error).__name__
+
+
 def declare(cls: Any, kind: Any) -> None:
     """Set the numba type of all objects of a class.
 

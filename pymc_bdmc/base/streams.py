@@ -32,6 +32,33 @@ class Purpose(IntEnum):
     UNDEFINED = 13
 
 
+class Fitting(IntEnum):
+    """Third entry of the key of a stream for `Purpose.FIT`, after the number of the data set.
+
+    A scout adds its own number, which is less than 4.
+    """
+
+    PRIOR_SCOUTS = 0
+    WEIGHING_SCOUTS = 4
+    SURPLUS = 8
+    PEAKS = 9
+    SECOND_PEAKS = 10
+    REACHED = 11
+    FITTED_SCOUTS = 12
+    WEIGHTS = 16
+
+
+class Piloting(IntEnum):
+    """Third entry of the key of a stream for `Purpose.PILOT`, after the number of the data set."""
+
+    FROM_PRIOR = 0
+    FROM_REFERENCE = 1
+    REFIT = 2
+    WEIGHING_FIT = 3
+    FROM_SECOND_REFERENCE = 4
+    SECOND_WEIGHING_FIT = 5
+
+
 def entropy_of(random_seed: RandomSeed) -> Entropy:
     """Return the entropy of a seed, or new entropy from the system if the seed is None.
 
@@ -69,7 +96,7 @@ def _is_whole(seed: object) -> TypeGuard[int]:
 
 
 def stream(entropy: Entropy, *key: int) -> np.random.SeedSequence:
-    """Return the random stream of (purpose, data set, direction, chain)."""
+    """Return the random stream of a key: a purpose, a data set, and what tells its tasks apart."""
     return np.random.SeedSequence(entropy, spawn_key=key)
 
 

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.schedules import adaptive, linear
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy, Fitting, Purpose, stream
 from pymc_bdmc.base.types import Direction, Point, Run, Tuning
 from pymc_bdmc.campaign.choice import (
     MAX_SURPLUS,
@@ -237,8 +237,8 @@ class Annealing(Piloted):
             n = min(n, runs * CHAINS // SCOUTS)
         grid = tuning.path_betas, tuning.mean_log_likelihood
         betas = (linear(n) if self._engine.rows else adaptive(*grid, n)).betas
-        place = chain + SCOUTS * (not path.starts_at_prior)
-        seed = stream(self._entropy, Purpose.FIT, dataset, place)
+        kind = Fitting.PRIOR_SCOUTS if path.starts_at_prior else Fitting.FITTED_SCOUTS
+        seed = stream(self._entropy, Purpose.FIT, dataset, kind + chain)
         return AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=particles)
 
     def _surplus(self, data: DataSets, tuning: Tuning, scouts: Sequence[Run]) -> float:
@@ -249,14 +249,14 @@ class Annealing(Piloted):
         if not heard.any():  # no scout came to where the data are possible
             return np.inf
         states = {name: values[heard] for name, values in ends.items()}
-        seed = stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS)
+        seed = stream(self._entropy, Purpose.FIT, dataset, Fitting.SURPLUS)
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
     def states_from_prior(self, data: DataSets) -> Point:
         """Return `REACHED` equally weighted states that scouts from the prior came to."""
         weights, ends = _ends(self.scouts(data, PriorPath()))
         (dataset,) = data
-        rng = np.random.default_rng(stream(self._entropy, Purpose.FIT, dataset, 2 * SCOUTS + 2))
+        rng = np.random.default_rng(stream(self._entropy, Purpose.FIT, dataset, Fitting.REACHED))
         chosen = rng.choice(len(weights), REACHED, p=weights / weights.sum())
         return {name: values[chosen] for name, values in ends.items()}
 

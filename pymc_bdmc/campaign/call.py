@@ -135,9 +135,9 @@ def _undefined(campaign: Campaign, last: Round, dt: xr.DataTree) -> dict[str, st
 
 def _kind_of(simulation: Simulation | None, first: Simulated | None) -> str:
     """Return the name of the kind of simulated data; the default chooses one by the real data."""
-    if first is not None and first.real is not None:
-        return FromPosterior.name
-    return simulation.name if simulation else "none"
+    if simulation is None or first is None:
+        return "none"
+    return simulation.name if first.real is None else FromPosterior.name
 
 
 def _judge(dt: xr.DataTree, judged: xr.DataTree, model: pm.Model) -> None:

@@ -65,7 +65,7 @@ def open_campaign(request: Request) -> Iterator[Campaign]:
 def _engine(request: Request, loan: Loan) -> TunedEngine:
     """Return the engine of a request, which fits its simulation, its path and the machine."""
     given = request.compilation
-    if request.simulation:
+    if request.simulation and request.needs_simulated:
         request.simulation.check(loan.density)
     betas = request.ladder.schedules[0].betas
     path = request.path

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from pymc_bdmc.base.schedules import thermodynamic_length
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy, Fitting, Piloting, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Tuning
-from pymc_bdmc.campaign.preparation import SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.preparation import DataSets, Preparation, Tunings
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine, PilotTask, RefitTask
 from pymc_bdmc.kernels.reference import Reference
@@ -45,7 +45,7 @@ class Piloted(Preparation, ABC):
             first = next(iter(data))
             known, until_mixed = self._tunings.get((path.name, first)), fits or first in new
             if path.starts_at_prior:
-                found = self._pilots(new, {}, until_mixed)
+                found = self._pilots(new, {}, until_mixed, Piloting.FROM_PRIOR)
             elif known and path.is_fitted and not known.peaks:
                 found = self._refits(new, known, path)
             else:
@@ -65,10 +65,12 @@ class Piloted(Preparation, ABC):
         def from_prior(dataset: int) -> Tuning:
             return self.tunings(data, PriorPath())[dataset]
 
-        found = self._pilots(data, self._references(data, path, from_prior), until_mixed)
+        references = self._references(data, path, from_prior, Fitting.PEAKS)
+        found = self._pilots(data, references, until_mixed, Piloting.FROM_REFERENCE)
         if unmixed := self._unmixed(data, path):
-            references = self._references(unmixed, path, found.__getitem__)
-            for d, tuning in self._pilots(unmixed, references, until_mixed).items():
+            references = self._references(unmixed, path, found.__getitem__, Fitting.SECOND_PEAKS)
+            second = self._pilots(unmixed, references, until_mixed, Piloting.FROM_SECOND_REFERENCE)
+            for d, tuning in second.items():
                 found[d] = min(found[d], tuning, key=lambda each: squared_length({d: each}))
         return found
 
@@ -79,7 +81,7 @@ class Piloted(Preparation, ABC):
 
     def _refits(self, data: DataSets, known: Tuning, path: Path) -> dict[int, Tuning]:
         """Tune the path from a fit on further data; if a quick fit fails, pilots make one."""
-        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 2) for d in data}
+        seeds = {d: stream(self._entropy, Purpose.PILOT, d, Piloting.REFIT) for d in data}
         tasks = [RefitTask(data[d], seed, known) for d, seed in seeds.items()]
         fits: dict[int, Tuning] = dict(zip(data, self._all(tasks, "fit"), strict=True))
         failed = {d: data[d] for d, fit in fits.items() if not fit.rhat <= MAX_RHAT}
@@ -103,23 +105,23 @@ class Piloted(Preparation, ABC):
                 yield new
 
     def _references(
-        self, data: DataSets, path: Path, seen: Callable[[int], Tuning]
+        self, data: DataSets, path: Path, seen: Callable[[int], Tuning], key: Fitting
     ) -> dict[int, Reference | None]:
         """Return where the path starts on each data set, by what a pilot saw there."""
         references = {d: path.reference(self._engine, d, partial(seen, d)) for d in data}
         for d, reference in references.items():
             if path.is_fitted and reference is not None:
-                seed = stream(self._entropy, Purpose.FIT, d, 2 * SCOUTS + 1)
+                seed = stream(self._entropy, Purpose.FIT, d, key)
                 references[d] = self._engine.with_peaks(reference, data[d], seed)
         return references
 
     def _pilots(
-        self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool
-    ) -> dict[int, Tuning]:
-        stage = 1 if references else 0
+        self, data: DataSets, references: Mapping[int, Reference | None], until_mixed: bool,
+        key: Piloting,
+    ) -> dict[int, Tuning]:  # fmt: skip
         n = self._engine.pilots
         keys = [(dataset, pilot) for dataset in data for pilot in range(n)]
-        seeds = [stream(self._entropy, Purpose.PILOT, d, stage, c) for d, c in keys]
+        seeds = [stream(self._entropy, Purpose.PILOT, d, key, c) for d, c in keys]
         tasks = [
             PilotTask(data[d], seed, references.get(d), until_mixed)
             for (d, _), seed in zip(keys, seeds, strict=True)

@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_bdmc.base.arguments import check_counts, check_flags, check_memory, check_positive
 from pymc_bdmc.campaign.options import Compilation, Ladder, Limits, Resources
 from pymc_bdmc.campaign.store import origin
-from pymc_bdmc.model.checks import check_storable
+from pymc_bdmc.model.checks import check_simulable, check_storable
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.identity import fingerprint
 from pymc_bdmc.model.posterior import all_draws
@@ -21,8 +21,8 @@ from pymc_bdmc.model.simulations import (
     FromHyperparameters,
     FromPosterior,
     Simulation,
+    if_possible,
     make_simulation,
-    possible_simulation,
 )
 from pymc_bdmc.paths import Path, make_path
 
@@ -128,6 +128,9 @@ class Request:
     path : Path or None
         None: to be chosen.
     simulation : Simulation or None
+    needs_simulated : bool
+        Whether the call ends if data cannot be simulated: if the caller chose how, wants a gap, or
+        has no runs on the real data.
     real_data : bool
     posterior : DataTree or None
         Draws from which reverse runs on the real data start, and to which the simulated data are
@@ -146,6 +149,7 @@ class Request:
     limits: Limits
     path: Path | None
     simulation: Simulation | None
+    needs_simulated: bool
     real_data: bool
     posterior: xr.DataTree | None
     judged: xr.DataTree | None
@@ -173,7 +177,8 @@ class Request:
         """
         check_flags(real_data=question.real_data)
         size.check()
-        simulation, path = _simulation(model, question, limits), make_path(question.path)
+        simulation, needed = _simulation(model, question, limits)
+        path = make_path(question.path)
         posterior, judged = _draws(question, path)
         if posterior is not None:  # the first look at them, before anything is compiled
             source = "posterior" if judged is posterior else "path"
@@ -199,8 +204,8 @@ class Request:
         asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
         asked |= vars(question) | vars(compilation)
         request = cls(
-            model, size, ladder, limits, path, simulation, question.real_data, posterior, judged,
-            compilation, resources,
+            model, size, ladder, limits, path, simulation, needed, question.real_data, posterior,
+            judged, compilation, resources,
             lambda: {"variable of the model": fingerprint(model)} | origin(asked),
         )  # fmt: skip
         temperatures = 1 if ladder.is_open else sum(s.n_temperatures for s in ladder.schedules)
@@ -265,13 +270,21 @@ class Request:
         return 8 * max(kept, dimension * self.resources.n_cores * particles)
 
 
-def _simulation(model: pm.Model, question: Question, limits: Limits) -> Simulation | None:
-    """Return how to simulate data; None where that is impossible and nobody insists."""
-    simulation = make_simulation(question.simulate)
-    if isinstance(question.simulate, str) and question.simulate == FromHyperparameters.name:
-        needed = not question.real_data or limits.target_gap is not None
-        return possible_simulation(simulation, model, needed=needed)
-    return simulation
+def _simulation(
+    model: pm.Model, question: Question, limits: Limits
+) -> tuple[Simulation | None, bool]:
+    """Return how to simulate data, and whether the call needs them; None if it can do without."""
+    chosen = question.simulate
+    simulation = make_simulation(chosen)
+    if not (isinstance(chosen, str) and chosen == FromHyperparameters.name):
+        return simulation, True
+    needed = not question.real_data or limits.target_gap is not None
+
+    def checked() -> Simulation | None:
+        check_simulable(model)
+        return simulation
+
+    return if_possible(checked, needed=needed), needed
 
 
 def _draws(question: Question, path: Path | None) -> tuple[xr.DataTree | None, xr.DataTree | None]:

@@ -14,7 +14,7 @@ from pymc_bdmc.campaign.preparation import DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.rounds import Side
 from pymc_bdmc.campaign.tree import last_states
 from pymc_bdmc.engines.compiled.draws import DrawTuning
-from pymc_bdmc.model.simulations import Simulated
+from pymc_bdmc.model.simulations import Simulated, if_possible
 from pymc_bdmc.paths import Path
 
 
@@ -47,8 +47,12 @@ class Sets:
         return {0: self._campaign.density.data} if needs_fit else self.real
 
     def simulate(self, path: Path, first: int = 0) -> list[Simulated]:
-        """Return the simulated data sets whose streams are numbered from ``first``."""
-        simulation, session = self._campaign.request.simulation, self._campaign.session
+        """Return the simulated data sets whose streams are numbered from ``first``.
+
+        There are none if data cannot be simulated and the call does not need them.
+        """
+        request, session = self._campaign.request, self._campaign.session
+        simulation = request.simulation
         if simulation is None:
             return []
         if first not in self._simulated:
@@ -57,7 +61,8 @@ class Sets:
                 partial(_fit, self._campaign, self._preparation, path), first,
             )  # fmt: skip
             name, store = "renewed" if first else "simulated", session.store
-            self._simulated[first] = store.remember(name, make) if store else make()
+            kept = partial(store.remember, name, make) if store else make
+            self._simulated[first] = if_possible(kept, needed=request.needs_simulated) or []
         return self._simulated[first]
 
     def all(self, simulated: Sequence[Simulated], first: int = 1) -> DataSets:

@@ -8,7 +8,7 @@ from typing import Never
 import numpy as np
 
 from pymc_bdmc.base.schedules import linear
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy, Fitting, Piloting, Purpose, stream
 from pymc_bdmc.base.types import Direction, Point, Run
 from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
@@ -84,7 +84,7 @@ class Weighing(Preparation):
         tuning = self._fits[0].tuning
         if tuning is None or set(with_necks(self._engine.density.model)) - set(self.reached):
             return False
-        seed = stream(self._entropy, Purpose.FIT, 0, 2 * SCOUTS + 1)
+        seed = stream(self._entropy, Purpose.FIT, 0, Fitting.WEIGHTS)
         task = AnnealTask(
             Direction.FORWARD, real[0], linear(1).betas, tuning, seed, particles=DRAWN
         )  # fmt: skip
@@ -101,12 +101,14 @@ class Weighing(Preparation):
         for dataset, observed in data.items():
             given = path.idata is not None
             reference = path.reference(self._engine, dataset, _no_pilot) if given else None
-            seed = stream(self._entropy, Purpose.PILOT, dataset, 3)
+            seed = stream(self._entropy, Purpose.PILOT, dataset, Piloting.WEIGHING_FIT)
             task = FitTask(observed, seed, None, reference, path.degrees_of_freedom, path.latent)
             (fit,) = self._all([task], "fit")
             if fit.misses:
                 _log.info(f"Runs from the prior look for what a fit misses: {fit.reason}")
-                task = replace(task, reached=self._states_from_prior({dataset: observed}))
+                seed = stream(self._entropy, Purpose.PILOT, dataset, Piloting.SECOND_WEIGHING_FIT)
+                states = self._states_from_prior({dataset: observed})
+                task = replace(task, seed=seed, reached=states)
                 (again,) = self._all([task], "fit")
                 fit = again if again.tuning else fit
             self._fits[dataset] = fit
@@ -126,7 +128,8 @@ class Weighing(Preparation):
         """Fit to the other data sets, from what is known of the first one."""
         known = next(iter(self._fits.values())).tuning
         new = {d: data[d] for d in data if d not in self._fits}
-        seeds = {d: stream(self._entropy, Purpose.PILOT, d, 3) for d in new}
+        key = Piloting.WEIGHING_FIT
+        seeds = {d: stream(self._entropy, Purpose.PILOT, d, key) for d in new}
         tasks = [FitTask(new[d], seed, known) for d, seed in seeds.items()]
         found = dict(zip(new, self._all(tasks, "fit"), strict=True))
         self._fits |= found
@@ -167,14 +170,15 @@ class Weighing(Preparation):
         """
         ((dataset, observed),) = data.items()
         if not self._scouts:
-            tuning = self.tunings(data, path)[dataset]
-            tasks = [
-                AnnealTask(
-                    Direction.FORWARD, observed, linear(1).betas, tuning,
-                    stream(self._entropy, Purpose.FIT, dataset, SCOUTS + chain), particles=FEWEST,
-                )
+            tuning, betas = self.tunings(data, path)[dataset], linear(1).betas
+            seeds = [
+                stream(self._entropy, Purpose.FIT, dataset, Fitting.WEIGHING_SCOUTS + chain)
                 for chain in range(SCOUTS)
-            ]  # fmt: skip
+            ]
+            tasks = [
+                AnnealTask(Direction.FORWARD, observed, betas, tuning, seed, particles=FEWEST)
+                for seed in seeds
+            ]
             self._scouts = self._all(tasks, "scouts")
         return self._scouts
 

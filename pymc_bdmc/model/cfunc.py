@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pickle import UnpicklingError
 
 import numba
@@ -11,12 +11,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.pytensorf import compile as compile_graph
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.basic import scalar_from_tensor
 
-from pymc_bdmc.base.compiling import DENSITY, njit
+from pymc_bdmc.base.compiling import DENSITY, in_a_line, njit, quickest
 from pymc_bdmc.base.upstream import jitted_function
 from pymc_bdmc.model.black_box import guarded
 from pymc_bdmc.model.identity import structure
@@ -26,6 +27,9 @@ _log = logging.getLogger("pymc.bdmc")
 
 MOST_KEPT = 64
 """Largest number of compiled densities kept; the oldest is dropped first."""
+
+MODES = WITH_FAST_LOOPS, get_mode("NUMBA")
+"""PyTensor's mode with the rewrites of this package, and without them if these fail."""
 
 _cfuncs: dict[tuple, Callable] = {}
 
@@ -65,35 +69,25 @@ def compiled(graph: Graph, check_bounds: bool):
     if len(_cfuncs) == MOST_KEPT:
         del _cfuncs[next(iter(_cfuncs))]  # the oldest
     _log.info(f"Compiling {graph.title}")
+    forms = [partial(_make_cfunc, graph, check_bounds, mode) for mode in MODES]
     try:
-        _cfuncs[key] = _make_cfunc(graph, check_bounds)
-    except (NotImplementedError, numba.core.errors.NumbaError) as error:
-        raise NotJittable(f"{type(error).__name__}: {in_a_line(error)}") from error
+        _cfuncs[key] = quickest(graph.title, *forms)
     except (EOFError, UnpicklingError) as error:
         raise RuntimeError(
             f"A file of PyTensor's cache is damaged ({error}). Delete the directory "
             f"{pytensor.config.base_compiledir / 'numba'}; it will be filled again."
         ) from error
+    except Exception as error:
+        raise NotJittable(f"{type(error).__name__}: {in_a_line(error)}") from error
     return _cfuncs[key]
 
 
-def in_a_line(error: Exception) -> str:
-    """Return the first line of an error, without numba's internal locations."""
-    lines = [line for line in str(error).splitlines() if not line.startswith("Failed in")]
-    return lines[0] if lines else ""
-
-
-def _make_cfunc(graph: Graph, check_bounds: bool):
+def _make_cfunc(graph: Graph, check_bounds: bool, mode: Mode):
     with warnings.catch_warnings(), pm.Model(check_bounds=check_bounds, model=None):
         warnings.filterwarnings("ignore", "Numba will use object mode")  # as `guarded` expects
-        function = compile_graph(
-            graph.inputs, graph.outputs, mode=WITH_FAST_LOOPS, on_unused_input="ignore"
-        )
-    try:
-        jitted = jitted_function(function)
-    except AttributeError as error:
-        raise NotJittable(f"this PyTensor keeps its numba functions elsewhere: {error}") from error
-    return _as_cfunc(jitted, len(graph.outputs) > 2, graph.inputs[1].type.shape[0])
+        function = compile_graph(graph.inputs, graph.outputs, mode=mode, on_unused_input="ignore")
+    has_gradient, length = len(graph.outputs) > 2, graph.inputs[1].type.shape[0]
+    return _as_cfunc(jitted_function(function), has_gradient, length)
 
 
 def _as_cfunc(jitted, gradient: bool, length: int):

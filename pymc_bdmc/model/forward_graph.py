@@ -115,12 +115,17 @@ def _unconstrained_draw(rv: Variable, transform: Transform | None) -> Variable |
     return None
 
 
-def vectorized(outputs: Sequence[Variable]) -> tuple[list[Variable], list[Variable]] | None:
-    """Return a number n and the graphs of n draws, one a row; None if not possible.
+def vectorized(outputs: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """Return a number n and the graphs of n draws, one a row.
 
     Every random variable is made to depend on a dummy variable, which then gets n values. Draws by
     a user's function, or by other operations with a generator, may not be independent over n, so
     they are not drawn together.
+
+    Raises
+    ------
+    NotImplementedError
+        For such operations; one without vectorization may raise any error.
     """
     graph = FunctionGraph(outputs=outputs, clone=True)
     dfs_rewriter(inline_ofg_expansion).rewrite(graph)
@@ -130,15 +135,12 @@ def vectorized(outputs: Sequence[Variable]) -> tuple[list[Variable], list[Variab
         if not any(isinstance(each.type, RandomType) for each in node.inputs):
             continue
         if not isinstance(node.op, RandomVariable) or isinstance(node.op, CustomDistRV):
-            return None
+            raise NotImplementedError(f"draws by {node.op} may not be independent")
         first = node.op.dist_params(node)[0]
         graph.change_node_input(
             node, node.inputs.index(first), pt.second(nothing, first), check=False
         )
-    try:
-        return [n], vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)})
-    except Exception:  # an op without vectorization may raise any error
-        return None
+    return [n], vectorize_graph(list(graph.outputs), {nothing: pt.zeros(n)})
 
 
 def compiled_draws(

@@ -13,6 +13,7 @@ from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
 from pytensor.tensor.random.basic import DirichletRV
 
+from pymc_bdmc.base.compiling import in_a_line, quickest
 from pymc_bdmc.base.types import Point, stack
 from pymc_bdmc.base.upstream import alone, default_transform
 from pymc_bdmc.model.forward_graph import (
@@ -167,15 +168,13 @@ class ForwardSampler:
     @alone
     def _batch(self) -> tuple[Callable, list] | None:
         """Return a function of n that draws n times, and its generators; None if not possible."""
-        if (several := vectorized(self._free)) is None:
-            return None
-        try:
-            function, rngs = compiled_draws(*several)
-            shapes = [value.shape for value in function(2)[1:]]
-        except Exception:  # an op without vectorization may raise any error
-            return None
-        single = [np.shape(value) for value in self.draw()[0].values()]
-        return (function, rngs) if shapes == [(2, *shape) for shape in single] else None
+        shapes = [(2, *np.shape(value)) for value in self.draw()[0].values()]
+
+        def batch():
+            function, rngs = compiled_draws(*vectorized(self._free))
+            return (function, rngs) if [v.shape for v in function(2)[1:]] == shapes else None
+
+        return quickest("many prior draws", batch, lambda: None)
 
     @property
     def batches(self) -> bool:
@@ -220,14 +219,14 @@ class ForwardSampler:
                 f"{self.culprit(NotImplementedError)}: its distribution has a log density but no "
                 f"random draws. Pass random=... to pm.CustomDist{otherwise}"
             ) from error
-        except (IndexError, ValueError) as error:
+        except Exception as error:  # a draw may call functions of the user
             if self._data_overflow(error):
                 raise Unrepresentable(
                     "The data of some draws are too large for their type."
                 ) from error
             raise ValueError(
                 f"{self.culprit(type(error))}: it cannot be drawn "
-                f"({str(error).splitlines()[0]}). If a parameter leaves its domain, give it a "
+                f"({in_a_line(error)}). If a parameter leaves its domain, give it a "
                 f"prior that stays inside{otherwise}"
             ) from error
 

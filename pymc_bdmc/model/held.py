@@ -5,12 +5,14 @@ from math import prod
 
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
+from pytensor.tensor.type import TensorType
 
 
 def held_parts(outputs: Sequence[Variable], changing: Collection[Variable]) -> dict[Variable, int]:
     """Return variables that do not depend on changing inputs but enter what does, with their sizes.
 
     Views, such as a transposed matrix, are made again and not held; nor are inputs and constants.
+    In place of a number that is no tensor, such as the condition of a check, its tensor is held.
     The result is empty if the shape of one is not known.
 
     Examples
@@ -31,7 +33,7 @@ def held_parts(outputs: Sequence[Variable], changing: Collection[Variable]) -> d
     for each in [*entering, *outputs]:
         if each in depends:
             continue
-        while each.owner and each.owner.op.view_map:
+        while each.owner and (each.owner.op.view_map or not isinstance(each.type, TensorType)):
             each = each.owner.inputs[0]
         if each.owner:
             held[each] = each.type.shape

@@ -1,7 +1,7 @@
 """Compile the tempered density as one numba function of flat vectors."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,9 +17,9 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.scalar import Switch
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_bdmc.base.compiling import load_numba
+from pymc_bdmc.base.compiling import in_a_line, load_numba, quickest
 from pymc_bdmc.base.upstream import alone
-from pymc_bdmc.model.cfunc import Graph, NotJittable, caller, compiled, in_a_line
+from pymc_bdmc.model.cfunc import Graph, NotJittable, caller, compiled
 from pymc_bdmc.model.flat import ContinuousFirst
 from pymc_bdmc.model.held import held_parts
 from pymc_bdmc.model.rows import number_of_rows, terms_in_turn, turns
@@ -183,11 +183,14 @@ class JittedDensity(ContinuousFirst):
         -------
         Conditional or None
             None if no larger matrix depends on the other elements alone, since two parts would
-            then hardly be faster than one function.
+            then hardly be faster than one function, or if they cannot be compiled.
         """
         key = latent.tobytes()
         if key not in self._conditionals:
-            self._conditionals[key] = None if self.rows else self._conditional(latent)
+            in_two_parts = partial(self._conditional, latent)
+            self._conditionals[key] = (
+                None if self.rows else quickest("two parts", in_two_parts, lambda: None)
+            )
         return self._conditionals[key]
 
     @alone
@@ -241,5 +244,7 @@ def _evaluate_once(fgraph, node):
 
 def _simplified(terms: list) -> list:
     """Rewrite graphs to stable forms that evaluate elementwise functions only as needed."""
+    stable = rewrite_pregrad(terms)
     lift = EquilibriumGraphRewriter([_evaluate_once], max_use_ratio=10)
-    return rewrite_graph(rewrite_pregrad(terms), include=(), custom_rewrite=lift)
+    lifted = partial(rewrite_graph, stable, include=(), custom_rewrite=lift)
+    return quickest("switches", lifted, lambda: stable)

@@ -19,6 +19,7 @@ from pytensor.graph.rewriting.basic import WalkingGraphRewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.scan.op import Scan
 
+from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.identity import operations
@@ -110,28 +111,23 @@ def _compiled(model: pm.Model) -> Evaluate:
     if any(isinstance(op, Scan) for op in operations([logp])):
         quick = _one_by_one(ordered, logp, WITH_FAST_LOOPS)
     else:
-        quick = _at_once(ordered, logp) or one_by_one
+        quick = quickest("many draws at once", lambda: _at_once(ordered, logp), lambda: one_by_one)
 
     def evaluate(arrays):
         values = [a.astype(t) for a, t in zip(arrays, types, strict=True)]
         with np.errstate(all="ignore"):
-            try:
-                found = quick(*values)
-            except Exception:  # an op may accept rows, or be compiled, but fail to compute them
-                found = one_by_one(*values)
+            # An op may accept rows, or be compiled, but fail to compute them.
+            found = quickest("draws", lambda: quick(*values), lambda: one_by_one(*values))
         return np.broadcast_to(found, (len(arrays[0]),)).astype(float)
 
     return evaluate
 
 
-def _at_once(ordered: list[Variable], logp: Variable) -> Callable | None:
-    """Return a function that evaluates all rows together, or None if there is none."""
+def _at_once(ordered: list[Variable], logp: Variable) -> Callable:
+    """Return a function that evaluates all rows together."""
     rows = [pt.tensor(dtype=each.dtype, shape=(None, *each.type.shape)) for each in ordered]
-    try:
-        many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
-        return compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
-    except NotImplementedError:
-        return None
+    many = vectorize_graph(logp, dict(zip(ordered, rows, strict=True)))
+    return compile_graph(rows, many, on_unused_input="ignore", mode=INTERPRETED)
 
 
 def _one_by_one(ordered: list[Variable], logp: Variable, mode: Mode) -> Callable:

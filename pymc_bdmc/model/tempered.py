@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from pymc.pytensorf import compile as compile_graph
 from pytensor.graph.replace import vectorize_graph
 
+from pymc_bdmc.base.compiling import quickest
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.model.checks import checked_data, not_finite
@@ -348,9 +349,26 @@ class TemperedDensity:
 
     def constrain(self, points: Point) -> dict[str, np.ndarray]:
         """Return free variables and Deterministics on the model's own scale, one point a row."""
-        values = self._constrain(*[points[name] for name in self._names])
+        rows = [points[name] for name in self._names]
+        values = quickest(
+            "many states at once",
+            lambda: self._constrain(*rows),
+            lambda: self._constrain_each(rows),
+        )
         names = [rv.name for rv in self.model.unobserved_RVs]
         return dict(zip(names, values, strict=True))
+
+    @alone
+    @pytensor.config.change_flags(cxx="")
+    def _constrain_each(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return what `_constrain` does, one row after the other."""
+        model = self.model
+        single = model.replace_rvs_by_values(model.unobserved_RVs)
+        constrain = compile_graph(
+            model.value_vars, single, on_unused_input="ignore", mode=INTERPRETED
+        )
+        found = [constrain(*row) for row in zip(*rows, strict=True)]
+        return [np.array(each) for each in zip(*found, strict=True)]
 
     @cached_property
     @alone

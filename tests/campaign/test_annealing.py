@@ -80,7 +80,7 @@ class Told(annealing.Annealing):
         super().__init__(pool, engine, 1, progressbar=False)
         self.found, self.starts = iter(found), []
 
-    def _pilots(self, data, references, until_mixed):
+    def _pilots(self, data, references, until_mixed, key):
         self.starts += [float(each.locations[0, 0]) for each in references.values()]
         return {d: next(self.found) for d in data}
 

@@ -252,7 +252,7 @@ BAD = [
     (normal_model, {"simulate": "likelihood"}, ValueError, "'likelihood' is none of"),
     (normal_model, {"simulate": Given({"x": 0.0}, {"y": np.nan})}, ValueError, "y must be numbers"),
     (count_model, {"simulate": Given({"p": 0.5}, {"y": 2.7})}, ValueError, "y must be numbers of"),
-    (negative_scale, {}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
+    (negative_scale, {"simulate": "prior"}, ValueError, r"^y: it cannot be drawn.*\(scale < 0\)"),
     (normal_model, {"temperatures": "many"}, ValueError, "temperatures: must be a whole number"),
     (normal_model, {"backend": "torch"}, ValueError, "backend: 'torch' is none of 'numba'"),
     (normal_model, {"compile_kwargs": 3}, TypeError, "compile_kwargs: a dict is needed"),

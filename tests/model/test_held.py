@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.raise_op import CheckAndRaise
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -93,3 +94,11 @@ def test_held_parts_need_a_shape():
     known, unknown = pt.vector("known", shape=(2,)), pt.vector("unknown")
     assert held_parts([(pt.exp(known) * z).sum()], [z])
     assert not held_parts([(pt.exp(unknown) * z).sum()], [z])
+
+
+def test_a_condition_is_held_as_the_tensor_that_it_is_made_of():
+    """PyTensor checks a scale by a scalar that is no tensor, and so has no elements to keep."""
+    z, scale = pt.vector("z", shape=(2,)), pt.scalar("scale")
+    is_positive = pt.all(scale > 0)
+    checked = CheckAndRaise(ValueError, "scale")(z * scale, is_positive)
+    assert held_parts([checked], [z]) == {is_positive: 1}

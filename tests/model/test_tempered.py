@@ -375,3 +375,22 @@ def test_what_cannot_be_batched_is_drawn_one_by_one(build):
     draws = sampler.draw_many(400, np.random.default_rng(1))
     rest = draws["path"].reshape(400, -1)[:, 0] - draws.get("mu", 0.0)
     assert stats.kstest(rest, "norm").pvalue > 1e-3  # α
+
+
+def test_states_that_cannot_be_written_together_are_written_one_by_one(monkeypatch):
+    """Some operations cannot take many rows, such as PyTensor's IfElse."""
+    with pm.Model() as model:
+        x, scale = pm.Normal("x", shape=2), pm.HalfNormal("scale")
+        pm.Deterministic("mean", scale * x)
+        pm.Normal("y", x, 1, observed=[1.0, 2.0])
+    points = {"x": np.arange(6.0).reshape(3, 2), "scale_log__": np.array([-1.0, 1.0, 2.0])}
+    together = TemperedDensity(model).constrain(points)
+
+    def fail(*args):
+        raise TypeError("no rows")
+
+    monkeypatch.setattr("pymc_bdmc.model.tempered.vectorize_graph", fail)
+    one_by_one = TemperedDensity(model).constrain(points)
+    assert one_by_one.keys() == together.keys() == {"x", "scale", "mean"}
+    for name, values in together.items():
+        np.testing.assert_allclose(one_by_one[name], values)

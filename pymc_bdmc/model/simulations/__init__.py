@@ -11,5 +11,5 @@ from pymc_bdmc.model.simulations.hyperparameters import (
 from pymc_bdmc.model.simulations.matched import Matched as Matched
 from pymc_bdmc.model.simulations.posterior import FromPosterior as FromPosterior
 from pymc_bdmc.model.simulations.prior import FromPrior as FromPrior
+from pymc_bdmc.model.simulations.registry import if_possible as if_possible
 from pymc_bdmc.model.simulations.registry import make_simulation as make_simulation
-from pymc_bdmc.model.simulations.registry import possible_simulation as possible_simulation

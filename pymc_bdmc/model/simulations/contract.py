@@ -19,6 +19,9 @@ from pymc_bdmc.model.tempered import TemperedDensity
 DATASETS = 20
 """Default number of data sets; 20 can certify a total variation of 1 − 0.05^(1/20) = 0.14."""
 
+CHOICE = 1, 0
+"""Second and third entries of the key of the stream that chooses draws of a fit."""
+
 Status = Literal["exact", "posterior draw", "burned-in", "heuristic"]
 
 Fit = Callable[[], xr.DataTree]
@@ -145,6 +148,12 @@ def check_drawable(density: TemperedDensity) -> None:
     for _ in range(20):  # parameters may leave their domain in a few draws only
         with suppress(Unrepresentable):  # data may be smaller with fitted hyperparameters
             sampler.draw()
+
+
+def chosen_draws(entropy: Entropy, first: int, size: int, datasets: int) -> np.ndarray:
+    """Return which of so many draws of a fit each data set takes: others, if there are enough."""
+    rng = np.random.default_rng(stream(entropy, Purpose.FIT, *CHOICE, first))
+    return rng.choice(size, size=datasets, replace=datasets > size)
 
 
 def joint_draws(

@@ -12,7 +12,7 @@ from pymc.vartypes import discrete_types
 from pytensor.graph.traversal import ancestors
 
 from pymc_bdmc.base.arguments import check_choice, check_counts
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.upstream import LKJ
 from pymc_bdmc.estimators import rank_among, spread_and_tails
 from pymc_bdmc.model.draws import as_idata
@@ -24,6 +24,7 @@ from pymc_bdmc.model.simulations.contract import (
     Simulation,
     Status,
     check_drawable,
+    chosen_draws,
     joint_draws,
 )
 from pymc_bdmc.model.simulations.posterior import FromPosterior
@@ -142,8 +143,7 @@ class FromHyperparameters(Simulation):
         fitted = fit() if self.idata is None else self.idata
         draws = posterior_draws("idata", fitted, names, density.model)
         _log.debug(f"Hyperparameters held at a posterior {self.at}: {', '.join(names)}")
-        seed = stream(entropy, Purpose.FIT, 1, 0, first)
-        values = self._values(draws, np.random.default_rng(seed))
+        values = self._values(draws, entropy, first)
         *shorter, burn_in = self._burn_ins
         status: Status = "burned-in" if burn_in else "heuristic"
         return [
@@ -154,12 +154,13 @@ class FromHyperparameters(Simulation):
             )
         ]
 
-    def _values(self, draws: list[np.ndarray], rng: np.random.Generator) -> list[list[np.ndarray]]:
+    def _values(
+        self, draws: list[np.ndarray], entropy: Entropy, first: int
+    ) -> list[list[np.ndarray]]:
         """Return the hyperparameters of every data set, from all posterior draws of each."""
         if self.at == "mean":
             return [[each.mean(axis=0) for each in draws]] * self.datasets
-        size = len(draws[0])
-        chosen = rng.choice(size, size=self.datasets, replace=self.datasets > size)
+        chosen = chosen_draws(entropy, first, len(draws[0]), self.datasets)
         return [[each[i] for each in draws] for i in chosen]
 
 

@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Entropy, Purpose, stream
+from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.model.draws import as_idata
 from pymc_bdmc.model.posterior import check_observed, posterior_draws
 from pymc_bdmc.model.simulations.contract import (
@@ -17,6 +17,7 @@ from pymc_bdmc.model.simulations.contract import (
     Simulated,
     Simulation,
     check_drawable,
+    chosen_draws,
     joint_draws,
 )
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -98,8 +99,7 @@ class FromPosterior(Simulation):
         """Draw a data set for each of several posterior draws."""
         draws = self._draws(density, fit() if self.idata is None else self.idata)
         size = len(next(iter(draws.values())))
-        rng = np.random.default_rng(stream(entropy, Purpose.FIT, 1, 0, first))
-        chosen = rng.choice(size, size=self.datasets, replace=self.datasets > size)
+        chosen = chosen_draws(entropy, first, size, self.datasets)
         return [
             Simulated(*pair, "posterior draw", real=density.data)
             for place, row in enumerate(chosen, start=first)

@@ -1,11 +1,9 @@
 """The simulations that have a name. A new one is a file beside this one, and an entry here."""
 
 import logging
-
-import pymc as pm
+from collections.abc import Callable
 
 from pymc_bdmc.base.arguments import check_choice
-from pymc_bdmc.model.checks import check_simulable
 from pymc_bdmc.model.simulations.contract import Simulation
 from pymc_bdmc.model.simulations.hyperparameters import HyperparametersIfAlike
 from pymc_bdmc.model.simulations.posterior import FromPosterior
@@ -32,27 +30,25 @@ def make_simulation(simulate: str | Simulation | None) -> Simulation | None:
     return _NAMED[simulate]()
 
 
-def possible_simulation(
-    simulation: Simulation | None, model: pm.Model, *, needed: bool
-) -> Simulation | None:
-    """Return the default simulation, or None with a warning if data cannot be simulated.
+def if_possible[T](simulate: Callable[[], T], *, needed: bool) -> T | None:
+    """Return what a function simulates, or None with a warning if data cannot be simulated.
 
     Parameters
     ----------
-    simulation : Simulation or None
-        The simulation for ``simulate="hyperparameters"``.
-    model : pymc.Model
+    simulate : callable
+        Function without arguments. It may raise any exception: draws of the data call functions of
+        the user.
     needed : bool
         Whether the call needs simulated data.
 
     Raises
     ------
-    ValueError
-        If it cannot be simulated and simulated data are needed.
+    Exception
+        The exception of the function, if simulated data are needed.
     """
     try:
-        check_simulable(model)
-    except ValueError as reason:
+        return simulate()
+    except Exception as reason:
         if needed:
             raise
         _log.warning(
@@ -60,4 +56,3 @@ def possible_simulation(
             f"judged, as with simulate=None. ({reason})"
         )
         return None
-    return simulation
