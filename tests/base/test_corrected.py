@@ -8,7 +8,7 @@ from scipy import sparse, stats
 from scipy.integrate import quad
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.base import car
+from pymc_bdmc.base import corrected as module
 from pymc_bdmc.base.upstream import log_density_of
 from pymc_bdmc.model.forward_graph import INTERPRETED
 from pymc_bdmc.model.tempered import TemperedDensity
