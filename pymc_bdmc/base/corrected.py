@@ -73,7 +73,7 @@ class CorrectedICAR(ICARRV):
 
         Elsewhere x is normal, and its precision matrix is that part of L.
         """
-        laplacian = laplacian_of(np.reshape(W, (-1, *np.shape(W)[-2:]))[0])
+        laplacian = laplacian_of(_one_graph(W))
         batch = np.broadcast_shapes(size or (), np.shape(sigma), np.shape(zero_sum_stdev))
         x = np.zeros((*batch, len(laplacian)))
         if len(laplacian) > 1:
@@ -88,15 +88,20 @@ class CorrectedICAR(ICARRV):
 def _log_density_of_icar(op, values, rng, size, W, sigma, zero_sum_stdev, **kwargs) -> Variable:
     (value,) = values
     sigma, zero_sum_stdev = _in_full(sigma), _in_full(zero_sum_stdev)
-    adjacency = W.eval(mode="FAST_COMPILE")
+    adjacency = _one_graph(W.eval(mode="FAST_COMPILE"))
     one, other = np.nonzero(np.tril(adjacency))
     # By the matrix-tree theorem N²·(this determinant) is det(L + 11ᵀ).
     _, log_det = np.linalg.slogdet(laplacian_of(adjacency)[:-1, :-1])
     n = len(adjacency)
-    edges = -0.5 * pt.square((value[..., one] - value[..., other]) / sigma).sum(axis=-1)
+    edges = -0.5 * pt.square(value[..., one] - value[..., other]).sum(axis=-1) / sigma**2
     total = pm.logp(pm.Normal.dist(0, zero_sum_stdev * n), value.sum(axis=-1))
     constant = 0.5 * log_det + np.log(n) - 0.5 * (n - 1) * np.log(2 * np.pi)
     return edges + total + constant - (n - 1) * pt.log(sigma)
+
+
+def _one_graph(W: np.ndarray) -> np.ndarray:
+    """Return the adjacency matrix, which is the same in all rows of a batch."""
+    return np.reshape(W, (-1, *np.shape(W)[-2:]))[0]
 
 
 def laplacian_of(adjacency: np.ndarray) -> np.ndarray:
@@ -106,7 +111,7 @@ def laplacian_of(adjacency: np.ndarray) -> np.ndarray:
 
 def parts_of(icar: Variable) -> list[np.ndarray]:
     """Return the regions of each connected part of the graph of a `pymc.ICAR`."""
-    adjacency = icar.owner.op.dist_params(icar.owner)[0].eval(mode="FAST_COMPILE")
+    adjacency = _one_graph(icar.owner.op.dist_params(icar.owner)[0].eval(mode="FAST_COMPILE"))
     n_parts, part = sparse.csgraph.connected_components(adjacency)
     return [np.flatnonzero(part == i) for i in range(n_parts)]
 
