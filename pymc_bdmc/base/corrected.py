@@ -195,7 +195,7 @@ def _log_density_of_factor(factor: Variable, n: int, eta: Variable) -> Variable:
 
 
 class _Family(NamedTuple):
-    """What is corrected of a family, and how it is found out."""
+    """Correction of a family, with a log density that shows whether it is needed."""
 
     like: Callable[[Apply], Op]
     always: bool
@@ -241,7 +241,7 @@ _FAMILIES: dict[Any, _Family] = {
         np.array([1.0, 0.0, 1.0]), -2 - np.log(2), "has a wrong constant, which is corrected here",
     ),
 }  # fmt: skip
-"""What is corrected, by the type of PyMC's operation."""
+"""Corrections of families, by the type of PyMC's operation."""
 
 
 def _kind(op: Op) -> Any:

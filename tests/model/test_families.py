@@ -58,7 +58,7 @@ CONTINUOUS = {
     "TruncatedNormal": (lambda: pm.TruncatedNormal.dist(1, 2, lower=-1, upper=3), (-1, 3)),
     "Truncated": (lambda: pm.Truncated.dist(pm.Gamma.dist(2, 1), 0.5, 4), (0.5, 4)),
     "Interpolated": (lambda: pm.Interpolated.dist(np.array([0, 1, 3.0]), np.ones(3)), (0, 3)),
-    "PolyaGamma": (lambda: pm.PolyaGamma.dist(h=1.5, z=0.3), (0.01, 20)),
+    "PolyaGamma": (lambda: pm.PolyaGamma.dist(h=1.5, z=0.3), (0.01, 6)),
     "CustomDist": (lambda: pm.CustomDist.dist(dist=lambda size: N(1, 2, size=size)), LINE),
 }
 
