@@ -14,6 +14,9 @@ LOWER_BOUNDS := import re, tomllib; \
 	[print(re.sub(r"\[.*\]", "", each).replace(">=", "==")) \
 	for each in project["dependencies"] if ">=" in each]
 
+# What users of PyMC-Marketing have: it and pymc-extras ask for PyMC < 6.4.
+MARKETING := .venv-marketing
+
 # Another processor: without the instructions that this one may have, everything compiled has other
 # bits. Tests of choices come first to rest on them; TESTS=tests runs all.
 ELSEWHERE := .elsewhere
@@ -22,7 +25,7 @@ TESTS := tests/paths/test_paths.py
 # What a user has: the wheel and the sdist, each installed alone.
 BARE := .venv-bare
 
-.PHONY: demo test test-room test-elsewhere test-oldest test-slow wheel-test upstream lint docs pages clean
+.PHONY: demo test test-room test-elsewhere test-oldest test-marketing test-slow wheel-test upstream lint docs pages clean
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/eight_schools.py
@@ -43,6 +46,10 @@ test-elsewhere: $(VENV)/installed
 test-oldest: $(OLDEST)/installed
 	PYTENSOR_FLAGS=base_compiledir=$(OLDEST)/pytensor \
 	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+
+test-marketing: $(MARKETING)/installed # old names in PyMC 6.3 for parts of a newer PyTensor
+	$(MARKETING)/bin/python -m pytest -W ignore::DeprecationWarning -n 2 --dist loadfile \
+		tests/base/test_corrected.py tests/model/test_approximation.py tests/model/test_families.py
 
 test-slow: test-elsewhere
 	$(BIN)/python -m pytest -m slow
@@ -100,6 +107,13 @@ $(OLDEST)/installed: $(VENV)/installed
 		--editable ".[test]"
 	@touch $@
 
+$(MARKETING)/installed: $(VENV)/installed
+	$(BIN)/python -m venv --clear $(MARKETING)
+	$(MARKETING)/bin/python -m pip install --quiet --upgrade pip
+	$(MARKETING)/bin/python -m pip install --quiet --editable ".[test]" \
+		"pymc==6.3.*" pymc-extras pymc-marketing polyagamma
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(BARE) $(ELSEWHERE) dist output docs/_build
+	rm -rf $(VENV) $(OLDEST) $(MARKETING) $(BARE) $(ELSEWHERE) dist output docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -38,6 +38,7 @@ from lazy_loader import attach_stub as _attach_stub
 
 from pymc_bdmc.base.hooks import when_imported as _when_imported
 from pymc_bdmc.base.version import VERSION
+from pymc_bdmc.base.version import warn_if_newer as _warn_if_newer
 from pymc_bdmc.sampling import sample_bdmc
 
 __getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)
@@ -46,6 +47,7 @@ __version__ = VERSION
 
 def _enter(pymc) -> None:
     """Make `sample_bdmc` a function of PyMC."""
+    _warn_if_newer(pymc.__version__)
     pymc.sample_bdmc = sample_bdmc
     # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
     mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."

@@ -28,7 +28,7 @@ HISTORY = "_history"
 HURDLE = getattr(mixture, "_HurdleRV", mixture.MixtureRV)
 """Type of the operations that draw from hurdle models; older versions of PyMC make mixtures."""
 
-LKJ = LKJCorr.rv_type, _LKJCholeskyCov.rv_type
+LKJ = LKJ_CORR, LKJ_CHOLESKY = LKJCorr.rv_type, _LKJCholeskyCov.rv_type
 """Types of the operations that draw matrices from an LKJ prior."""
 
 log_density_of = _logprob

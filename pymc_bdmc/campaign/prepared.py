@@ -8,6 +8,7 @@ from math import prod
 from typing import cast
 
 from pymc_bdmc.base.arguments import check_memory
+from pymc_bdmc.base.corrected import fault
 from pymc_bdmc.base.interrupts import nothing_to_keep
 from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.types import Tuning
@@ -63,6 +64,7 @@ def prepare(campaign: Campaign) -> Prepared:
         If Ctrl-C comes before it is done.
     """
     request = campaign.request
+    _tell_what_is_corrected(campaign)
     _tell_what_to_sum_out(campaign)
     # Its further powers are used only if nothing speaks against a reference.
     engine = cast(ModelEngine, campaign.engine)
@@ -90,6 +92,13 @@ def prepare(campaign: Campaign) -> Prepared:
             campaign = _without_path(campaign)
     prepared = _prepare(campaign, annealing, Sets(campaign, annealing, simulated), refused)
     return replace(prepared, reason=told + prepared.reason)
+
+
+def _tell_what_is_corrected(campaign: Campaign) -> None:
+    """Log of which variables the log density is not that of PyMC."""
+    for rv in campaign.request.model.basic_RVs:
+        if said := fault(rv.owner.op):
+            _log.info(f"{rv.name}: PyMC's log density {said}")
 
 
 def _tell_what_to_sum_out(campaign: Campaign) -> None:

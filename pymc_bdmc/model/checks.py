@@ -13,14 +13,16 @@ from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.distribution import DiracDeltaRV, PartialObservedRV
-from pymc.distributions.multivariate import CARRV, ICARRV
+from pymc.distributions.multivariate import ICARRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.logprob.transforms import CircularTransform
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pymc.vartypes import continuous_types
 from pytensor.graph.basic import Variable
+from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
 
+from pymc_bdmc.base.corrected import fault, parts_of
 from pymc_bdmc.base.types import Point
 from pymc_bdmc.base.upstream import has_draws
 from pymc_bdmc.model.families import distribution, unknown_family
@@ -134,17 +136,21 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
     """Raise an error for variables without a normalised density or right draws, or with atoms."""
     for op in distribution(rv, model):
         title = type(op).__name__.removesuffix("RV")
-        if isinstance(op, FlatRV | HalfFlatRV | ICARRV):
+        if isinstance(op, FlatRV | HalfFlatRV):
+            raise ValueError(_improper(rv, op, model))
+        if fault(op) and op is not rv.owner.op:
+            name = title.removeprefix("_")
             raise ValueError(
-                f"{rv.name}: an improper prior ({title}) has no normalised "
-                "density, so the marginal likelihood is not defined. Use a proper prior. For a "
-                "location or scale that all compared models share, a wide one leaves Bayes factors "
-                "nearly as they are."
+                f"{rv.name}: PyMC's density of a pm.{name} within another distribution is not "
+                f"normalised. Use pm.{name} as a variable of its own."
             )
-        if isinstance(op, CARRV) and op is not rv.owner.op:
+        if isinstance(op, ICARRV) and len(parts := parts_of(rv)) > 1:
+            shown = "; ".join(np.array2string(part, threshold=8, separator=", ") for part in parts)
             raise ValueError(
-                f"{rv.name}: PyMC's density of a pm.CAR within another distribution is not "
-                "normalised. Use pm.CAR as a variable of its own, or pm.MvNormal with tau=..."
+                f"{rv.name}: the graph of this pm.ICAR has {len(parts)} parts, so its prior is "
+                f"improper: their differences may have any size. The regions are {shown}. Give "
+                "each part a pm.ICAR of its own, and a single region a pm.Normal, and join them by "
+                "pm.math.concatenate."
             )
         if any(each.__module__.split(".")[0] == "pymc_bart" for each in type(op).__mro__):
             raise ValueError(
@@ -161,6 +167,23 @@ def _check_distribution(rv: Variable, model: pm.Model) -> None:
             )
         if isinstance(op, CensoredRV | DiracDeltaRV) and rv.dtype in continuous_types:
             raise ValueError(explain_atoms(rv.name, f"its distribution contains pm.{title}"))
+
+
+def _improper(rv: Variable, op: Op, model: pm.Model) -> str:
+    """Return the message for a variable whose distribution is, or contains, an improper one."""
+    what = "prior" if rv in model.free_RVs else "distribution"
+    proper = "HalfNormal" if isinstance(op, HalfFlatRV) else "Normal"
+    told = (
+        f"{rv.name}: an improper {what} ({type(op).__name__.removesuffix('RV')}) has no normalised "
+        "density, so the marginal likelihood is not defined. Use a proper one, such as "
+        f"pm.{proper}."
+    )
+    if rv in model.free_RVs and op is rv.owner.op:
+        told += (
+            f" If all compared models have {rv.name}, a wide one leaves Bayes factors nearly as "
+            "they are."
+        )
+    return told
 
 
 def explain_atoms(name: str, reason: str) -> str:

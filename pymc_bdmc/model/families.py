@@ -18,17 +18,18 @@ _NAMES = (
     "Categorical", "Cauchy", "Censored", "DiracDelta", "Dirichlet", "DirichletMultinomial",
     "DiscreteUniform", "DiscreteWeibull", "EulerMaruyama", "ExGaussian", "Exponential", "GARCH11",
     "Gamma", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "HalfStudentT", "HyperGeometric",
-    "Interpolated", "InverseGamma", "KroneckerNormal", "Kumaraswamy", "Laplace", "LogNormal",
-    "Logistic", "MatrixNormal", "Mixture", "Moyal", "Multinomial", "MvNormal", "MvStudentT",
-    "NegativeBinomial", "Normal", "Pareto", "Poisson", "PolyaGamma", "RandomWalk", "Rice",
-    "SkewNormal", "SkewStudentT", "StickBreakingWeights", "StudentT", "Triangular", "Truncated",
-    "TruncatedNormal", "Uniform", "VonMises", "Wald", "Weibull", "Wishart", "ZeroSumNormal",
+    "ICAR", "Interpolated", "InverseGamma", "KroneckerNormal", "Kumaraswamy", "Laplace",
+    "LogNormal", "Logistic", "MatrixNormal", "Mixture", "Moyal", "Multinomial", "MvNormal",
+    "MvStudentT", "NegativeBinomial", "Normal", "Pareto", "Poisson", "PolyaGamma", "RandomWalk",
+    "Rice", "SkewNormal", "SkewStudentT", "StickBreakingWeights", "StudentT", "Triangular",
+    "Truncated", "TruncatedNormal", "Uniform", "VonMises", "Wald", "Weibull", "Wishart",
+    "ZeroSumNormal",
 )  # fmt: skip
 NORMALISED = (
     *(getattr(pm, name).rv_type for name in _NAMES), *LKJ, HURDLE,
     PartialObservedRV, WeibullRV,  # parts of others
 )  # fmt: skip
-"""Operations whose log density integrates to 1, as tests show; that of CAR is corrected."""
+"""Operations whose log density integrates to 1, as tests show, if corrected where it is wrong."""
 
 
 def distribution(rv: Variable, model: pm.Model) -> Iterator[Op]:

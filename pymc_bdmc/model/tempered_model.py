@@ -8,10 +8,9 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.multivariate import CARRV
 from pymc.model.transform.optimization import freeze_dims_and_data
 
-from pymc_bdmc.base.car import CorrectedCAR
+from pymc_bdmc.base.corrected import correct
 from pymc_bdmc.model.forward_graph import INTERPRETED
 
 
@@ -45,8 +44,7 @@ class TemperedModel(pm.Model):
         tempered.check_bounds = model.check_bounds
         keep_order(tempered, model)
         for rv in tempered.basic_RVs:
-            if isinstance(rv.owner.op, CARRV):
-                rv.owner.op = CorrectedCAR()
+            correct(rv)
         tempered.beta = pytensor.shared(np.array(1.0), name="beta")
         tempered.observed = {}
         for rv in tempered.observed_RVs:

@@ -183,7 +183,14 @@ N, PAIR = pm.Normal.dist, 1 - np.eye(2)
 IMPROPER, ATOMS = r"x: an improper prior \(", "single values with positive probability"
 
 PRIORS = [
-    (lambda n: pm.ICAR(n, W=PAIR), IMPROPER + "ICAR"),
+    (
+        lambda n: pm.ICAR(n, W=np.eye(3, dtype=int)[::-1] - np.diag([0, 1, 0])),
+        r"x: the graph of this pm.ICAR has 2 parts.*The regions are \[0, 2\]; \[1\]\. Give each",
+    ),
+    (
+        lambda n: pm.Mixture(n, [0.5, 0.5], [pm.ICAR.dist(PAIR, sigma=s) for s in (1, 2)]),
+        "x: PyMC's density of a pm.ICAR within another distribution",
+    ),
     (lambda n: pm.GaussianRandomWalk(n, init_dist=pm.Flat.dist(), steps=2), IMPROPER + "Flat"),
     (lambda n: pm.Truncated(n, pm.Flat.dist(), lower=0, upper=1), IMPROPER + "Flat"),
     (lambda n: pm.CustomDist(n, dist=lambda size: pm.HalfFlat.dist(size=size)), "HalfFlat"),
@@ -218,7 +225,7 @@ BAD = [
     *((one(build), {"simulate": "prior"}, ValueError, message) for build, message in PRIORS),
     (undefined_data, {"simulate": "prior"}, ValueError, "^y: it is NaN in .*a constant is NaN"),
     (unobserved, {}, ValueError, "it has no observed variables"),
-    (flat, {}, ValueError, r"slope: an improper prior \(Flat\).*a wide one leaves Bayes factors"),
+    (flat, {}, ValueError, r"slope: an improper prior \(Flat\).*If all .* have slope"),
     (minibatch, {}, ValueError, "y: with minibatches"),
     (too_few_data, {}, ValueError, r"^y: it cannot be evaluated .* shapes \[\(4,\), \(5,\)\]"),
     (too_few_data, {"simulate": None}, ValueError, "^y: it cannot be evaluated"),
