@@ -273,3 +273,26 @@ def test_more_than_48_runs_only_on_demand(caplog):
 def test_targets_that_are_refused(regression, options, message):
     with pytest.raises(ValueError, match=message):
         pm.sample_bdmc(regression[0], **options, **QUICK)
+
+
+def noise_of_two_levels(n, share):
+    """A Potential whose posterior is N(0, 0.05²) or, with this probability, N(0, 0.5²); Z = 1."""
+    variance = np.array([0.05, 0.5]) ** 2
+    own = variance / (1 - variance)
+    log_share = np.log([1 - share, share]) + n / 2 * np.log((1 + own) / own)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=n)
+        pm.Potential("y", pm.math.logaddexp(*(log_share - (x**2).sum() / own / 2)))
+    return model
+
+
+def test_a_shell_that_no_climb_finds_is_found_by_rays(monkeypatch):
+    """The narrow part has the only top. Twin without rays: valid, and low by the shell, .36."""
+    model = noise_of_two_levels(30, 0.3)
+    dt = pm.sample_bdmc(model, simulate=None, cores=1, **QUICK)
+    found = bdmc.log_ml(dt)
+    assert not found.valid or abs(found.value) < SIGMAS * found.error
+    monkeypatch.setattr("pymc_bdmc.engines.compiled.fitting.share_beyond", lambda *_: 0.0)
+    twin = bdmc.log_ml(pm.sample_bdmc(model, simulate=None, cores=1, **QUICK))
+    assert twin.valid
+    assert twin.value < -0.2
