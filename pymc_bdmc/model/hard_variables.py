@@ -3,7 +3,7 @@
 import pymc as pm
 from pymc.distributions.continuous import SkewStudentTRV
 from pymc.distributions.discrete import Bernoulli, Categorical, DiscreteUniform
-from pymc.distributions.multivariate import MvStudentTRV
+from pymc.distributions.multivariate import ICARRV, MvStudentTRV
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
@@ -97,7 +97,7 @@ def _is_known(rv: Variable) -> bool:
     op, inputs = rv.owner.op, rv.owner.inputs
     if isinstance(op, RandomWalkRV):
         return inputs[1].owner is None or _is_known(inputs[1])
-    return isinstance(op, AutoRegressiveRV) or _family(op) in SCALE_LAST
+    return isinstance(op, AutoRegressiveRV | ICARRV) or _family(op) in SCALE_LAST
 
 
 def _family(op: object) -> str:
@@ -152,6 +152,8 @@ def scale_of(rv: Variable) -> Variable | None:
         return scale_of(inputs[1]) if inputs[1].owner else None
     if isinstance(op, AutoRegressiveRV):
         return inputs[1]
+    if isinstance(op, ICARRV):
+        return op.dist_params(rv.owner)[1]
     if _family(op) not in SCALE_LAST:
         return None
     # The last parameter of a zero-sum variable is its shape.

@@ -5,7 +5,13 @@ from itertools import combinations
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.multivariate import CARRV, KroneckerNormalRV, MvNormalRV, ZeroSumNormalRV
+from pymc.distributions.multivariate import (
+    CARRV,
+    ICARRV,
+    KroneckerNormalRV,
+    MvNormalRV,
+    ZeroSumNormalRV,
+)
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.distributions.transforms import ZeroSumTransform
 from pytensor.graph.basic import Variable
@@ -115,4 +121,6 @@ def _is_normal(rv: Variable) -> bool:
         return _is_normal(inputs[0]) and _is_normal(inputs[1])
     if isinstance(op, AutoRegressiveRV):
         return _is_normal(inputs[2])
-    return isinstance(op, CARRV | NormalRV | MvNormalRV | ZeroSumNormalRV | KroneckerNormalRV)
+    return isinstance(
+        op, CARRV | ICARRV | NormalRV | MvNormalRV | ZeroSumNormalRV | KroneckerNormalRV
+    )

@@ -23,6 +23,7 @@ from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
 from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals, log_ml
+from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import Reweighing
 from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
@@ -169,7 +170,7 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
         return log_joint_of(density, values) if density else log_ml(result).value
 
     found = full.to_density(normal.logpdf(b) + log_null(full.values)).log_bayes_factor
-    if others and "posterior" not in result.children:  # every weight is zero
+    if others and not Reading.of(result).has("posterior"):  # every weight is zero
         return found
     # States of the density that the average is of, w(b) p₀(ψ|y), show what these draws miss.
     drawn = posterior_draws("dt", result, others, null) if others else []

@@ -142,6 +142,7 @@ def test_pages_are_whole(page):
         "ESTIMATORS",
         "FAILED",
         "HARD",
+        "ICAR",
         "INLA",
         "JSON",
         "KERNELS",

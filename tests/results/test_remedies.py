@@ -94,6 +94,20 @@ def other_schools():
     return eight_schools(centred=False)
 
 
+def root():
+    """The posterior is high where its density ends, at NaN."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.math.sqrt(pm.Normal("x", 1, 1)), 1.0, observed=0.3)
+    return model
+
+
+def bounded_root():
+    with pm.Model() as model:
+        x = pm.TruncatedNormal("x", 1, 1, lower=0)
+        pm.Normal("y", pm.math.sqrt(x), 1.0, observed=0.3)
+    return model
+
+
 PAIR = {"rate": 2.0}, {"y": np.array([1, 2, 3, 2])}
 FOLLOWED = {
     "simulate": (rates, ALONE, rates, {}),
@@ -106,6 +120,7 @@ FOLLOWED = {
     "use path": (cornered, ALONE, cornered, ALONE | {"path": "prior"}),
     "simulate to measure": (cornered, ALONE, cornered, {}),
     "real data": (rates, {"simulate": "prior", "real_data": False}, rates, {"simulate": "prior"}),
+    "stable form": (root, ALONE, bounded_root, ALONE),
     "exact start": (rates, {"simulate": bdmc.Given(*PAIR)}, rates, {"simulate": "prior"}),
     "not one pair": (
         rates, {"simulate": bdmc.Given(*PAIR, exact=True)}, rates, {"simulate": "prior"}
@@ -198,7 +213,7 @@ def printed(dt):
     """Kinds of all that the verdict, `diagnose` or the reason of log ML may tell to do."""
     read = Reading.of(dt)
     remedies = [each.remedy for each in verdict_of(read).findings]
-    if not bdmc.log_ml(dt).valid:
+    if read.has("real") and not bdmc.log_ml(dt).valid:
         remedies.append(sign_of_a_miss(read))
     return kinds([*remedies, *doubts_of(read)])
 

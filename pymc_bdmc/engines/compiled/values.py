@@ -86,6 +86,7 @@ def _top(log_density: LogDensity, theta: np.ndarray, unit: np.ndarray) -> tuple[
     return height, None
 
 
+@np.errstate(invalid="ignore")  # −∞ less −∞ gives NaN, which is no top
 def _differences(
     log_density: LogDensity, theta: np.ndarray, height: float, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
