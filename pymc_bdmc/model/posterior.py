@@ -64,18 +64,22 @@ def posterior_draws(
         As for `all_draws`, or if no draw is left.
     """
     draws = all_draws(argument, idata, names, model)
-    lost = np.zeros(len(draws[0]), dtype=bool)
+    lost, at_fault = np.zeros(len(draws[0]), dtype=bool), []
     for name, values in zip(names, draws, strict=True):
         at_edge = np.isin(values, edges(model.rvs_to_transforms.get(model[name])))
         rows = at_edge.reshape(len(values), -1).any(axis=1)
         if rows.any():
+            at_fault.append(name)
             _log.warning(
                 f"{argument}: {rows.sum()} of {len(rows)} draws are left out, since {name} is "
                 "rounded to the edge of its support."
             )
         lost |= rows
     if lost.all():
-        raise ValueError(f"{argument}: every draw is at the edge of the support of a variable.")
+        raise ValueError(
+            f"{argument}: every draw of {', '.join(at_fault)} is at the edge of the support. Pass "
+            "draws of this model."
+        )
     return [values[~lost] for values in draws]
 
 

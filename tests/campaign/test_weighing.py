@@ -185,7 +185,7 @@ def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
 
 def test_draws_that_are_no_fit_are_annealed():
     """Weights of draws from a fit to other draws are too uneven."""
-    weighing = Weighing(None, None, 1)
+    weighing = Weighing(None, None, 1, None)
     for variances, is_near in (((1.0, 1.0, 30.0), False), ((3.0, 3.0, 9.0), True)):
         weighing._fits = {d: Fit(None, "", v, 0) for d, v in enumerate(variances)}
         refusal = weighing._too_uneven(weighing._fits, None)
