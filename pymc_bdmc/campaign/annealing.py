@@ -133,18 +133,19 @@ class Annealing(Piloted):
             return PriorPath(), choice.reason
         if not fails_from_prior(seen):
             if self.doubt:
-                return self._despite_doubt(first), self.doubt
+                if self._misses_more(first):
+                    return FittedPath(), f"runs from the prior miss more than a fit; {self.doubt}"
+                return PriorPath(), self.doubt
             for other in others:
                 sees = self._with_fit(other, self._before_fit(other), with_scouts=True)
                 if missed := missed_by_fit(sees):
                     return PriorPath(), f"on simulated data {missed}"
         return FittedPath(), choice.reason
 
-    def _despite_doubt(self, data: DataSets) -> Path:
-        """Return the path from the prior, unless it misses more than the fit that misses a part."""
+    def _misses_more(self, data: DataSets) -> bool:
+        """Return whether runs from the prior miss more than the fit that misses a part."""
         scouts = np.array([run.log_weight for run in self.scouts(data, PriorPath())])
-        misses_more = len(self.doubted) > 0 and refutes(self.doubted, scouts)
-        return FittedPath() if misses_more else PriorPath()
+        return len(self.doubted) > 0 and refutes(self.doubted, scouts)
 
     def _before_fit(self, data: DataSets) -> Findings:
         """Return what is known of one data set before there is a fit."""
@@ -253,8 +254,10 @@ class Annealing(Piloted):
         return self._engine.surplus(states, observed, tuning, MAX_SURPLUS, seed)
 
     def states_from_prior(self, data: DataSets) -> Point:
-        """Return `REACHED` equally weighted states that scouts from the prior came to."""
+        """Return `REACHED` equally weighted states that scouts from the prior came to, if any."""
         weights, ends = _ends(self.scouts(data, PriorPath()))
+        if not weights.sum() > 0:  # NaN, since the data are impossible at all ends
+            return {}
         (dataset,) = data
         rng = np.random.default_rng(stream(self._entropy, Purpose.FIT, dataset, Fitting.REACHED))
         chosen = rng.choice(len(weights), REACHED, p=weights / weights.sum())
