@@ -19,7 +19,9 @@ from pymc_bdmc.kernels.state import (
 from tests.kernels.test_compiled import METRIC, exact_draws, gamma_poisson, mover
 from tests.mutants import broken_kernels
 
-TARGET = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference())
+TARGET = Target(
+    gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference(), np.zeros(1, int)
+)
 LONG_STEP = 0.7
 
 

@@ -177,7 +177,14 @@ NO_METRIC = Metric(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
 def continuous_p_values(name, broken=False):
     """p-value and acceptance at every β."""
     run = mover(name, broken)
-    target = Target(gamma_poisson, gamma_poisson, np.zeros(0), np.zeros(0, int), no_reference())
+    target = Target(
+        gamma_poisson,
+        gamma_poisson,
+        np.zeros(0),
+        np.zeros(0, int),
+        no_reference(),
+        np.zeros(1, int),
+    )
     parameters = Parameters(METRIC, STEP_SIZES[name], np.zeros(0))
     rng = np.random.default_rng(7)
     rows = []
@@ -242,7 +249,9 @@ def discrete_p_values(backwards, broken=False):
     states = np.array([(b, c, k) for b in range(2) for c in range(3) for k in range(41)], float)
     terms = np.array([discrete_terms(state) for state in states])
     run = scanner(backwards, broken)
-    target = Target(discrete_target, discrete_target, np.zeros(0), CATEGORIES, no_reference())
+    target = Target(
+        discrete_target, discrete_target, np.zeros(0), CATEGORIES, no_reference(), np.zeros(1, int)
+    )
     parameters = Parameters(NO_METRIC, 1.0, np.array([1.0, 1.0, 1.5]))
     rng = np.random.default_rng(11)
     p_values = []

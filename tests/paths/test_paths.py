@@ -86,9 +86,9 @@ def test_draws_that_exist_take_the_place_of_the_pilot(regression, draws, monkeyp
     tasks = []
     original = annealing.Annealing._pilots
 
-    def pilots(self, data, references, until_mixed):
+    def pilots(self, data, references, until_mixed, key):
         tasks.extend(references.values() or [None])
-        return original(self, data, references, until_mixed)
+        return original(self, data, references, until_mixed, key)
 
     monkeypatch.setattr(annealing.Annealing, "_pilots", pilots)
     dt = pm.sample_bdmc(model, path=bdmc.FittedPath(draws), **QUICK)
