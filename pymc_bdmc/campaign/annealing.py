@@ -51,8 +51,8 @@ schools, where it is mostly below, 11 states of a particle are worth three or fo
 where it is above, 16 states are worth 1.1."""
 REACHED = 64
 """Number of states that scouts from the prior pass on to a fit."""
-DOUBTED = "draws from a fit"
-"""Name, among the paths of scouts, of the draws from a fit that misses a part."""
+DOUBTED = "fit, not annealed"
+"""Name, among the paths of scouts, of importance sampling from a fit that misses a part."""
 NOTABLE_WEIGHT = 1e-3
 """Least share of all weight with which a particle of a scout counts."""
 

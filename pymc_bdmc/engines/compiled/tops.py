@@ -42,7 +42,7 @@ NEAR = 0.5
 """A climb has found a top if it ends within this many standard deviations per element."""
 RARE = 0.02
 """Climbs end if tops that a single climb found hold at most this share of the posterior."""
-UNSEEN = 0.05
+SEEN_ONCE = 0.05
 """Climbs end if at most this share of them ended at tops that no other climb found. The next climb
 ends at a new top with about this probability: Good (1953). Chosen."""
 NOTABLE = 1e-3
@@ -172,7 +172,7 @@ def fit_to_tops(
         are_lost = n_lost > most_lost * n_climbs
         too_many = len(kept) > MOST_TOPS or (are_lost and n_climbs >= max(climbs, JUDGED))
         is_all = bool(kept) and n_climbs >= climbs and not (too_many or are_lost)
-        is_all = is_all and visits.count(1) <= UNSEEN * n_climbs
+        is_all = is_all and visits.count(1) <= SEEN_ONCE * n_climbs
         is_all = is_all and _rare_share(tops, visits, kept) <= RARE
         is_all = is_all and _chance_to_overlook(len(kept), n_climbs) <= overlooked
         if too_many or is_all:
@@ -183,7 +183,7 @@ def fit_to_tops(
     parts = [make_reference(tops[i].theta, tops[i].metric, degrees_of_freedom) for i in kept]
     reason = f"{n_climbs} optimisations found {len(kept)} mode{'s' if len(kept) > 1 else ''}"
     once = visits.count(1)
-    if is_unfinished := not (is_all or are_lost) and once > UNSEEN * n_climbs:
+    if is_unfinished := not (is_all or are_lost) and once > SEEN_ONCE * n_climbs:
         reason = (
             f"{n_climbs} optimisations ended at {len(tops)} modes, {once} of which a single one "
             "found: the search is not finished"
