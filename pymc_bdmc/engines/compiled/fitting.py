@@ -20,7 +20,7 @@ from pymc_bdmc.engines.compiled.improving import (
     second_moment,
     weighted,
 )
-from pymc_bdmc.engines.compiled.nested import Split, fit_nested, refit_nested
+from pymc_bdmc.engines.compiled.nested import NoFit, Split, fit_nested, refit_nested
 from pymc_bdmc.engines.compiled.scan import share_beyond
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS, CLIMBS, LOST, OVERLOOKED, fit_to_tops
 from pymc_bdmc.engines.tasks import MOST_VARIANCE, Fit
@@ -161,22 +161,23 @@ class Fitting:
         data show what it misses.
         """
         like = core_of(known.reference)
-        reference: AnyReference | None
-        if isinstance(like, NestedReference):
-            reference, reason = refit_nested(self._density, like, self._prior, self._rng)
-            if reference and isinstance(known.reference, AnnealedReference):
-                reference = known.reference._replace(reference=reference)
-        else:
-            reference, reason = self._near(cast(Reference, like))
-        if reference is None:
-            return self._failed(reason)
+        reference: AnyReference
+        try:
+            if isinstance(like, NestedReference):
+                reference, reason = refit_nested(self._density, like, self._prior, self._rng)
+                if isinstance(known.reference, AnnealedReference):
+                    reference = known.reference._replace(reference=reference)
+            else:
+                reference, reason = self._near(cast(Reference, like))
+        except NoFit as no_fit:
+            return self._failed(str(no_fit))
         drawn = self._weighed(reference, isinstance(known.reference, Defensive))
         if not drawn.variance < np.inf:
             return self._failed("log p is +∞ at a draw from a fit, or −∞ at all")
         return self._fit(drawn, reason)
 
-    def _near(self, like: Reference) -> tuple[Reference | None, str]:
-        """Return t distributions at tops near the known ones, or None and the reason."""
+    def _near(self, like: Reference) -> tuple[Reference, str]:
+        """Return t distributions at tops near the known ones, and what climbs found."""
         further = FEW_CLIMBS * len(like.locations)
         starts = chain(like.locations, _starts(self._prior, self._ells, further))
         climbs, shape = len(like.locations) + further, metric_at(like, 0)
@@ -184,7 +185,9 @@ class Fitting:
             self._density, starts, shape, climbs, like.degrees_of_freedom,
             climbing=self._density.climbing, most_lost=self._most_lost,
         )  # fmt: skip
-        return (tops.reference if tops.is_all else None), tops.reason
+        if tops.reference is None or not tops.is_all:
+            raise NoFit(tops.reason)
+        return tops.reference, tops.reason
 
     def _by_tops(self, degrees_of_freedom: float | None) -> Fit:
         """Fit t distributions to all tops."""
@@ -226,11 +229,13 @@ class Fitting:
 
     def _nested(self, split: Split) -> Fit:
         """Fit a nested reference."""
-        reference, reason = fit_nested(self._density, self._prior, self._ells, split, self._rng)
-        if reference is None:
-            return self._failed(reason)
+        density, prior, rng = self._density, self._prior, self._rng
+        try:
+            reference, reason = fit_nested(density, prior, self._ells, split, rng)
+        except NoFit as no_fit:
+            return self._failed(str(no_fit))._replace(misses=no_fit.misses)
         if np.isfinite(reference.accuracy):
-            missed = share_in_tails(reference, self._density, RARE, self._rng)
+            missed = share_in_tails(reference, density, RARE, rng)
             if missed > MISSED:
                 return self._failed(
                     f"{missed:.0%} of the posterior is in tails of latent variables that a normal "

@@ -72,6 +72,21 @@ FEWEST_DEGREES = 10
 """Least degrees of freedom of r(x | ψ) if it is not normal; otherwise the number of elements."""
 
 
+class NoFit(Exception):
+    """No reference can be fitted.
+
+    Parameters
+    ----------
+    reason : str
+    misses : bool, optional
+        Whether modes of the marginal may be unseen, since its search is not finished.
+    """
+
+    def __init__(self, reason: str, misses: bool = False):
+        super().__init__(reason)
+        self.misses = misses
+
+
 class Split(NamedTuple):
     """The elements of θ whose prior is normal given the others, and the units of the others."""
 
@@ -147,8 +162,8 @@ class Marginal:
 
 def fit_nested(
     density: Counted, prior: np.ndarray, ells: np.ndarray, split: Split, rng: np.random.Generator
-) -> tuple[NestedReference | None, str]:
-    """Fit a nested reference to first data; return it, or None and why there is none.
+) -> tuple[NestedReference, str]:
+    """Fit a nested reference to first data; return it, and what optimisations found.
 
     Parameters
     ----------
@@ -159,6 +174,11 @@ def fit_nested(
         ℓ there, nats.
     split : Split
     rng : numpy.random.Generator
+
+    Raises
+    ------
+    NoFit
+        If none can be fitted.
     """
     latent, others = np.flatnonzero(split.latent), np.flatnonzero(~split.latent)
     units = split.units[others]
@@ -168,7 +188,7 @@ def fit_nested(
     values, gradients = slopes(likely[:EXAMPLES])
     usable = np.flatnonzero(np.isfinite(values) & np.isfinite(gradients).all(axis=1))
     if len(usable) < 2:
-        return None, "log p has no finite gradient at the likeliest prior draws"
+        raise NoFit("log p has no finite gradient at the likeliest prior draws")
     steps = FIRST_STEP * spread_of(prior).scale[latent]
     first, second = (_pattern(slopes, likely[i], gradients[i], latent, steps) for i in usable[:2])
     found = NestedReference(
@@ -182,7 +202,7 @@ def fit_nested(
         found = found._replace(combination=combination_of(entries, of_entry))
     is_quick = found.combination is not None or slopes != density.slopes
     if groups > (MOST_GROUPS if is_quick else MOST_COLUMNS):
-        return None, "too many of the latent variables depend on each other"
+        raise NoFit("too many of the latent variables depend on each other")
     centre = found.given(likely[usable[:1]][:, others], density)
     found = _started(found, centre)
     wide = _wide(found.to_units(prior[:, others]))
@@ -190,7 +210,7 @@ def fit_nested(
     phis = found.to_units(likely[: PROBED * climbs, others])
     heights = Marginal(found, density).terms(phis)[:, 1]
     if not np.isfinite(heights).any():
-        return None, "the latent variables have no mode given the others"
+        raise NoFit("the latent variables have no mode given the others")
     starts = phis[np.argsort(-heights, kind="stable")]
     find_tops = partial(
         fit_to_tops, starts=starts, metric=metric_at(wide, 0), climbs=climbs, overlooked=overlooked
@@ -201,7 +221,7 @@ def fit_nested(
 
 def refit_nested(
     density: Counted, known: NestedReference, prior: np.ndarray, rng: np.random.Generator
-) -> tuple[NestedReference | None, str]:
+) -> tuple[NestedReference, str]:
     """Fit a nested reference to similar data; see `fit_nested`."""
     first = known.given(known.from_units(known.tops[:1]), density)
     found = _started(known._replace(degrees_of_freedom=np.inf), first)
@@ -227,7 +247,7 @@ def _widened(mixture: Reference, wide: Reference, share: float) -> Reference:
 def _fitted(
     found: NestedReference, density: Counted, find_tops: Callable[[LogDensity], Tops],
     checked: int, prior: np.ndarray, searched: int, rng: np.random.Generator,
-) -> tuple[NestedReference | None, str]:  # fmt: skip
+) -> tuple[NestedReference, str]:  # fmt: skip
     """Fit r(ψ), and find whether r(x | ψ) is exact.
 
     The marginal density may have no mode. With a matrix of two unknown scales, for example, it is
@@ -239,24 +259,24 @@ def _fitted(
     reason = f"marginally, {tops.reason}"
     is_single = tops.reference is None or len(tops.reference.locations) == 1
     if tops.is_unfinished or not (is_single or tops.is_all):
-        return None, reason
+        raise NoFit(reason, tops.is_unfinished)
     first = _widened(tops.reference, wide, FIRST_WIDE) if tops.reference else wide
     drawn = adapted(Marginal(found, density), first, checked, rng, lambda mixture: mixture)
     if np.isinf(drawn.variance):
-        return None, "the latent variables have no mode given the others"
+        raise NoFit("the latent variables have no mode given the others")
     best = found.from_units(drawn.thetas[[np.argmax(drawn.g)]])
     n = PREDICTING * (1 + len(found.others))
     psis = found.from_units(drawn.thetas[rng.choice(len(drawn.g), size=n, p=softmax(drawn.g))])
     looked = np.concatenate([best, psis])[:searched]
     if wrong := wrong_modes(found, density, looked, prior[:searched]):
-        return None, f"the latent variables have {wrong}"
+        raise NoFit(f"the latent variables have {wrong}")
     found = _started(found, found.given(best, density))
     found = found._replace(
         marginal=_widened(drawn.reference, wide, WIDE),
         tops=tops.reference.locations if tops.reference else drawn.reference.locations[:1],
     )
     if (lost := lost_by_rounding(found, density, psis)) > RESOLVED:
-        return None, (
+        raise NoFit(
             "the data hardly inform a combination of the latent variables, and rounding hides what "
             f"its wide prior says (up to {min(lost, 1):.0%} of its precision)"
         )
