@@ -232,13 +232,15 @@ _FAMILIES: dict[Any, _Family] = {
         "has a wrong constant and lacks a Jacobian, which are corrected here. With more than two "
         "rows, pm.sample draws from another posterior",
     ),
-    # Two standard deviations ~ Exponential(1) at 1, and a correlation ~ Uniform(−1, 1) at 0.
+    # Standard deviations of 1e9 and 1, and a correlation ~ Uniform(−1, 1) at 0.
     LKJ_CHOLESKY: _Family(
         CorrectedLKJCholeskyCov.like, False,
         lambda: pm.LKJCholeskyCov.dist(
-            n=2, eta=1.0, sd_dist=pm.Exponential.dist(1), compute_corr=False
+            n=2, eta=1.0, sd_dist=pm.Exponential.dist(1e-9), compute_corr=False
         ),
-        np.array([1.0, 0.0, 1.0]), -2 - np.log(2), "has a wrong constant, which is corrected here",
+        np.array([1e9, 0.0, 1.0]), 2 * np.log(1e-9) - 1 - np.log(2),
+        "is +∞ or NaN if a standard deviation is 1e8 times another, and has a wrong constant in "
+        "PyMC 6.3; both are corrected here",
     ),
 }  # fmt: skip
 """Corrections of families, by the type of PyMC's operation."""

@@ -228,17 +228,31 @@ CORRECTED = {
 
 @pytest.mark.parametrize("kind", LKJ)
 @pytest.mark.skipif(is_wrong(LKJ_CORR), reason="this version of PyMC has no right density")
-def test_where_pymc_is_right_it_is_left_alone_and_agrees(kind):
+def test_where_pymc_is_right_ours_agrees(kind):
     make, corrected = CORRECTED[kind]
     for n, eta in ((2, 1.0), (3, 1.0), (4, 2.5)):
         dist, other = make(n, eta), make(n, eta)
-        correct(dist)
-        assert not isinstance(dist.owner.op, corrected)
-        assert not fault(dist.owner.op)
         other.owner.op = corrected.like(other.owner)
         (value,) = pm.draw([other], random_seed=n, mode=INTERPRETED)
         found, right = (pm.logp(each, value).eval(mode=INTERPRETED) for each in (other, dist))
         assert found == pytest.approx(right, abs=1e-9)
+
+
+@pytest.mark.skipif(is_wrong(LKJ_CORR), reason="this version of PyMC has no right density")
+def test_where_pymc_is_right_it_is_left_alone():
+    dist = lkj(3, 1.0)
+    correct(dist)
+    assert not isinstance(dist.owner.op, CorrectedLKJCorr)
+    assert not fault(dist.owner.op)
+
+
+def test_standard_deviations_far_apart_have_a_density():
+    """PyMC subtracts squares of the first from sums of both, the twin."""
+    dist, value = lkj_cholesky(2, 1.0), np.array([1e5, -6e-4, 8e-4])
+    assert not np.isfinite(pm.logp(dist, value).eval(mode=INTERPRETED))
+    correct(dist)
+    right = -1e5 - 1e-3 - np.log(2) + np.log(0.8) - np.log(1e-3)
+    assert pm.logp(dist, value).eval(mode=INTERPRETED) == pytest.approx(right, abs=1e-6)
 
 
 @pytest.fixture
