@@ -75,7 +75,7 @@ def log_weights_at(thetas: np.ndarray, log_r: np.ndarray, density: Density) -> n
     """
     log_f = density.terms(thetas).sum(axis=1)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
-        return np.where(log_f == -np.inf, -np.inf, log_f - log_r)
+        return np.where((log_f == -np.inf) | (log_r == np.inf), -np.inf, log_f - log_r)
 
 
 def improved(
