@@ -21,7 +21,7 @@ from pymc_bdmc.campaign.choice import (
 )
 from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.campaign.pilots import Piloted, squared_length
-from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Tunings
+from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
@@ -152,6 +152,8 @@ class Annealing(Piloted):
         obstacle = self._engine.no_reference
         if not obstacle and (names := ", ".join(self._engine.heavy_tails)):
             obstacle = f"the prior of {names} has heavy tails, of which a fit has too little"
+        if not obstacle and self.unreached:
+            obstacle = UNREACHED.format(", ".join(self.unreached))
         if obstacle:
             return Findings(Way(np.nan, np.nan), obstacle=obstacle)
         return Findings(self._way(data, PriorPath()))

@@ -22,7 +22,7 @@ from pymc_bdmc.campaign.tree import (
     scouts_dataset,
 )
 from pymc_bdmc.model.constraints import constraints
-from pymc_bdmc.model.hard_variables import hard_variables, with_necks
+from pymc_bdmc.model.hard_variables import hard_variables
 from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
 from pymc_bdmc.model.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
@@ -83,14 +83,12 @@ def _attributes(campaign: Campaign, prepared: Prepared, rounds: Sequence[Round])
     entropy, started = campaign.session.entropy, campaign.compiled
     attrs = run_attributes(last.schedule, entropy, started, last.interrupted)
     has_target = request.limits.target_gap is not None
-    reached = prepared.preparation.reached
-    necks = [name for name in with_necks(request.model) if name not in reached]
     return attrs | {
         **hard_variables(request.model),
         "peaks": prepared.runs.sides[0].tuning.peaks,
         "knows_tails": int(prepared.preparation.knows_tails),
         "weighs_real": int(prepared.preparation.weighs_real),
-        "unreached": ", ".join(necks),
+        "unreached": ", ".join(prepared.preparation.unreached),
         **constraints(request.model),
         "model": json.dumps(campaign.loan.fingerprint),
         "step": prepared.preparation.kernel,

@@ -12,11 +12,14 @@ from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.types import Run, Tuning
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine
+from pymc_bdmc.model.hard_variables import with_necks
 from pymc_bdmc.paths import Path
 
 DataSets = Mapping[int, Mapping[str, np.ndarray]]
 """Data sets by number; 0 is the real data."""
 Tunings = Mapping[int, Tuning]
+
+UNREACHED = "a fit does not reach small scales of the centred {}"
 
 SCOUTS = 4
 """Number of forward runs that a preparation makes on one path."""
@@ -63,6 +66,11 @@ class Preparation(ABC):
     def __init__(self, pool: Pool, engine: ModelEngine, entropy: Entropy):
         self._pool, self._engine, self._entropy = pool, engine, entropy
         self.gradients: Counter[str] = Counter()
+
+    @property
+    def unreached(self) -> list[str]:
+        """Return the names of centred effects whose small scales a fit does not reach."""
+        return [name for name in with_necks(self._engine.density.model) if name not in self.reached]
 
     @property
     @abstractmethod

@@ -11,13 +11,12 @@ from pymc_bdmc.base.schedules import linear
 from pymc_bdmc.base.streams import Entropy, Fitting, Piloting, Purpose, stream
 from pymc_bdmc.base.types import Direction, Point, Run
 from pymc_bdmc.campaign.choice import Refusal
-from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, DataSets, Preparation, Tunings
+from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.campaign.sets import Sets
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
 from pymc_bdmc.estimators.tails import shape_of_weights
-from pymc_bdmc.model.hard_variables import with_necks
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path
 from pymc_bdmc.results.checks.missed import HEAVY_TAIL, KNOWN_TAIL
@@ -70,6 +69,8 @@ class Weighing(Preparation):
         path = asked or FittedPath()
         if refused := self._fit_first(sets.fitted, path):
             return refused
+        if self.unreached and not asked:
+            return Refusal(UNREACHED.format(", ".join(self.unreached)))
         simulated = sets.simulate(path)
         data = sets.all(simulated)
         if not sets.real and (refused := self._fit_first({1: data[1]}, path)):
@@ -82,7 +83,7 @@ class Weighing(Preparation):
         These are the signs by which log ML of a call with ``simulate=None`` is not valid.
         """
         tuning = self._fits[0].tuning
-        if tuning is None or set(with_necks(self._engine.density.model)) - set(self.reached):
+        if tuning is None or self.unreached:
             return False
         seed = stream(self._entropy, Purpose.FIT, 0, Fitting.WEIGHTS)
         task = AnnealTask(

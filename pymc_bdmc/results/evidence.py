@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import ESTIMATORS, Comparison, Estimate, compare_estimators
-from pymc_bdmc.results.checks.missed import short_on_simulated, sign_of_a_miss, simulated_pairs
+from pymc_bdmc.results.checks.missed import short_on_simulated, sign_of_a_miss
 from pymc_bdmc.results.checks.paths import refuting_path
 from pymc_bdmc.results.checks.undefined import no_density
 from pymc_bdmc.results.finding import Message, message
@@ -183,9 +183,7 @@ def _doubt(read: Reading, each: DataSet, name: str) -> Message | None:
         return message("refuted by path", path=path)
     if read.doubt:
         return message("doubt of fit", doubt=read.doubt)
-    if _is_alone(each, name) and not simulated_pairs(read):
-        return sign_of_a_miss(read)
-    return None
+    return sign_of_a_miss(read) if _is_alone(each, name) else None
 
 
 @once

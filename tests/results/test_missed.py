@@ -183,7 +183,7 @@ def test_a_sign_of_a_miss_refuses_what_nothing_simulated_confirms(dt, sign, twin
     found = bdmc.log_ml(dt)
     assert not found.valid
     assert sign in found.reason
-    assert "simulate data to measure it" in found.reason
+    assert ("simulate data to measure it" in found.reason) != bool(dt.attrs.get("unreached"))
     if "centred_effects" in dt.attrs:
         assert "write theta non-centred" in found.reason
     else:
@@ -239,6 +239,16 @@ def test_simulated_data_confirm_what_a_sign_leaves_open():
     assert signed.valid
     assert signed.error == plain.error
     assert not judged(3, "fitted").valid
+
+
+def test_simulated_data_do_not_confirm_a_fit_that_reaches_no_small_scales():
+    """Twin: a fit that does."""
+    forward, reverse, real = missing_a_mode(np.random.default_rng(2), 0.0)
+    dt = tree(forward, reverse, real)
+    dt.attrs["path"] = "fitted"
+    for unreached in ("theta", ""):
+        dt.attrs["unreached"] = unreached
+        assert bdmc.log_ml(dt).valid != bool(unreached)
 
 
 def groups(is_centred):

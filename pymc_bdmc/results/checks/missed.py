@@ -112,17 +112,23 @@ def sign_of_a_miss(read: Reading) -> Message | None:
     """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
-    signs are that draws from the fit have weights with a heavy tail, or do not reach small scales
-    of centred effects; that the pilot did not mix, if runs are annealed from a fit; and that more
-    than a few transitions diverge, if effects are centred or the pilot did not mix.
-    docs/method.md says what refusing them costs.
+    signs are that runs start at a fit that does not reach small scales of centred effects; that
+    draws from the fit have weights with a heavy tail; that the pilot did not mix, if runs are
+    annealed from a fit; and that more than a few transitions diverge, if effects are centred or the
+    pilot did not mix. Simulated data measure what runs miss, except at small scales, which no
+    reverse run of theirs may start at. docs/method.md says what refusing them costs.
     """
+    if _is_fitted(read) and (names := read.unreached):
+        way = message("only non-centred", names=names)
+        return message("may miss", sign=message("unreached", names=names), ways=way)
+    if simulated_pairs(read):
+        return None
     of_fit = _sign_of_the_fit(read)
     if not (sign := of_fit or _sign_of_the_kernel(read)):
         return None
     ways = [message("simulate to measure")]
     if read.centred_effects:
-        if read.unreached or not of_fit:  # a fit that reaches them is the same non-centred
+        if not of_fit:  # a fit that reaches them is the same non-centred
             ways.insert(0, message("only non-centred", names=read.centred_effects))
     elif _is_fitted(read):
         ways.insert(0, message("use path", path="prior"))
@@ -142,8 +148,6 @@ def _sign_of_the_fit(read: Reading) -> Message | None:
     limit = KNOWN_TAIL if read.knows_tails else HEAVY_TAIL
     if (shape := _shape_of_fit(read)) > limit:
         return message("heavy tail", shape=shape)
-    if read.unreached:
-        return message("unreached", names=read.unreached)
     if not _anneals(read) or read.peaks:  # two places do not mix, and the fit has both
         return None
     rhat = read.side("real").pilot_rhat
