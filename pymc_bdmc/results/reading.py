@@ -205,11 +205,11 @@ class Reading(Attributes):
 
     @property
     def scouts(self) -> dict[str, np.ndarray]:
-        """Return log Ẑ of a few runs on every other path that the call considered, nats."""
+        """Return log Ẑ of a few runs on every path that the call considered, nats."""
         if "scouts" not in self.groups:
             return {}
         found = self.groups["scouts"]["log_weight"]
-        paths = [path for path in found["path"].values if path != self.path]
+        paths = found["path"].values
         return {str(path): found.sel(path=path).dropna("chain").values for path in paths}
 
     @property

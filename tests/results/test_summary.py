@@ -283,7 +283,12 @@ def test_an_even_gap_is_told_with_the_temperatures_that_close_it():
     (message,) = bdmc.diagnose(wide)
     assert "4 nats between forward and reverse" in message
     assert "44 times the ideal gap, so the kernel hardly mixes: try another" in message
-    wide.attrs |= {"step": "compiled Metropolis(z) > HMC(mu)", "discrete_variables": "z"}
+    wide.attrs["schedule"] = "linear"
+    assert 'pass schedule="adaptive"' in bdmc.diagnose(wide)[0]
+    wide.attrs |= {
+        "step": "compiled Metropolis(z) > HMC(mu)", "discrete_variables": "z",
+        "schedule": "adaptive",
+    }  # fmt: skip
     (message,) = bdmc.diagnose(wide)
     assert 'sum z out of the likelihood, as pm.Mixture does, or try step="nuts".' in message
     wide["forward"]["thermodynamic_length"][:] = 9.0

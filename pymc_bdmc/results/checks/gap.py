@@ -29,11 +29,17 @@ def is_wide(read: Reading) -> bool:
 
 @once
 def slowness(read: Reading) -> float:
-    """Return the ratio of the gap on simulated data to the ideal gap; NaN if unknown."""
-    if not read.has(*SIDES["simulated"]) or not (lengths := read.side("forward").lengths).size:
+    """Return the ratio of the gap on simulated data to the ideal gap of the best schedule.
+
+    NaN if it is unknown, or says nothing: of a single step, or of log weights without a mean.
+    """
+    forward = read.side("forward") if read.has(*SIDES["simulated"]) else None
+    if not forward or not forward.lengths.size:
         return np.nan
-    n = read.side("forward").n_temperatures
-    return gap(read)[0] * n * read.n_particles / float(np.mean(lengths**2))
+    n = forward.n_temperatures
+    if n == 1 or not forward.tail.resolved:
+        return np.nan
+    return gap(read)[0] * n * read.n_particles / float(np.mean(forward.lengths**2))
 
 
 @once

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pymc_bdmc.model.simulations import Given
 from pymc_bdmc.results.checks.chance import MAX_CHANCE, half_interval
 from pymc_bdmc.results.checks.sandwich import gap_of, independent_gaps
 from pymc_bdmc.results.finding import NOTHING, Finding, message
@@ -18,8 +19,11 @@ def order(read: Reading) -> Iterator[Finding]:
         yield Finding("Jeffreys bound", "open", (message("one direction only"),))
     elif value + half_interval(error, n, 1 - 2 * MAX_CHANCE) < 0:
         told = message("reverse below forward", value=value, error=error)
-        longer = message("or longer burn-in") if read.upper_bound == "burned-in" else NOTHING
-        remedy = message("test the step", longer=longer)
+        if read.upper_bound == "burned-in":
+            otherwise = message("or longer burn-in")
+        else:
+            otherwise = message("or draw the pair") if read.simulate == Given.name else NOTHING
+        remedy = message("test the step", otherwise=otherwise)
         yield Finding("Jeffreys bound", "bad", (told,), remedy, value, error)
     elif value == np.inf:
         yield Finding("Jeffreys bound", "open", (message("probability zero"),), value=value)

@@ -17,13 +17,18 @@ def refuting_path(read: Reading) -> str:
     runs = read.real_log_weights
     if not runs.size:
         return ""
-    others = read.scouts.items()
+    others = [(path, each) for path, each in read.scouts.items() if path != read.path]
     return next((path for path, each in others if refutes(each, runs, CONFIDENCE)), "")
 
 
 def two_paths(read: Reading) -> Iterator[Finding]:
-    """Report the path that refutes these runs."""
+    """Report the path that refutes these runs.
+
+    If scouts on their own path are not refuted, that path is as good, and the runs are too short.
+    """
     if path := refuting_path(read):
-        told = message("higher path", path=path)
+        told, own = message("higher path", path=path), read.scouts.get(read.path)
         remedy = message("pass", path=path) if path in PATHS else None
+        if own is not None and not refutes(read.scouts[path], own):
+            remedy = message("longer")
         yield Finding("two paths", "bad", (told,), remedy)

@@ -63,10 +63,12 @@ def _more_particles(read: Reading) -> Message:
 
 
 def _better_moves(read: Reading) -> Message | None:
-    """Return the remedy if the kernel is the cause."""
+    """Return the remedy if the kernel or the schedule is the cause."""
     if any(divergent(read, side) for side in read.sides.values()):
         return message("divergences first")
     if read.has(*SIDES["simulated"]) and is_wide(read) and slowness(read) > MAX_SLOWNESS:
+        if read.schedule not in ("adaptive", "unknown"):
+            return message("better schedule", slowness=slowness(read))
         ways = easier(read, another_kernel(read))
         return message("slow kernel", slowness=slowness(read), ways=ways)
     return None
@@ -80,6 +82,8 @@ def closing(read: Reading) -> Message:
 
 def finer_start(read: Reading) -> Message:
     """Return the remedy for runs that start far out."""
+    if read.is_system:  # it has one prior, and no adaptive schedule
+        return message("efforts", particles=NOTHING, kernel=NOTHING)
     return message(
         "finer start",
         start="prior" if read.path in ("", "prior", "data") else "reference",

@@ -13,7 +13,8 @@ from pymc_bdmc.results.runs import Side
 def start(read: Reading) -> Iterator[Finding]:
     """Check whether the start of reverse runs is known to come from the posterior."""
     found = read.start("simulated")
-    remedy = message("exact start") if found not in ("exact", "posterior draw") else None
+    exact = message("exact states" if read.is_system else "exact start")
+    remedy = exact if found not in ("exact", "posterior draw") else None
     if found in CERTAIN:
         yield Finding("start", "good", (), remedy)
     else:

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_bdmc.estimators import TotalVariation, clustered_mean, datasets_needed, round_confidence
+from pymc_bdmc.estimators import (
+    TotalVariation,
+    clustered_mean,
+    datasets_needed,
+    round_confidence,
+    upper_confidence_bound,
+)
 from pymc_bdmc.results.certified import certified_total_variation
 from pymc_bdmc.results.consistency import FEWEST_SETS, simulated_from_prior
 from pymc_bdmc.results.finding import NOTHING, Doubt, Finding, Message, Status, message
@@ -18,6 +24,9 @@ MOST_MORE = 10
 
 MOST_DATASETS = 60
 """Number of data sets up to which more are proposed whatever the factor; chosen."""
+
+POOLED = (CLOSE / 3, CLOSE / 4, CLOSE / 6, CLOSE / 12)
+"""Total variations of pooled runs of which more runs are to reach one; chosen."""
 
 CONDITIONS = {"burned-in": "if burned in", "posterior draw": "if draws are right"}
 """Messages of what the bound presupposes, by the start of the reverse runs."""
@@ -119,9 +128,11 @@ def _to_settle(
             return message("non-centred for fit", names=read.centred_effects)
         return message("prior for fit")
     following = (look or 1) + 1
-    needed = datasets_needed(CLOSE, round_confidence(confidence, following), found.terms)
+    level = round_confidence(confidence, following)
+    needed = datasets_needed(CLOSE, level, found.terms)
     # Terms fall as 1/√(number of pooled runs).
-    more = int(np.ceil(runs * (found.value / (CLOSE / 3)) ** 2))
+    enough = _largest_certified(datasets, level)
+    more = runs * (found.value / enough) ** 2 if enough else np.inf
     pools = runs < more <= MOST_MORE * runs and not (found.terms > MISSED).any()
     cheaper = needed and (not pools or needed / datasets <= more / runs)
     if needed and cheaper and needed <= max(MOST_MORE * datasets, MOST_DATASETS):
@@ -131,12 +142,16 @@ def _to_settle(
             seconds=read.sampling_time * needed / datasets,
             way=ways.get(read.simulate, "FromHyperparameters"),
         )  # fmt: skip
-    return message("pool runs", n=more, look=following) if pools else _longer(read, doubts)
+    if pools:
+        return message("pool runs", n=int(np.ceil(more)), look=following)
+    return _longer(read, doubts)
+
+
+def _largest_certified(datasets: int, confidence: float) -> float:
+    """Return the largest of `POOLED` that so many equal terms certify as close; 0 if none is."""
+    bounds = (upper_confidence_bound(np.full(datasets, value), confidence) for value in POOLED)
+    return next((value for value, b in zip(POOLED, bounds, strict=True) if b <= CLOSE), 0.0)
 
 
 def _longer(read: Reading, doubts: list[Doubt]) -> Message | Doubt:
-    if doubts:
-        return doubts[0]
-    if read.side("forward").n_temperatures == 1:  # no kernel moved
-        return message("anneal instead")
-    return message("longer")
+    return doubts[0] if doubts else message("longer")
