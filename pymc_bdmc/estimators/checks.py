@@ -125,8 +125,8 @@ def effective_sample_size(log_weights: ArrayLike) -> float:
     2.0
     """
     log_weights = np.asarray(log_weights, dtype=float)
-    if np.all(log_weights == -np.inf):
-        return 0.0
+    if np.isinf(log_weights.max()):
+        return float(np.sum(log_weights == np.inf))
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.sum() ** 2 / np.sum(weights**2))
 

@@ -68,7 +68,8 @@ def clustered_median(values: ArrayLike) -> tuple[float, float]:
     row = np.sort(rows[0])
     reach = int(np.ceil(np.sqrt(row.size) / 2))
     low, high = max((row.size - 1) // 2 - reach, 0), min(row.size // 2 + reach, row.size - 1)
-    error = (row[high] - row[low]) / 2 if row.size > 1 else np.nan
+    with np.errstate(invalid="ignore"):  # ∞ less ∞
+        error = (row[high] - row[low]) / 2 if row.size > 1 else np.nan
     return float(medians[0]), float(error)
 
 

@@ -167,7 +167,10 @@ class Reading(Attributes):
 
     @cached_property
     def data_sets(self) -> list[DataSet]:
-        """Return the finished runs of every data set that has some in each direction."""
+        """Return the finished runs of every data set that has some in each direction.
+
+        Reverse runs count as not finished if one of them came to a state of probability zero.
+        """
         self.annealed(self)
         found = []
         for data, (forward, reverse) in SIDES.items():
@@ -178,6 +181,8 @@ class Reading(Attributes):
             draws = self.side(forward).rows("prior_draws")
             for i, (own, *each) in enumerate(zip(draws, *rows, strict=True)):
                 weights = [finished(row) for row in each]
+                if not all(np.isfinite(row).all() for row in weights[1:]):
+                    weights = weights[:1] if data == "real" else [np.empty(0)]
                 if all(row.size for row in weights):
                     both = [*weights, np.empty(0)]
                     found.append(DataSet(data, i, both[0], both[1], finished(own)))

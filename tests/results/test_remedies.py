@@ -400,6 +400,15 @@ def test_a_remedy_is_followed(kind):
         assert bdmc.log_ml(after).valid
 
 
+def test_reverse_runs_of_probability_zero_lose_no_results():
+    """They show that a step method is wrong. Twin: `pm.Metropolis`."""
+    options = {"simulate": bdmc.FromPrior(1), "temperatures": 20, "chains": 16}
+    for step, is_right in ((Careless, False), (pm.Metropolis, True)):
+        dt = run(rates, options | {"step": step})
+        assert np.isfinite(dt["reverse"]["log_weight"]).all() == is_right
+        assert ("test the kernel" in printed(dt)) is not is_right
+
+
 @pytest.mark.parametrize(
     ("kind", "wrong", "make", "options"),
     [
