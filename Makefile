@@ -48,7 +48,8 @@ test-oldest: $(OLDEST)/installed
 	$(OLDEST)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-marketing: $(MARKETING)/installed # old names in PyMC 6.3 for parts of a newer PyTensor
-	$(MARKETING)/bin/python -m pytest -W ignore::DeprecationWarning -n 2 --dist loadfile \
+	$(MARKETING)/bin/python -m pytest -W ignore::DeprecationWarning \
+		-W ignore::FutureWarning -n 2 --dist loadfile \
 		tests/base/test_corrected.py tests/model/test_approximation.py tests/model/test_families.py
 
 test-slow: test-elsewhere
