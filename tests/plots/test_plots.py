@@ -10,9 +10,9 @@ from arviz_plots import PlotCollection
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
-from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
 from tests.results.test_compare import result
 from tests.results.test_summary import tree
+from tests.systems import GaussianBridge, GaussianWork
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
 
