@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pymc_bdmc import estimators, testsystems
+from tests import systems
 
 REPLICATES = 1000
 CHAINS = 100
@@ -20,23 +21,23 @@ PUBLISHED = {"EASY": (0.00518, 0.0705), "HARD": (1.840, 2.309)}  # J and B at T 
 ESTIMATORS = estimators.ESTIMATORS
 
 SYSTEMS = {
-    "Gaussian bridge, equal divergence, K = 200": testsystems.GaussianBridge.equal_divergence(
+    "Gaussian bridge, equal divergence, K = 200": systems.GaussianBridge.equal_divergence(
         200, correlation=0.5
     ),
-    "Gaussian bridge, equal divergence, K = 20": testsystems.GaussianBridge.equal_divergence(
+    "Gaussian bridge, equal divergence, K = 20": systems.GaussianBridge.equal_divergence(
         20, correlation=0.5
     ),
-    "Gaussian bridge, linear, K = 20": testsystems.GaussianBridge.linear(20, correlation=0.5),
+    "Gaussian bridge, linear, K = 20": systems.GaussianBridge.linear(20, correlation=0.5),
     "conjugate regression, 3 of 20": testsystems.ConjugateRegression.random(
         3, 20, np.random.default_rng(1)
     ),
     "Bin(100, p1 p2), 50 successes": testsystems.UnidentifiedBinomial(),
-    "Ising 3×3, coupling 0.44": testsystems.FiniteSystem.ising(3, 0.44),
-    "gamma work (1, 2)": testsystems.GammaWork(shape=1.0, rate=2.0),
-    "gamma work (5, 0.5)": testsystems.GammaWork(shape=5.0, rate=0.5),
+    "Ising 3×3, coupling 0.44": systems.FiniteSystem.ising(3, 0.44),
+    "gamma work (1, 2)": systems.GammaWork(shape=1.0, rate=2.0),
+    "gamma work (5, 0.5)": systems.GammaWork(shape=5.0, rate=0.5),
     "bimodal Gaussian": testsystems.BimodalGaussian(),
     "bimodal Cauchy": testsystems.BimodalCauchy(),
-    "spike and slab": testsystems.SpikeAndSlab(),
+    "spike and slab": systems.SpikeAndSlab(),
 }
 
 
@@ -126,7 +127,7 @@ def bias():
     print("| K | " + " | ".join(ESTIMATORS) + " |")
     print("|---" * (len(ESTIMATORS) + 1) + "|")
     for steps in (2, 5, 10, 20, 50, 100, 200):
-        bridge = testsystems.GaussianBridge.linear(steps, correlation=0.5)
+        bridge = systems.GaussianBridge.linear(steps, correlation=0.5)
         pairs = list(replicated(bridge, np.random.default_rng(2)))
         cells = []
         for estimator in ESTIMATORS.values():
@@ -138,7 +139,7 @@ def bias():
 
 def typical(name, std):
     """Grid, of a hundred draws, whose B at T = 1000 is nearest to the published one."""
-    draws = [testsystems.Grid.random(std, np.random.default_rng(i)) for i in range(100)]
+    draws = [systems.Grid.random(std, np.random.default_rng(i)) for i in range(100)]
     runs = [grid.sandwich(np.linspace(0, 1, 1000)) for grid in draws]
     for quantity, published in zip(("jeffreys", "bound"), PUBLISHED[name], strict=True):
         found = np.array([getattr(run, quantity) for run in runs])
@@ -152,14 +153,14 @@ def typical(name, std):
 
 def grids():
     print("| grid | | 10 % | median | 90 % | published | rank |\n|---|---|---|---|---|---|---|")
-    systems = {
+    draws = {
         "EASY": typical("EASY", 2.0),
         "HARD": typical("HARD", 10.0),
-        "BARRIER": testsystems.Grid.barrier(),
+        "BARRIER": systems.Grid.barrier(),
     }
     sizes = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
     runs = {
-        name: [grid.sandwich(np.linspace(0, 1, n)) for n in sizes] for name, grid in systems.items()
+        name: [grid.sandwich(np.linspace(0, 1, n)) for n in sizes] for name, grid in draws.items()
     }
     print("\nOne draw of each grid, the one whose B is nearest to the published value:\n")
     print("| T | EASY J | EASY B | HARD J | HARD B | BARRIER J | BARRIER B |")

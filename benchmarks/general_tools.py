@@ -1,4 +1,4 @@
-"""`pm.fit` and dynesty on the low rank model of the testbed: a section of docs/testbed.md.
+"""`pm.fit` and dynesty on a low rank factor model: a section of docs/testbed.md.
 
 Run as ``python benchmarks/general_tools.py [--docs]`` with OPENBLAS_NUM_THREADS=1 and the extra
 ``peers`` installed; half an hour. What has been measured is kept in files.
@@ -18,9 +18,7 @@ import xarray as xr
 from common import publish, table
 from evidence_methods import Densities, dynesty
 from peers import keep, read
-from testbed import BUDGETS, OUTPUT, PAGE, kept, measure, number, simulated
-
-from pymc_bdmc.testbed import Problem
+from testbed import BUDGETS, OUTPUT, PAGE, Problem, kept, measure, number, simulated
 
 NAME, RESULTS, SEEDS, DRAWS = "low rank", OUTPUT / "general_tools.jsonl", 3, 10_000
 FITS = {"pm.fit, mean field": pm.ADVI, "pm.fit, full rank": pm.FullRankADVI}
@@ -93,7 +91,7 @@ def tool_rows(log_ml: float) -> Iterator[list]:
 
 
 def own_rows(result: xr.Dataset) -> Iterator[list]:
-    """The same of the testbed's own estimators, with the largest budget of their race."""
+    """The same of the study's own estimators, with the largest budget of their race."""
     last = result.sel(budget=BUDGETS[-1])
     for name in OWN:
         runs = last.sel(estimator=name)

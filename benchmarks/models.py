@@ -4,8 +4,10 @@ Data are made here, from fixed seeds. Variances called heavy-tailed have the pri
 InverseGamma(1, 1), under which they have no mean.
 """
 
+import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -14,7 +16,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp
 
 from pymc_bdmc.estimators import Estimate, bar
-from pymc_bdmc.testbed import LowRank, Problem, anneal
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from factor_models import LowRank, Problem, anneal
 
 __all__ = ["GAUSSIAN", "LOG_ML", "MODELS"]
 
@@ -222,7 +226,7 @@ FACTORISATION = -2301.00
 
 
 def sandwich_factorisation(temperatures: int = 1000, chains: int = 64) -> Estimate:
-    """By the testbed, whose Gibbs moves share nothing with the compiled kernels: five minutes."""
+    """By Gibbs moves, which share nothing with the compiled kernels: five minutes."""
     rows, y = factorisation_data()
     model = LowRank(5, n=50, size=25, row_scale=1.0, feature_scale=1.0, noise=1.0)
     dt = anneal(
@@ -275,4 +279,4 @@ LOG_ML: dict[str, Callable[[], float]] = {
     "factorisation 50×25×5": lambda: FACTORISATION,
     "conjugate regression, d = 100": conjugate_regression_log_ml,
 }
-"""By quadrature, in closed form, by importance sampling, or by the testbed."""
+"""By quadrature, in closed form, by importance sampling, or by examples/factor_models."""

@@ -9,7 +9,7 @@ from paths import funnel, funnel_log_ml
 from scipy import integrate
 from scipy.special import gammaln
 
-from pymc_bdmc.testsystems import SpikeAndSlab
+from tests.systems import SpikeAndSlab
 
 __all__ = ["LOG_ML", "SHAPES"]
 

@@ -1,4 +1,4 @@
-"""Estimators of log ML on the models of Grosse, Ghahramani and Adams (2015): docs/testbed.md.
+"""Run the study of examples/factor_models, for docs/testbed.md.
 
 Run as ``python benchmarks/testbed.py [--models …] [--docs]`` with OPENBLAS_NUM_THREADS=1; some
 twenty minutes. What has been measured is kept in files, so it can be done a model at a time;
@@ -7,17 +7,18 @@ twenty minutes. What has been measured is kept in files, so it can be done a mod
 
 import argparse
 import logging
+import sys
 import time
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import xarray as xr
 from common import publish, shown, table
 
-import pymc_bdmc as bdmc
-from pymc_bdmc.testbed import ESTIMATORS, BinaryAttributes, Clustering, LowRank, Problem, standings
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import factor_models as study
+from factor_models import ESTIMATORS, BinaryAttributes, Clustering, LowRank, Problem, standings
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "testbed.md"
@@ -77,19 +78,17 @@ def simulated(name: str) -> Problem:
 
 def sandwich(problem: Problem) -> xr.DataTree:
     """The truth of every race on a problem."""
-    return bdmc.testbed.anneal(problem, random_seed=SEED, progressbar=False, **TRUTH)
+    return study.anneal(problem, random_seed=SEED, progressbar=False, **TRUTH)
 
 
 def measure(name: str) -> xr.Dataset:
     """The race on one model, and the seconds of its truth."""
     problem = simulated(name)
-    bdmc.testbed.anneal(problem, temperatures=2, random_seed=0, progressbar=False)  # compiles
+    study.anneal(problem, temperatures=2, random_seed=0, progressbar=False)  # compiles
     started = time.process_time()
     truth = sandwich(problem)
     seconds = time.process_time() - started
-    result = bdmc.testbed.race(
-        problem, truth=truth, budgets=BUDGETS, trials=TRIALS, random_seed=SEED
-    )
+    result = study.race(problem, truth=truth, budgets=BUDGETS, trials=TRIALS, random_seed=SEED)
     result.attrs["truth_seconds"] = seconds
     return result
 
@@ -113,7 +112,7 @@ def longer(name: str) -> xr.Dataset:
     """The race of the few that need more time."""
     problem, entrants = simulated(name), {each: ESTIMATORS[each] for each in LONG[name]}
     options = {"budgets": LONG_BUDGETS, "trials": LONG_TRIALS, "random_seed": SEED}
-    return bdmc.testbed.race(problem, entrants, truth=sandwich(problem), **options)
+    return study.race(problem, entrants, truth=sandwich(problem), **options)
 
 
 def kept(kind: str, name: str, make) -> xr.Dataset:
@@ -231,8 +230,8 @@ def cross_table(crosses: dict) -> str:
 
 
 def picture(races: dict) -> None:
-    bdmc.plot_race(races, backend="matplotlib")
-    plt.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=70, bbox_inches="tight")
+    figure = study.plot_race(races)
+    figure.savefig(PAGE.parent / "images" / "testbed_race.png", dpi=70)
 
 
 def main() -> None:

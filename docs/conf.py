@@ -74,7 +74,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": "bread",
+    "ignore_pattern": "bread|factor_models",
     "within_subsection_order": ExplicitOrder([*FIRST, "*"]),
     "download_all_examples": False,
     "show_memory": False,

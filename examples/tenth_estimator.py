@@ -1,7 +1,7 @@
 """An estimator of your own
 ========================
 
-Add one to the evidence testbed, and see where it stands.
+Add one to the study of factor models, and see where it stands.
 
 Bennett's acceptance ratio between draws from the prior and a chain from the posterior: no path at
 all. It is raced against annealing on 50 observations from ten clusters.
@@ -9,11 +9,11 @@ all. It is raced against annealing on 50 observations from ten clusters.
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
+import factor_models as study
 import numpy as np
+from factor_models import ESTIMATORS, Clustering, Estimator, posterior_chain
 
 import pymc_bdmc as bdmc
-from pymc_bdmc.testbed import ESTIMATORS, Clustering, Estimator, posterior_chain
 
 
 def bridge(problem, budget, rng):
@@ -30,11 +30,10 @@ def main(model=None, trials: int = 25, folder: str = "output", **options):
     entrants = {"bridge": Estimator(bridge, np.mean)}
     entrants |= {name: ESTIMATORS[name] for name in ("AIS", "SMC", "population")}
     problem = (model or Clustering()).simulate(random_seed=1)
-    result = bdmc.testbed.race(problem, entrants, trials=trials, random_seed=1, **options)
-    print(bdmc.testbed.standings(result).round(2))
-    bdmc.plot_race(result, backend="matplotlib")
+    result = study.race(problem, entrants, trials=trials, random_seed=1, **options)
+    print(study.standings(result).round(2))
     Path(folder).mkdir(exist_ok=True)
-    plt.savefig(Path(folder) / "tenth_estimator.png", dpi=100)
+    study.plot_race(result).savefig(Path(folder) / "tenth_estimator.png", dpi=100)
     return result
 
 

@@ -3,7 +3,6 @@
 from . import estimators as estimators
 from . import lattice as lattice
 from . import rbm as rbm
-from . import testbed as testbed
 from . import testing as testing
 from . import testsystems as testsystems
 from .base import schedules as schedules
@@ -32,7 +31,6 @@ from .plots.hysteresis import plot_hysteresis as plot_hysteresis
 from .plots.information import plot_information as plot_information
 from .plots.plan import plot_plan as plot_plan
 from .plots.pointwise import plot_pointwise as plot_pointwise
-from .plots.race import plot_race as plot_race
 from .plots.sandwich import plot_sandwich as plot_sandwich
 from .plots.sensitivity import plot_sensitivity as plot_sensitivity
 from .plots.tempering import plot_tempering as plot_tempering

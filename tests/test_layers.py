@@ -22,7 +22,7 @@ ROOT = Path(pymc_bdmc.__file__).parent
 LAYERS = [
     {"__init__"},
     {"studies"},
-    {"lattice", "rbm", "sampling", "testbed"},
+    {"lattice", "rbm", "sampling"},
     {"plots", "testing"},
     {"testbeds"},
     {"campaign"},

@@ -20,7 +20,7 @@ from pymc_bdmc.kernels.reference import draw_reference, log_reference
 from pymc_bdmc.model.identity import digest
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import PATHS, Path, make_path
-from pymc_bdmc.testsystems import GaussianWork
+from tests.systems import GaussianWork
 
 ALPHA = 1e-5
 

@@ -245,7 +245,7 @@ def _say_that_nothing_is_kept(place: str) -> None:
 
 @functools.cache
 def stamp(path: Path) -> str:
-    """Return a hash of a source file of the package and of all files that it imports.
+    """Return a hash of a source file and of all that it imports of its package and of this one.
 
     Examples
     --------
@@ -266,14 +266,17 @@ def stamp(path: Path) -> str:
 
 @functools.cache
 def _imports(path: Path) -> list[Path]:
-    """Return the files of the package that a file imports."""
-    found = []
+    """Return the files of its package and of this one that a file imports."""
+    own = path.parent
+    while (own.parent / "__init__.py").exists():
+        own = own.parent
+    packages, found = {folder.name: folder for folder in (own, _ROOT)}, []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if not isinstance(node, ast.ImportFrom):
             continue
         first, *rest = (node.module or "").split(".")
-        if first == _ROOT.name:
-            place = _ROOT.joinpath(*rest)
+        if first in packages:
+            place = packages[first].joinpath(*rest)
             within = [place / f"{alias.name}.py" for alias in node.names]
             found += [place.with_suffix(".py"), place / "__init__.py", *within]
     return [path for path in found if path.exists()]

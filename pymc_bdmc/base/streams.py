@@ -25,7 +25,6 @@ class Purpose(IntEnum):
     TEMPER = 6
     TRAIN = 7
     POSTERIOR = 8
-    RACE = 9
     SENSITIVITY = 10
     COMPARE = 11
     ORDERS = 12

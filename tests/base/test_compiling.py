@@ -39,7 +39,6 @@ def rooms(tmp_path, monkeypatch):
         "    return step(x)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(compiling, "_ROOT", package)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
 
     def loop():

@@ -12,8 +12,8 @@ from scipy import stats
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign.annealing import Annealing
 from pymc_bdmc.results.checks.both_sides import both_sides
-from pymc_bdmc.testsystems import SpikeAndSlab
 from tests.models import SIGMAS, eight_schools
+from tests.systems import SpikeAndSlab
 
 SMALL = dict(
     simulate=None, path="prior", temperatures=100, random_seed=2, cores=1, progressbar=False

@@ -9,9 +9,11 @@ import threading
 import time
 from contextlib import suppress
 
+import factor_models
 import numpy as np
 import pytest
 import xarray as xr
+from factor_models.annealing import ProblemRuns
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import pymc_bdmc as bdmc
@@ -21,7 +23,6 @@ from pymc_bdmc.campaign import session
 from pymc_bdmc.engines.blocks import BlockSystem
 from pymc_bdmc.lattice import Potts
 from pymc_bdmc.rbm import RBM
-from pymc_bdmc.testbeds.factors.annealing import ProblemRuns
 from pymc_bdmc.testbeds.lattice.annealing import LatticeChains
 from pymc_bdmc.testbeds.rbm.annealing import MachineChains
 
@@ -94,8 +95,8 @@ def test_seeds_of_all_kinds(anneal, seed):
         (bdmc.lattice.anneal, Potts(4, 3), LatticeChains, {"chains": 1000}),
         (bdmc.rbm.anneal, MACHINE, MachineChains, {}),
         (
-            bdmc.testbed.anneal,
-            bdmc.testbed.Clustering(2, n=4, size=2).simulate(random_seed=1),
+            factor_models.anneal,
+            factor_models.Clustering(2, n=4, size=2).simulate(random_seed=1),
             ProblemRuns,
             {"chains": 8, "schedule": "sigmoid"},
         ),

@@ -175,7 +175,7 @@ def test_everything_public_is_in_the_reference():
     names = set(listed())
     functions = [name for name in bdmc.__all__ if not inspect.ismodule(getattr(bdmc, name))]
     wanted = {f"pymc_bdmc.{name}" for name in functions}
-    for room in ("estimators", "lattice", "rbm", "testbed", "testing", "testsystems"):
+    for room in ("estimators", "lattice", "rbm", "testing", "testsystems"):
         wanted |= {f"pymc_bdmc.{room}.{name}" for name in getattr(bdmc, room).__all__}
     wanted |= {f"pymc_bdmc.base.schedules.{name}" for name in bdmc.schedules.__all__} - {
         "pymc_bdmc.base.schedules.Schedule"  # it is listed as pymc_bdmc.Schedule

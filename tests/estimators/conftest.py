@@ -2,7 +2,7 @@
 
 import pytest
 
-from pymc_bdmc.testsystems import GammaWork, GaussianWork
+from tests.systems import GammaWork, GaussianWork
 
 LOG_Z = 3.0
 

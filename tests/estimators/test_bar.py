@@ -71,7 +71,7 @@ def test_error_is_the_spread_of_replicates(gaussian_work):
 @pytest.mark.slow
 @pytest.mark.parametrize("std", [0.3, 1.0, 2.0, 3.0])
 def test_coverage_where_valid(std):
-    from pymc_bdmc.testsystems import GaussianWork
+    from tests.systems import GaussianWork
 
     work, rng = GaussianWork(stds=(std,)), np.random.default_rng(5)
     runs = [bar(work.forward(200, rng), work.reverse(100, rng)) for _ in range(1000)]
@@ -120,7 +120,7 @@ def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
 
     Broken twin: one nat is added to every reverse weight, which BAR's equation absorbs.
     """
-    from pymc_bdmc.testsystems import GaussianWork
+    from tests.systems import GaussianWork
 
     work, rng = GaussianWork(stds=(std,)), np.random.default_rng(12)
     pairs = [(work.forward(n_f, rng), work.reverse(n_r, rng)) for _ in range(400)]
@@ -132,7 +132,7 @@ def test_correct_weights_keep_to_crooks_relation(std, n_f, n_r):
 
 
 def test_says_invalid_without_overlap():
-    from pymc_bdmc.testsystems import GaussianWork
+    from tests.systems import GaussianWork
 
     work, rng = GaussianWork(stds=(6.0,)), np.random.default_rng(6)
     runs = [bar(work.forward(200, rng), work.reverse(200, rng)) for _ in range(100)]
@@ -173,7 +173,7 @@ def test_overlap_is_its_integral():
     from scipy.integrate import quad
     from scipy.stats import norm
 
-    from pymc_bdmc.testsystems import GaussianWork
+    from tests.systems import GaussianWork
 
     n_f, n_r, std = 40_000, 20_000, 2.0
     p_f, p_r = norm(-2, std).pdf, norm(2, std).pdf

@@ -13,7 +13,7 @@ from pymc_bdmc.estimators import (
     refutes,
     round_confidence,
 )
-from pymc_bdmc.testsystems import GammaWork, GaussianWork
+from tests.systems import GammaWork, GaussianWork
 
 # Markov's inequality is tight for w = Z·a with probability 1/a and nearly zero otherwise.
 GRID = np.geomspace(1.001, 1e4, 200)

@@ -17,16 +17,17 @@ from pymc_bdmc.estimators import (
     jarzynski_reverse,
     pareto_shape,
 )
+from tests import systems
 
 REPLICATES, CHAINS = 1000, 100
 FEWEST_VALID = 200
 SLOW = pytest.mark.slow
 SYSTEMS = {
-    "bridge": testsystems.GaussianBridge.equal_divergence(200, correlation=0.5),
+    "bridge": systems.GaussianBridge.equal_divergence(200, correlation=0.5),
     "regression": testsystems.ConjugateRegression.random(3, 20, np.random.default_rng(1)),
     "binomial": testsystems.UnidentifiedBinomial(),
-    "ising": testsystems.FiniteSystem.ising(3, 0.44),
-    "spike": testsystems.SpikeAndSlab(),
+    "ising": systems.FiniteSystem.ising(3, 0.44),
+    "spike": systems.SpikeAndSlab(),
 }
 
 
@@ -115,8 +116,8 @@ def test_averages_are_called_valid_where_they_cover(name):
     "system",
     [
         pytest.param(testsystems.BimodalGaussian(), marks=SLOW),
-        testsystems.GaussianBridge.linear(20, correlation=0.5),
-        testsystems.GammaWork(shape=5.0, rate=0.5),
+        systems.GaussianBridge.linear(20, correlation=0.5),
+        systems.GammaWork(shape=5.0, rate=0.5),
     ],
     ids=["bimodal", "bridge", "gamma"],
 )
@@ -138,8 +139,8 @@ def test_averages_are_not_called_valid_where_they_do_not_cover(system):
 @pytest.mark.parametrize(
     "system",
     [
-        testsystems.GaussianBridge.equal_divergence(20, correlation=0.5),
-        pytest.param(testsystems.GaussianBridge.linear(20, correlation=0.5), marks=SLOW),
+        systems.GaussianBridge.equal_divergence(20, correlation=0.5),
+        pytest.param(systems.GaussianBridge.linear(20, correlation=0.5), marks=SLOW),
     ],
     ids=["equal divergence", "linear"],
 )
@@ -160,14 +161,14 @@ def test_both_directions_tell_averages_that_cover_from_those_that_do_not(system)
 
 
 HELD_OUT = {
-    "gamma work (6, 5)": testsystems.GammaWork(shape=6.0, rate=5.0),
-    "gamma work (50, 12)": testsystems.GammaWork(shape=50.0, rate=12.0),
-    "two modes": testsystems.GaussianWork((0.0, 0.5), (0.35, 0.45), (0.7, 0.3)),
-    "two widths": testsystems.GaussianWork((0.0, 0.0), (0.35, 0.7), (0.85, 0.15)),
-    "few steps": testsystems.GaussianBridge.geometric(
+    "gamma work (6, 5)": systems.GammaWork(shape=6.0, rate=5.0),
+    "gamma work (50, 12)": systems.GammaWork(shape=50.0, rate=12.0),
+    "two modes": systems.GaussianWork((0.0, 0.5), (0.35, 0.45), (0.7, 0.3)),
+    "two widths": systems.GaussianWork((0.0, 0.0), (0.35, 0.7), (0.85, 0.15)),
+    "few steps": systems.GaussianBridge.geometric(
         3, start=(0.4, 1.4), end=(0.0, 1.0), correlation=0.1
     ),
-    "warm ising": testsystems.FiniteSystem.ising(3, 0.35),
+    "warm ising": systems.FiniteSystem.ising(3, 0.35),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import cumulant_combined, cumulant_forward, cumulant_reverse
-from pymc_bdmc.testsystems import GammaWork, GaussianWork
+from tests.systems import GammaWork, GaussianWork
 
 Z_ALPHA = 3.7  # two-sided α = 2.2e-4 for each of three comparisons
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import forward_divergence, log_e_values, reverse_divergence
-from pymc_bdmc.testsystems import GaussianWork
+from tests.systems import GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 

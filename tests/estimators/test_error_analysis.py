@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import error_analysis, jarzynski_forward
-from pymc_bdmc.testsystems import BimodalGaussian, GaussianWork
+from pymc_bdmc.testsystems import BimodalGaussian
+from tests.systems import GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 

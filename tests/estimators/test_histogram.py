@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
 from pymc_bdmc.estimators import bar, histogram, histogram_posterior, work_distribution
-from pymc_bdmc.testsystems import GaussianWork
+from tests.systems import GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import jarzynski_forward, jarzynski_reverse, pareto_shape
-from pymc_bdmc.testsystems import GammaWork, GaussianBridge, GaussianWork
+from tests.systems import GammaWork, GaussianBridge, GaussianWork
 
 Z_ALPHA = 3.5  # two-sided α = 4.7e-4 of one comparison
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import compare_estimators, jarzynski_forward, methods
-from pymc_bdmc.testsystems import GaussianWork
+from tests.systems import GaussianWork
 
 
 def test_forward_average_that_misses_a_spike_is_found_out(spike_work):

@@ -5,7 +5,7 @@ import pytest
 
 from pymc_bdmc.estimators.bar import solve_bar
 from pymc_bdmc.estimators.pooled import pool_chains
-from pymc_bdmc.testsystems import GammaWork, GaussianWork
+from tests.systems import GammaWork, GaussianWork
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])

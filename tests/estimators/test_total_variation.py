@@ -10,7 +10,7 @@ from scipy.special import softmax
 from scipy.stats import binom, t
 
 from pymc_bdmc.estimators import datasets_needed, total_variation, upper_confidence_bound
-from pymc_bdmc.testsystems import metropolis_transitions
+from tests.systems import metropolis_transitions
 
 # ---- The expectation of a term, without Monte Carlo error ----
 

@@ -211,9 +211,9 @@ def test_ising(tmp_path):
 def test_tenth_estimator(tmp_path):
     """A bridge without a path is further off than annealing."""
     module = example("tenth_estimator")
-    model = bdmc.testbed.Clustering(8, n=30, size=10)
+    model = module.Clustering(8, n=30, size=10)
     result = module.main(model, trials=3, folder=str(tmp_path), budgets=[400])
-    rmse = bdmc.testbed.standings(result)["rmse"].droplevel("budget")
+    rmse = module.study.standings(result)["rmse"].droplevel("budget")
     assert rmse["bridge"] > 1 > rmse["population"]
     assert (tmp_path / "tenth_estimator.png").stat().st_size > 10_000
     lines = inspect.getsource(module).split("def ", 1)[1].split("\n\n\nif ")[0].splitlines()

@@ -23,9 +23,9 @@ from pymc_bdmc.kernels.metric import Metric
 from pymc_bdmc.kernels.reference import make_reference
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.paths import FittedPath, PriorPath
-from pymc_bdmc.testsystems import SpikeAndSlab
 from tests import models
 from tests.models import SIGMAS, conjugate_regression
+from tests.systems import SpikeAndSlab
 
 QUICK = dict(simulate=None, random_seed=3, progressbar=False)
 pytestmark = pytest.mark.usefixtures("annealed")

@@ -10,9 +10,9 @@ from arviz_plots import PlotCollection
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import bar, error_analysis, jarzynski_forward
-from pymc_bdmc.testsystems import GaussianBridge, GaussianWork
 from tests.results.test_compare import result
 from tests.results.test_summary import tree
+from tests.systems import GaussianBridge, GaussianWork
 
 BACKENDS = ["matplotlib", "bokeh", "plotly"]
 
@@ -430,46 +430,6 @@ def test_options_reach_the_visuals_of_the_comparison(ladders):
         assert not figure.legends
         with pytest.raises(ValueError, match="nonsense"):
             plot(ladders, visuals={"nonsense": False})
-
-
-@pytest.fixture(scope="module")
-def raced():
-    """Two estimators of a log ML of 5, whose errors are known."""
-    errors = np.array([[8.0, 2.0], [1.0, 0.01]])[..., None] * np.array([1.0, -1.0])
-    seconds = np.broadcast_to(np.array([0.1, 1.0])[:, None], errors.shape)
-    dims = ("estimator", "budget", "trial")
-    return xr.Dataset(
-        {
-            "log_ml": (dims, 5 + errors),
-            "seconds": (dims, seconds),
-            "transitions": (dims, 1000 * seconds),
-            "combined": (dims[:2], 5 + errors[..., 0]),
-        },
-        {"estimator": ["slow", "fast"], "budget": [100, 1000]},
-        {"log_ml": 5.0, "error": 0.01, "lower": 4.9, "upper": 5.1},
-    )
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_race_of_one_problem_and_of_several(raced, backend):
-    assert isinstance(bdmc.plot_race(raced, backend=backend), PlotCollection)
-    pc = bdmc.plot_race({"a": raced, "b": raced}, backend=backend)
-    assert pc.viz["line"]["rmse"].sizes == {"model": 2, "estimator": 2}
-
-
-def test_race_draws_errors_and_the_width_of_the_truth(raced):
-    pc = bdmc.plot_race(raced, backend="matplotlib")
-    line = pc.viz["line"]["rmse"].sel(estimator="fast", model="").item()
-    np.testing.assert_allclose(10 ** line.get_xdata(), [0.1, 1.0])
-    np.testing.assert_allclose(10 ** line.get_ydata(), [1.0, 0.05])  # the least that is drawn
-    other = pc.viz["line"]["rmse"].sel(estimator="slow", model="").item()
-    assert line.get_linestyle() != other.get_linestyle()  # there are more of them than colours
-    shaded = pc.viz["truth"]["rmse"].item().get_paths()[0].vertices[:, 1]
-    np.testing.assert_allclose([10 ** shaded.min(), 10 ** shaded.max()], [0.05, 0.2])
-    options = {"ylabel": {"text": "mine"}, "truth": False, "legend": False}
-    figure = bdmc.plot_race(raced, backend="matplotlib", visuals=options).viz["figure"].item()
-    assert figure.axes[0].get_ylabel() == "mine"
-    assert not figure.legends
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from pymc_bdmc.estimators import (
     certified_probability,
     compare_estimators,
 )
-from pymc_bdmc.testsystems import GaussianWork
 from tests.results.test_summary import tree
+from tests.systems import GaussianWork
 
 WORK = GaussianWork(stds=(1.0,), log_z=-7.0)
 RNG = np.random.default_rng(3)

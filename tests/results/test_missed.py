@@ -11,8 +11,8 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks import missed
 from pymc_bdmc.results.checks.missed import short_on_simulated
-from pymc_bdmc.testsystems import GaussianWork
 from tests.results.test_summary import tree
+from tests.systems import GaussianWork
 
 
 def missing_a_mode(rng, probability, sd=0.5, share=0.6, n_sets=20):

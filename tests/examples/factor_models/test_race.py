@@ -3,14 +3,15 @@
 from functools import cache
 from itertools import product
 
+import factor_models
 import numpy as np
 import pytest
+import xarray as xr
+from factor_models import ESTIMATORS, BinaryAttributes, Clustering, Estimator, LowRank, plot_race
+from factor_models.estimators import bic, variational
 from scipy.special import logsumexp
 
-import pymc_bdmc as bdmc
-from pymc_bdmc.testbed import ESTIMATORS, BinaryAttributes, Clustering, Estimator, LowRank
-from pymc_bdmc.testbeds.factors.estimators import bic, variational
-from tests.testbeds.factors.test_annealing import exact
+from tests.examples.factor_models.test_annealing import exact
 
 Z = 4.5  # two-sided α = 7e-6 a comparison, 26 comparisons
 
@@ -115,36 +116,66 @@ def test_a_race():
     problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
     entrants = ESTIMATORS | {"none": Estimator(lambda problem, budget, rng: (0.0, 1), np.mean)}
     options = {"budgets": [10, 40], "trials": 3, "random_seed": 1}
-    result = bdmc.testbed.race(problem, entrants, **options)
-    table = bdmc.testbed.standings(result)
+    result = factor_models.race(problem, entrants, **options)
+    table = factor_models.standings(result)
     assert len(table) == 2 * len(entrants)
     assert abs(result.attrs["log_ml"] - exact(problem)) < 0.1
     row = table.loc["none", 40]
     assert row["rmse"] == row["combined"] == row["bias"] == -result.attrs["log_ml"]
     assert table["transitions"].loc["population"].tolist() == [10, 40]
     np.testing.assert_array_equal(
-        result["log_ml"], bdmc.testbed.race(problem, entrants, **options)["log_ml"]
+        result["log_ml"], factor_models.race(problem, entrants, **options)["log_ml"]
     )
     with pytest.raises(ValueError, match="trials: must be a whole number"):
-        bdmc.testbed.race(problem, trials=0)
+        factor_models.race(problem, trials=0)
 
 
 def test_a_truth_that_cannot_be_trusted_is_told(caplog):
     problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
     options = {"estimators": {"AIS": ESTIMATORS["AIS"]}, "budgets": [2], "trials": 1}
-    rough = bdmc.testbed.anneal(
+    rough = factor_models.anneal(
         problem, chains=2, particles=1, temperatures=1, random_seed=1, progressbar=False
     )
     for truth, told in [(None, False), (rough, True)]:
         caplog.clear()
-        bdmc.testbed.race(problem, truth=truth, random_seed=1, **options)
+        factor_models.race(problem, truth=truth, random_seed=1, **options)
         assert ("truth of this race cannot be trusted" in caplog.text) == told
 
 
 def test_observations_of_another_shape_are_refused():
-    model = bdmc.testbed.Clustering(2, n=6, size=2)
+    model = factor_models.Clustering(2, n=6, size=2)
     problem = model.simulate(random_seed=1)
     with pytest.raises(ValueError, match=r"^y: must have the model's shape \(6, 2\), got \(5, 2\)"):
-        bdmc.testbed.Problem(model, problem.y[1:])
+        factor_models.Problem(model, problem.y[1:])
     with pytest.raises(ValueError, match=r"^rows: must have the model's shape"):
-        bdmc.testbed.Problem(model, problem.y, problem.rows[1:])
+        factor_models.Problem(model, problem.y, problem.rows[1:])
+
+
+@pytest.fixture
+def raced():
+    """Two estimators of a log ML of 5, whose errors are known."""
+    errors = np.array([[8.0, 2.0], [1.0, 0.01]])[..., None] * np.array([1.0, -1.0])
+    seconds = np.broadcast_to(np.array([0.1, 1.0])[:, None], errors.shape)
+    dims = ("estimator", "budget", "trial")
+    return xr.Dataset(
+        {
+            "log_ml": (dims, 5 + errors),
+            "seconds": (dims, seconds),
+            "transitions": (dims, 1000 * seconds),
+            "combined": (dims[:2], 5 + errors[..., 0]),
+        },
+        {"estimator": ["slow", "fast"], "budget": [100, 1000]},
+        {"log_ml": 5.0, "error": 0.01, "lower": 4.9, "upper": 5.1},
+    )
+
+
+def test_a_plot_has_the_errors_and_the_width_of_the_truth(raced):
+    figure = plot_race(raced)
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_allclose(lines["fast"].get_xdata(), [0.1, 1.0])
+    np.testing.assert_allclose(lines["fast"].get_ydata(), [1.0, 0.05])  # the smallest one shown
+    np.testing.assert_allclose(lines["slow"].get_ydata(), [8.0, 2.0])
+    shaded = ax.patches[0].get_extents().transformed(ax.transData.inverted())
+    np.testing.assert_allclose(shaded.intervaly, [0.05, 0.2])
+    assert len(plot_race({"a": raced, "b": raced}).axes) == 2

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pymc_bdmc.testsystems import FiniteSystem, Grid, exact_sandwich, metropolis_transitions
+from tests.systems import FiniteSystem, Grid, exact_sandwich, metropolis_transitions
 
 
 @pytest.mark.parametrize(

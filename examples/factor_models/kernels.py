@@ -6,8 +6,7 @@ import numba
 import numpy as np
 from numba import types
 
-from pymc_bdmc.base.compiling import CalledByAddress, njit
-from pymc_bdmc.testbeds.factors.features import (
+from factor_models.features import (
     BINARY,
     FAST,
     NORMAL,
@@ -16,7 +15,7 @@ from pymc_bdmc.testbeds.factors.features import (
     draw_features,
     features_of,
 )
-from pymc_bdmc.testbeds.factors.rows import (
+from factor_models.rows import (
     Aim,
     binary_row,
     loadings_of,
@@ -24,6 +23,7 @@ from pymc_bdmc.testbeds.factors.rows import (
     value_row,
     visit,
 )
+from pymc_bdmc.base.compiling import CalledByAddress, njit
 
 
 class ObservationWeights(NamedTuple):
@@ -37,7 +37,7 @@ class ObservationWeights(NamedTuple):
     """Whether the path leads from all data to the prior."""
 
 
-@njit(**FAST, title="sweeps of the testbed")
+@njit(**FAST, title="sweeps of the factor models")
 def sweep(model, rows, y, weights, backwards, aim, rng):
     """Draw every row with positive weight, in place, or ``backwards`` for the reversal.
 

@@ -10,8 +10,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
-from pymc_bdmc.testsystems import BimodalCauchy, BimodalGaussian, SpikeAndSlab
+from pymc_bdmc.testsystems import BimodalCauchy, BimodalGaussian
 from tests.models import interpreted
+from tests.systems import SpikeAndSlab
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 for each of at most fifteen comparisons
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_bdmc.testsystems.continuous import ContinuousSystem
+from pymc_bdmc.testsystems import ContinuousSystem
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -31,7 +31,7 @@ class SpikeAndSlab(ContinuousSystem):
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import SpikeAndSlab
+    >>> from tests.systems import SpikeAndSlab
     >>> system, rng = SpikeAndSlab(), np.random.default_rng(0)
     >>> round(float(np.median(system.forward(100, rng))), 2)
     -2.3

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factor_models import LowRank
+from factor_models.rows import log_row_marginals
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from pymc_bdmc.testbed import LowRank
-from pymc_bdmc.testbeds.factors.rows import log_row_marginals
 from tests.models import interpreted
 
 Z = 4.5  # two-sided α = 7e-6

@@ -4,21 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
-
-import pymc_bdmc as bdmc
-from pymc_bdmc.base.compiling import CalledByAddress, njit
-from pymc_bdmc.base.types import Direction
-from pymc_bdmc.testbed import (
+from factor_models import (
     BinaryAttributes,
     Clustering,
     LowRank,
     Problem,
     anneal,
+    annealing,
+    loops,
 )
-from pymc_bdmc.testbeds.factors import annealing, loops
+from scipy.special import logsumexp
+
+import pymc_bdmc as bdmc
+from pymc_bdmc.base.compiling import CalledByAddress, njit
+from pymc_bdmc.base.types import Direction
+from tests.examples.factor_models.test_kernels import enumerated
 from tests.mutants import compile_kernels
-from tests.testbeds.factors.test_kernels import enumerated
 
 Z = 4.5  # two-sided α = 7e-6 a comparison, 31 comparisons
 CASES = [Clustering(2, n=4, size=2), BinaryAttributes(2, n=3, size=2)]

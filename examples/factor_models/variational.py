@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, expit, log_expit, softmax
 
-from pymc_bdmc.testbeds.factors.features import NORMAL, ONE_HOT, Factors
-from pymc_bdmc.testbeds.factors.models import Problem
+from factor_models.features import NORMAL, ONE_HOT, Factors
+from factor_models.models import Problem
 
 
 class _Rows(NamedTuple):

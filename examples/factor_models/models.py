@@ -8,10 +8,7 @@ from typing import override
 import numpy as np
 import pymc as pm
 
-from pymc_bdmc.base.arguments import check_counts, check_positive
-from pymc_bdmc.base.compiling import load_numba
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.testbeds.factors.features import (
+from factor_models.features import (
     BINARY,
     NORMAL,
     ONE_HOT,
@@ -19,6 +16,9 @@ from pymc_bdmc.testbeds.factors.features import (
     features_of,
     log_prior,
 )
+from pymc_bdmc.base.arguments import check_counts, check_positive
+from pymc_bdmc.base.compiling import load_numba
+from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Clustering(FactorModel):
 
     Examples
     --------
-    >>> import pymc_bdmc as bdmc
-    >>> bdmc.testbed.Clustering().simulate(random_seed=1).rows.sum(axis=1)[:4]
+    >>> from factor_models import Clustering
+    >>> Clustering().simulate(random_seed=1).rows.sum(axis=1)[:4]
     array([1., 1., 1., 1.])
     """
 
@@ -188,8 +188,8 @@ class LowRank(FactorModel):
 
     Examples
     --------
-    >>> import pymc_bdmc as bdmc
-    >>> bdmc.testbed.LowRank().simulate(random_seed=1).rows.shape
+    >>> from factor_models import LowRank
+    >>> LowRank().simulate(random_seed=1).rows.shape
     (50, 5)
     """
 
@@ -227,8 +227,8 @@ class BinaryAttributes(FactorModel):
 
     Examples
     --------
-    >>> import pymc_bdmc as bdmc
-    >>> bdmc.testbed.BinaryAttributes(3, n=2).simulate(random_seed=1).rows.shape
+    >>> from factor_models import BinaryAttributes
+    >>> BinaryAttributes(3, n=2).simulate(random_seed=1).rows.shape
     (2, 3)
     """
 

@@ -29,7 +29,7 @@ class GaussianWork:
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import GaussianWork
+    >>> from tests.systems import GaussianWork
     >>> work = GaussianWork(stds=(2.0,), log_z=3.0)
     >>> forward = work.forward(100_000, np.random.default_rng(0))
     >>> round(float(forward.mean()), 1)  # log_z - std² / 2
@@ -72,7 +72,7 @@ class GammaWork:
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import GammaWork
+    >>> from tests.systems import GammaWork
     >>> work = GammaWork(shape=1.0, rate=1.0)
     >>> round(float(np.exp(work.forward(100_000, np.random.default_rng(0))).mean()), 1)
     1.0

@@ -10,6 +10,9 @@ from scipy.special import logsumexp, rel_entr
 CHUNK = 1000
 """Number of transition matrices held at a time."""
 
+SIDE = 7
+MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
+
 
 @dataclass(frozen=True)
 class ExactSandwich:
@@ -79,7 +82,7 @@ def exact_sandwich(
     Transitions that draw afresh leave no divergence, but a coarse schedule still has a gap:
 
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import exact_sandwich
+    >>> from tests.systems import exact_sandwich
     >>> def exact(betas):
     ...     p = np.exp(betas[:, None] * np.array([0.0, 1.0]))
     ...     return np.repeat((p / p.sum(axis=1, keepdims=True))[:, None], 2, axis=1)
@@ -138,7 +141,7 @@ class FiniteSystem:
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import FiniteSystem, metropolis_transitions
+    >>> from tests.systems import FiniteSystem, metropolis_transitions
     >>> log_prior, log_likelihood = np.log([0.5, 0.5]), np.array([0.0, 1.0])
     >>> kernel = metropolis_transitions(log_prior, log_likelihood, [[0, 1], [1, 0]])
     >>> system = FiniteSystem(log_prior, log_likelihood, np.array([0.0, 0.5, 1.0]), kernel)
@@ -241,7 +244,7 @@ def metropolis_transitions(
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testsystems import metropolis_transitions
+    >>> from tests.systems import metropolis_transitions
     >>> kernel = metropolis_transitions(np.log([0.5, 0.5]), np.log([1.0, 0.25]), [[0, 1], [1, 0]])
     >>> kernel(np.array([1.0]))[0]
     array([[0.75, 0.25],
@@ -293,3 +296,66 @@ def _lookup(transitions, betas):
     if matrices.ndim != 3 or matrices.shape[0] != betas.size - 1:
         raise ValueError(f"{betas.size - 1} transition matrices are needed.")
     return lambda wanted: matrices[np.searchsorted(betas[1:], wanted)]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Square grid of states with a uniform prior, and Metropolis steps to neighbours.
+
+    A step proposes one of the four neighbours with equal probability. Proposals outside the grid
+    are rejected.
+
+    Parameters
+    ----------
+    log_likelihood : ndarray of shape (side, side)
+        ℓ of each state, nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tests.systems import Grid
+    >>> run = Grid.barrier().sandwich(np.linspace(0, 1, 100))
+    >>> round(run.jeffreys, 4), round(run.bound, 4)
+    (1.6479, 1.8104)
+    """
+
+    log_likelihood: np.ndarray
+
+    @classmethod
+    def random(cls, std: float, rng: np.random.Generator) -> "Grid":
+        """Draw independent ℓ ~ N(0, std²): EASY RANDOM has std 2, HARD RANDOM std 10."""
+        return cls(rng.normal(0, std, size=(SIDE, SIDE)))
+
+    @classmethod
+    def barrier(cls) -> "Grid":
+        """Make four rooms with walls. ℓ is −10 on the walls, 3 in one room and 0 in the others."""
+        log_likelihood = np.zeros((SIDE, SIDE))
+        middle = SIDE // 2
+        log_likelihood[:middle, :middle] = 3.0
+        log_likelihood[middle, :] = log_likelihood[:, middle] = -10.0
+        return cls(log_likelihood)
+
+    @property
+    def log_prior(self) -> np.ndarray:
+        """Return the uniform log prior, shape (side²,), nats."""
+        return np.full(self.log_likelihood.size, -np.log(self.log_likelihood.size))
+
+    def transitions(self, betas: np.ndarray) -> np.ndarray:
+        """Return transition matrices at m values of β, shape (m, side², side²)."""
+        proposal = _proposal(*self.log_likelihood.shape)
+        return metropolis_transitions(self.log_prior, self.log_likelihood.ravel(), proposal)(betas)
+
+    def sandwich(self, schedule: ArrayLike) -> ExactSandwich:
+        """Compute J and B exactly for a schedule of shape (T + 1,); see `exact_sandwich`."""
+        flat = self.log_likelihood.ravel()
+        return exact_sandwich(self.log_prior, flat, schedule, self.transitions)
+
+
+def _proposal(rows, columns):
+    matrix = np.zeros((rows, columns, rows, columns))
+    for i, j in np.ndindex(rows, columns):
+        for di, dj in MOVES:
+            inside = 0 <= i + di < rows and 0 <= j + dj < columns
+            k, l = (i + di, j + dj) if inside else (i, j)
+            matrix[i, j, k, l] += 1 / len(MOVES)
+    return matrix.reshape(rows * columns, rows * columns)

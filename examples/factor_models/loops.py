@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factor_models.kernels import ObservationWeights
 from pymc_bdmc.base.compiling import njit
 from pymc_bdmc.kernels.resampling import THRESHOLD, effective_size, resample, reweigh
-from pymc_bdmc.testbeds.factors.kernels import ObservationWeights
 
 PATHS = ("prior", "data")
 
@@ -34,7 +34,7 @@ def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeig
 
     Examples
     --------
-    >>> from pymc_bdmc.testbeds.factors.loops import observation_weights
+    >>> from factor_models.loops import observation_weights
     >>> observation_weights("data", np.array([0, 0.5, 0.75, 1]), 2).weights
     array([[0. , 0. ],
            [1. , 0. ],
@@ -49,7 +49,7 @@ def observation_weights(name: str, betas: np.ndarray, n: int) -> ObservationWeig
     )
 
 
-@njit(nogil=True, cache=True, title="annealing of the testbed")
+@njit(nogil=True, cache=True, title="annealing of the factor models")
 def anneal(moves, model, y, path, states, rng, stop, record):
     """Anneal a population along a path, in place, with resampling.
 

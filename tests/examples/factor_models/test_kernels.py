@@ -1,18 +1,18 @@
-"""Sweeps and weights of the testbed against enumeration, closed forms and PyMC, to rounding."""
+"""Sweeps and weights of the factor models to rounding: enumeration, closed forms and PyMC."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from factor_models import BinaryAttributes, Clustering, LowRank
+from factor_models.features import Features, draw_features, features_of
+from factor_models.kernels import constrained_sweep, sweep, weigh
+from factor_models.loops import observation_weights
+from factor_models.rows import loadings_of, log_row_marginals, normal_row
 from scipy.special import logsumexp
 from scipy.stats import chisquare, multivariate_normal, norm
 
 from pymc_bdmc import testing
-from pymc_bdmc.testbed import BinaryAttributes, Clustering, LowRank
-from pymc_bdmc.testbeds.factors.features import Features, draw_features, features_of
-from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep, weigh
-from pymc_bdmc.testbeds.factors.loops import observation_weights
-from pymc_bdmc.testbeds.factors.rows import loadings_of, log_row_marginals, normal_row
 from tests.models import interpreted
 
 OPTIONS = {"feature_scale": 1.3, "noise": 0.8}

@@ -8,15 +8,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+import pymc_bdmc as bdmc
+from factor_models.annealing import anneal
+from factor_models.estimators import ESTIMATORS, Estimator
+from factor_models.models import Problem
 from pymc_bdmc.base.arguments import check_counts
-from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
-from pymc_bdmc.estimators import bar
-from pymc_bdmc.results.summary import summary
-from pymc_bdmc.testbeds.factors.annealing import anneal
-from pymc_bdmc.testbeds.factors.estimators import ESTIMATORS, Estimator
-from pymc_bdmc.testbeds.factors.models import Problem
+from pymc_bdmc.base.streams import RandomSeed, entropy_of, stream
 
 _log = logging.getLogger("pymc.bdmc")
+
+STREAMS = 9
+"""First entry of the keys of a race's random streams, which none of the package has."""
 
 
 def race(
@@ -59,11 +61,11 @@ def race(
 
     Examples
     --------
-    >>> import pymc_bdmc as bdmc
-    >>> problem = bdmc.testbed.Clustering(2, n=6, size=2).simulate(random_seed=1)
-    >>> chosen = {name: bdmc.testbed.ESTIMATORS[name] for name in ("AIS", "BIC")}
-    >>> result = bdmc.testbed.race(problem, chosen, budgets=[10], trials=3, random_seed=1)
-    >>> list(bdmc.testbed.standings(result)["rmse"].index)
+    >>> from factor_models import ESTIMATORS, Clustering
+    >>> problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    >>> chosen = {name: ESTIMATORS[name] for name in ("AIS", "BIC")}
+    >>> result = race(problem, chosen, budgets=[10], trials=3, random_seed=1)
+    >>> list(standings(result)["rmse"].index)
     [('AIS', 10), ('BIC', 10)]
     """
     check_counts(trials=trials, **{f"budgets[{i}]": each for i, each in enumerate(budgets)})
@@ -74,7 +76,7 @@ def race(
     for i, estimator in enumerate(estimators.values()):
         estimator.estimate(problem, min(budgets), np.random.default_rng(0))  # compiles
         for j, k in np.ndindex(len(budgets), trials):
-            rng = np.random.default_rng(stream(entropy, Purpose.RACE, i, j, k))
+            rng = np.random.default_rng(stream(entropy, STREAMS, i, j, k))
             started = time.process_time()
             estimate = estimator.estimate(problem, int(budgets[j]), rng)
             found[:, i, j, k] = *estimate, time.process_time() - started
@@ -84,14 +86,14 @@ def race(
     ]
     dims = ("estimator", "budget", "trial")
     names = ("log_ml", "transitions", "seconds")
-    bounds = summary(truth).loc["simulated", "value"]
-    known = bar(
+    bounds = bdmc.summary(truth).loc["simulated", "value"]
+    known = bdmc.estimators.bar(
         *(truth[group].dataset["log_weight"].values.ravel() for group in ("forward", "reverse"))
     )
     if not known.valid:
         _log.warning(
             f"The truth of this race cannot be trusted ({known.reason}): pass one from "
-            "`testbed.anneal` with more temperatures, chains or particles."
+            "`anneal` with more temperatures, chains or particles."
         )
     return xr.Dataset(
         {name: (dims, values) for name, values in zip(names, found, strict=True)}
@@ -125,12 +127,12 @@ def standings(result: xr.Dataset) -> pd.DataFrame:
     --------
     See `race`.
 
-    >>> import numpy as np, xarray as xr, pymc_bdmc as bdmc
+    >>> import numpy as np, xarray as xr
     >>> one = (("estimator", "budget", "trial"), np.ones((1, 1, 1)))
     >>> names = ("log_ml", "transitions", "seconds")
     >>> result = xr.Dataset({name: one for name in names}, attrs={"log_ml": 3.0})
     >>> result["combined"] = one[0][:2], np.ones((1, 1))
-    >>> float(bdmc.testbed.standings(result)["rmse"].iloc[0])
+    >>> float(standings(result)["rmse"].iloc[0])
     2.0
     """
     errors = result["log_ml"] - result.attrs["log_ml"]

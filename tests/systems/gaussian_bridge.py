@@ -29,7 +29,7 @@ class GaussianBridge:
     --------
     Habeck's example goes from N(20, 10²) to N(0, 1):
 
-    >>> from pymc_bdmc.testsystems import GaussianBridge
+    >>> from tests.systems import GaussianBridge
     >>> bridge = GaussianBridge.linear(50, correlation=0.5)
     >>> round(bridge.log_z, 6)
     -2.302585

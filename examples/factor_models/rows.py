@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factor_models.features import FAST, NORMAL, Features, fit, predictive
 from pymc_bdmc.base.compiling import njit
-from pymc_bdmc.testbeds.factors.features import FAST, NORMAL, Features, fit, predictive
 
 
 @njit(**FAST)

@@ -1,4 +1,4 @@
-"""Anneal a problem of the testbed in one call, forward and in reverse."""
+"""Anneal a problem in one call, forward and in reverse."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -7,17 +7,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+import pymc_bdmc as bdmc
+from factor_models import loops
+from factor_models.kernels import MOVES
+from factor_models.loops import PATHS, Record, observation_weights
+from factor_models.models import Problem
 from pymc_bdmc.base.arguments import check_choice, check_counts
 from pymc_bdmc.base.compiling import load_numba
-from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Purpose, beside
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.campaign import systems
-from pymc_bdmc.engines.tasks import AnnealTask
-from pymc_bdmc.testbeds.factors import loops
-from pymc_bdmc.testbeds.factors.kernels import MOVES
-from pymc_bdmc.testbeds.factors.loops import PATHS, Record, observation_weights
-from pymc_bdmc.testbeds.factors.models import Problem
 
 _RUNNING = np.zeros(1, np.uint8)
 
@@ -29,7 +27,7 @@ def anneal(
     chains: int = 8,
     particles: int = 32,
     temperatures: int | ArrayLike = 200,
-    schedule: str | Schedule = "sigmoid",
+    schedule: str | bdmc.Schedule = "sigmoid",
     **options: Any,
 ) -> xr.DataTree:
     """Sandwich log ML of simulated observations between forward and reverse populations.
@@ -69,15 +67,14 @@ def anneal(
     Examples
     --------
     >>> import pymc_bdmc as bdmc
-    >>> problem = bdmc.testbed.Clustering(3, n=6, size=2).simulate(random_seed=1)
-    >>> dt = bdmc.testbed.anneal(problem, temperatures=20, random_seed=1, progressbar=False)
+    >>> from factor_models import Clustering, anneal
+    >>> problem = Clustering(3, n=6, size=2).simulate(random_seed=1)
+    >>> dt = anneal(problem, temperatures=20, random_seed=1, progressbar=False)
     >>> bdmc.summary(dt).loc[("simulated", "upper bound"), "kind"]
     'mean log weight, exact start'
     """
     runs = ProblemRuns(problem, path, particles)
-    return systems.anneal(
-        runs, chains=chains, temperatures=temperatures, schedule=schedule, **options
-    )
+    return bdmc.anneal(runs, chains=chains, temperatures=temperatures, schedule=schedule, **options)
 
 
 def run(
@@ -165,7 +162,7 @@ class ProblemRuns:
             "burn_in": 0,
         }
 
-    def run_block(self, task: AnnealTask[None], stop: np.ndarray) -> Run:
+    def run_block(self, task, stop: np.ndarray) -> Run:
         """Anneal a population, whose log weight is NaN if ``stop`` is set."""
         rng = np.random.default_rng(beside(task.seed, Purpose.ANNEAL))
         log_weight, rises = run(

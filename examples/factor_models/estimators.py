@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
+from factor_models.annealing import run, sequential_harmonic_mean
+from factor_models.features import features_of
+from factor_models.kernels import constrained_sweep, sweep
+from factor_models.models import Problem
+from factor_models.rows import log_row_marginals
+from factor_models.variational import variational_bound
 from pymc_bdmc.base.schedules import linear, sigmoid
 from pymc_bdmc.base.types import Direction
 from pymc_bdmc.estimators import bar, log_mean_exp
-from pymc_bdmc.testbeds.factors.annealing import run, sequential_harmonic_mean
-from pymc_bdmc.testbeds.factors.features import features_of
-from pymc_bdmc.testbeds.factors.kernels import constrained_sweep, sweep
-from pymc_bdmc.testbeds.factors.models import Problem
-from pymc_bdmc.testbeds.factors.rows import log_row_marginals
-from pymc_bdmc.testbeds.factors.variational import variational_bound
 
 LIVE, MORE_LIVE = 10, 30
 """Numbers of particles of nested sampling, as in the paper and larger."""
@@ -33,7 +33,7 @@ def harmonic(log_z: ArrayLike) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_bdmc.testbed import harmonic
+    >>> from factor_models import harmonic
     >>> round(float(np.exp(harmonic(np.log([1.0, 3.0])))), 6)
     1.5
     """
@@ -82,9 +82,10 @@ def posterior_chain(problem: Problem, budget: int, rng: np.random.Generator) -> 
 
     Examples
     --------
-    >>> import numpy as np, pymc_bdmc as bdmc
-    >>> problem = bdmc.testbed.Clustering(2, n=6, size=2).simulate(random_seed=1)
-    >>> len(bdmc.testbed.posterior_chain(problem, 10, np.random.default_rng(1)))
+    >>> import numpy as np
+    >>> from factor_models import Clustering, posterior_chain
+    >>> problem = Clustering(2, n=6, size=2).simulate(random_seed=1)
+    >>> len(posterior_chain(problem, 10, np.random.default_rng(1)))
     5
     """
     (rows,) = problem.model.draw_rows(rng)

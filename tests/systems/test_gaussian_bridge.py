@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_bdmc.estimators import bar
-from pymc_bdmc.testsystems import GaussianBridge
+from tests.systems import GaussianBridge
 
 Z_ALPHA = 4.0  # two-sided α = 6.3e-5 for each of at most twenty comparisons
 
