@@ -87,24 +87,24 @@ def plot_agreement(
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
     functions = _functions(dt, idata, var_names, table)
-    intervals, points = _intervals(shown)
-    left, right = intervals["model"].values, functions["model"].values
-    order = [name for pair in zip_longest(left, right) for name in pair if name is not None]
+    pairs = zip_longest(PANELS, functions["model"].values)
+    order = [name for pair in pairs for name in pair if name is not None]
     whole = xr.DataArray(0.0, {"model": order, "draws": functions["draws"]}, ["model", "draws"])
     canvas = Canvas(
         "agreement", whole, options, ["interval", "point", "distribution"], by="draws", col_wrap=2
     )
 
-    margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")
-    canvas.draw("margin", vspan, margins, color="gray", alpha=0.2)
-    canvas.draw("same", vline, 0 * margins.isel(limit=0, drop=True), color="gray")
-    canvas.draw("interval", line_xy, intervals)
-    canvas.draw("point", scatter_xy, points)
+    scaled, margin = _scaled(shown), xr.DataArray(list(MARGINS[:2]), {"model": list(PANELS)})
+    reach, (estimate, low, high) = _reach(scaled, margin), scaled
+    at = xr.DataArray(-np.arange(len(shown), dtype=float), dims="place")  # the worst on top
+    canvas.draw("margin", vspan, along("limit", low=-margin, high=margin), color="gray", alpha=0.2)
+    canvas.draw("same", vline, 0 * margin, color="gray")
+    canvas.draw("interval", line_xy, segments("place", low, high, at, level=True))
+    canvas.trace("point", scatter_xy, estimate, at)
     canvas.draw("distribution", line_xy, functions)
-    reaches = _reaches(shown)
-    canvas.draw("xlim", limit_x, _by_panel([[-reach, reach] for reach in reaches], "limit"))
-    canvas.ticks("yticks", -np.arange(len(shown)), shown.index, list(PANELS))
-    canvas.ticks("xticks", **_ratios(reaches[1]), panels=list(PANELS)[1:])
+    canvas.draw("xlim", limit_x, along("limit", low=-reach, high=reach))
+    canvas.ticks("yticks", at.values, shown.index, list(PANELS))
+    canvas.ticks("xticks", **_ratios(reach.values[1]), panels=list(PANELS)[1:])
     return canvas.finish(
         [PANELS.get(name, "c") for name in order],
         ["" if name in PANELS else "P(x ≤ c)" for name in order],
@@ -120,34 +120,21 @@ def _ratios(reach: float) -> dict[str, list]:
     return {"values": np.log(steps).tolist(), "labels": [f"{step:g}" for step in steps]}
 
 
-def _by_panel(rows: list, dim: str) -> xr.DataArray:
-    """Join the values of the panels of means and of standard deviations along a dimension."""
-    return xr.DataArray(rows, {"model": list(PANELS)}, ["model", dim])
+def _scaled(shown: pd.DataFrame) -> xr.DataArray:
+    """Return estimates, lower and upper limits of all rows, by panel."""
+    rows = [
+        [scale(shown[f"{name}{end}"]) for name, scale in SCALES.items()]
+        for end in ("", "_lower", "_upper")
+    ]
+    found = xr.DataArray(np.array(rows), {"model": list(PANELS)}, ["end", "model", "place"])
+    return found.expand_dims(draws=["yours"], axis=2)
 
 
-def _reaches(shown: pd.DataFrame) -> list[float]:
+def _reach(scaled: xr.DataArray, margin: xr.DataArray) -> xr.DataArray:
     """Return half of the shown ranges, which contain all estimates and most of the intervals."""
-    found = []
-    for (name, scale), margin in zip(SCALES.items(), MARGINS[:2], strict=True):
-        estimate, *ends = (scale(shown[f"{name}{end}"]) for end in ("", "_lower", "_upper"))
-        widest, furthest = np.max(np.abs(ends)), np.max(np.abs(estimate))
-        found.append(float(1.1 * max(2 * margin, min(widest, 2 * furthest + 4 * margin))))
-    return found
-
-
-def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return limits of all rows as one line with gaps, and estimates, by panel."""
-    coords = {"model": list(PANELS), "draws": ["yours"]}
-    low, high, middle = (
-        xr.DataArray(
-            [[scale(shown[f"{name}{end}"])] for name, scale in SCALES.items()],
-            coords,
-            ["model", "draws", "place"],
-        )
-        for end in ("_lower", "_upper", "")
-    )
-    at = xr.DataArray(-np.arange(len(shown), dtype=float), dims="place")  # the worst on top
-    return segments("place", low, high, at, level=True), along("plot_axis", x=middle, y=at)
+    furthest, *ends = abs(scaled).max(["draws", "place"], skipna=False)
+    widest = xr.ufuncs.minimum(xr.ufuncs.maximum(*ends), 2 * furthest + 4 * margin)
+    return 1.1 * xr.ufuncs.fmax(2 * margin, widest)
 
 
 def _functions(

@@ -66,15 +66,11 @@ def estimates(
     return joined if joined.sizes["model"] > 1 else joined.assign_coords(model=[""])
 
 
-def exact_values(
-    exact: float | Mapping[str, float] | None, titles: list[str]
-) -> xr.DataArray | None:
+def exact_values(exact: float | Mapping[str, float] | None, titles: list[str]) -> xr.DataArray:
     """Return known values by panel, with NaN for panels without one."""
-    if exact is None:
-        return None
-    by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
-    unknown = set(by_title) - set(titles)
-    if unknown:
+    same = np.nan if exact is None else exact
+    by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, same)
+    if unknown := set(by_title) - set(titles):
         raise ValueError(f"exact: {sorted(unknown)} are not among the panels {titles}.")
     return xr.DataArray([by_title.get(title, np.nan) for title in titles], {"model": titles})
 
@@ -129,11 +125,11 @@ def around(values: xr.DataArray, margin: float = 0.1, least: float = 0.0) -> xr.
 
 
 def around_intervals(
-    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray | None, *margins: float
+    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray, *margins: float
 ) -> xr.DataArray:
     """Return the limits of an axis around the intervals value ± reach and the true value."""
-    exact = [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat([value - reach, value + reach, *exact], "end"), *margins)
+    ends = [value - reach, value + reach, truth.broadcast_like(value)]
+    return around(xr.concat(ends, "end"), *margins)
 
 
 def log_ticks(values: ArrayLike) -> dict[str, list]:

@@ -98,8 +98,7 @@ def plot_estimators(
     canvas.trace("point", scatter_xy, seen, place)
     parts = along("part", value=value, low=low, high=high, y=place)
     canvas.draw("far", notes, parts, note=_far, vertical_align="bottom")
-    if truth is not None:
-        canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
+    canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
     canvas.draw("xlim", limit_x, limits)
     canvas.rows(methods, above=0.6)
     return canvas.finish("log ML (nats)")

@@ -17,6 +17,8 @@ from pymc_bdmc.results.log_ml import Z95
 LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
+FRESH = ("fresh_log_ml", "fresh_error")
+
 
 @plot("band line interval point turn note title xlabel ylabel xticks ylim")
 def plot_sensitivity(
@@ -80,7 +82,7 @@ def plot_sensitivity(
     middle, reach = found["log_ml"], Z95 * found["error"]
     low, high = middle - reach, middle + reach
 
-    fresh, fresh_reach = found["fresh"], Z95 * found["fresh_error"]
+    fresh, fresh_reach = found["fresh_log_ml"], Z95 * found["fresh_error"]
     lowest, highest = fresh - fresh_reach, fresh + fresh_reach
     colored = ["band", "line", "interval", "point"]
     several = len(named) > 1
@@ -127,20 +129,16 @@ def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarr
     """Return log ML, its error and the fresh runs at all values, interpolated between its own."""
     if isinstance(each, xr.DataTree):
         level = recommended_log_ml(each)
-        flat = np.full(len(values), level.value if level.valid else np.nan)
-        columns = {"log_ml": flat, "error": flat * 0 + level.error}
-        columns |= {"fresh": flat * np.nan, "fresh_error": flat * np.nan}
-    else:
-        table = each[["log_ml", "error", "fresh_log_ml", "fresh_error"]].astype(float)
-        table = table.where(each["valid"])
-        table = table.set_axis(each.index.astype(float)).sort_index()
-        own = place[np.searchsorted(values, table.index)]
-        columns = {
-            name: np.interp(place, own, table[name], left=np.nan, right=np.nan)
-            for name in ("log_ml", "error")
-        }
-        columns["fresh"] = table["fresh_log_ml"].reindex(values).values
-        columns["fresh_error"] = table["fresh_error"].reindex(values).values
+        known = {"log_ml": level.value, "error": level.error, "valid": level.valid}
+        each = pd.DataFrame(known | dict.fromkeys(FRESH, np.nan), index=values)
+    table = each[["log_ml", "error", *FRESH]].astype(float).where(each["valid"])
+    table = table.set_axis(each.index.astype(float)).sort_index()
+    own = place[np.searchsorted(values, table.index)]
+    columns = {
+        name: np.interp(place, own, table[name], left=np.nan, right=np.nan)
+        for name in ("log_ml", "error")
+    }
+    columns |= {name: table[name].reindex(values).values for name in FRESH}
     return xr.Dataset({name: ("value", column) for name, column in columns.items()})
 
 
