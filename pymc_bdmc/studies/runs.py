@@ -1,4 +1,4 @@
-"""What the questions that need several calls of `sample_bdmc` have in common."""
+"""Runs on real data and refused options, shared by the questions of several runs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from pymc_bdmc.sampling import sample_bdmc
 
 
 def real_run(model: pm.Model, **options: Any) -> xr.DataTree:
-    """Run a model on its data alone; raise KeyboardInterrupt if Ctrl-C left some of it undone."""
+    """Return runs on the real data; raise KeyboardInterrupt if Ctrl-C left some of them undone."""
     dt = sample_bdmc(model, simulate=None, **options)
     if Reading.of(dt).interrupted:
         raise KeyboardInterrupt
