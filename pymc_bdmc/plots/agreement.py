@@ -9,11 +9,11 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import line_xy, scatter_xy, set_xticks, vline, vspan
+from arviz_plots.visuals import line_xy, scatter_xy, vline, vspan
 
 from pymc_bdmc.base.arguments import check_counts
 from pymc_bdmc.estimators.agreement import MARGINS
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
 from pymc_bdmc.plots.common import along, segments
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.elements import paired_elements
@@ -87,84 +87,54 @@ def plot_agreement(
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
     functions = _functions(dt, idata, var_names, table)
-    intervals, points = _intervals(shown)
-    left, right = intervals["model"].values, functions["model"].values
-    order = [name for pair in zip_longest(left, right) for name in pair if name is not None]
+    pairs = zip_longest(PANELS, functions["model"].values)
+    order = [name for pair in pairs for name in pair if name is not None]
     whole = xr.DataArray(0.0, {"model": order, "draws": functions["draws"]}, ["model", "draws"])
     canvas = Canvas(
         "agreement", whole, options, ["interval", "point", "distribution"], by="draws", col_wrap=2
     )
 
-    def draw(name, visual, data, **defaults):
-        """Draw a visual; panels without it get NaN."""
-        canvas.draw(name, visual, data.reindex(model=order), **defaults)
-
-    margins = _by_panel([[-margin, margin] for margin in MARGINS[:2]], "limit")
-    draw("margin", vspan, margins, color="gray", alpha=0.2)
-    draw("same", vline, 0 * margins.isel(limit=0, drop=True), color="gray")
-    draw("interval", line_xy, intervals)
-    draw("point", scatter_xy, points)
-    draw("distribution", line_xy, functions)
-    reaches = _reaches(shown)
-    draw("xlim", _limits, _by_panel([[-reach, reach] for reach in reaches], "limit"))
-    draw("yticks", _names, points.isel(draws=0, plot_axis=1, drop=True), labels=shown.index)
-    draw("xticks", _ratios, _by_panel([[np.nan], [reaches[1]]], "tick"))
-    texts = xr.DataArray([PANELS.get(name, "c") for name in order], {"model": order})
-    heights = xr.DataArray(["" if n in PANELS else "P(x ≤ c)" for n in order], {"model": order})
-    return canvas.finish(texts, heights)
-
-
-def _limits(da, target, **kwargs):
-    return None if np.isnan(da.values).any() else limit_x(da, target, **kwargs)
-
-
-def _names(da, target, labels, **kwargs):
-    """Put a named tick at each row, in the panels that show rows."""
-    if not np.isnan(da.values).any():
-        names = {"values": da.values.tolist(), "labels": [str(name) for name in labels]}
-        set_yticks(da, target, **names | kwargs)
-
-
-def _ratios(da, target, **kwargs):
-    """Put ticks at round ratios within the shown range, if there is one."""
-    reach = da.values[0]
-    if not np.isnan(reach):
-        steps = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100])
-        steps = steps[np.abs(np.log(steps)) <= reach]
-        if len(steps) > 7:
-            steps = steps[(steps != 0.8) & (steps != 1.25)]
-        ticks = {"values": np.log(steps).tolist(), "labels": [f"{step:g}" for step in steps]}
-        set_xticks(da, target, **ticks | kwargs)
-
-
-def _by_panel(rows: list, dim: str) -> xr.DataArray:
-    """Join the values of the panels of means and of standard deviations along a dimension."""
-    return xr.DataArray(rows, {"model": list(PANELS)}, ["model", dim])
-
-
-def _reaches(shown: pd.DataFrame) -> list[float]:
-    """Return half of the shown ranges, which contain all estimates and most of the intervals."""
-    found = []
-    for (name, scale), margin in zip(SCALES.items(), MARGINS[:2], strict=True):
-        estimate, *ends = (scale(shown[f"{name}{end}"]) for end in ("", "_lower", "_upper"))
-        widest, furthest = np.max(np.abs(ends)), np.max(np.abs(estimate))
-        found.append(float(1.1 * max(2 * margin, min(widest, 2 * furthest + 4 * margin))))
-    return found
-
-
-def _intervals(shown: pd.DataFrame) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return limits of all rows as one line with gaps, and estimates, by panel."""
-    height = -np.arange(len(shown), dtype=float)  # the worst on top
-    parts = [
-        [[scale(shown[f"{name}{end}"])] for name, scale in SCALES.items()]
-        for end in ("_lower", "_upper", "")
-    ]
-    coords = {"model": list(PANELS), "draws": ["yours"]}
-    low, high, middle = (
-        xr.DataArray(np.array(part), coords, ["model", "draws", "place"]) for part in parts
+    scaled, margin = _scaled(shown), xr.DataArray(list(MARGINS[:2]), {"model": list(PANELS)})
+    reach, (estimate, low, high) = _reach(scaled, margin), scaled
+    at = xr.DataArray(-np.arange(len(shown), dtype=float), dims="place")  # the worst on top
+    canvas.draw("margin", vspan, along("limit", low=-margin, high=margin), color="gray", alpha=0.2)
+    canvas.draw("same", vline, 0 * margin, color="gray")
+    canvas.draw("interval", line_xy, segments("place", low, high, at, level=True))
+    canvas.trace("point", scatter_xy, estimate, at)
+    canvas.draw("distribution", line_xy, functions)
+    canvas.draw("xlim", limit_x, along("limit", low=-reach, high=reach))
+    canvas.ticks("yticks", at.values, shown.index, list(PANELS))
+    canvas.ticks("xticks", **_ratios(reach.values[1]), panels=list(PANELS)[1:])
+    return canvas.finish(
+        [PANELS.get(name, "c") for name in order],
+        ["" if name in PANELS else "P(x ≤ c)" for name in order],
     )
-    at = xr.DataArray(height, dims="place")
-    return segments("place", low, high, at, level=True), along("plot_axis", x=middle, y=at)
+
+
+def _ratios(reach: float) -> dict[str, list]:
+    """Return ticks at round ratios within the shown range."""
+    steps = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100])
+    steps = steps[np.abs(np.log(steps)) <= reach]
+    if len(steps) > 7:
+        steps = steps[(steps != 0.8) & (steps != 1.25)]
+    return {"values": np.log(steps).tolist(), "labels": [f"{step:g}" for step in steps]}
+
+
+def _scaled(shown: pd.DataFrame) -> xr.DataArray:
+    """Return estimates, lower and upper limits of all rows, by panel."""
+    rows = [
+        [scale(shown[f"{name}{end}"]) for name, scale in SCALES.items()]
+        for end in ("", "_lower", "_upper")
+    ]
+    found = xr.DataArray(np.array(rows), {"model": list(PANELS)}, ["end", "model", "place"])
+    return found.expand_dims(draws=["yours"], axis=2)
+
+
+def _reach(scaled: xr.DataArray, margin: xr.DataArray) -> xr.DataArray:
+    """Return half of the shown ranges, which contain all estimates and most of the intervals."""
+    furthest, *ends = abs(scaled).max(["draws", "place"], skipna=False)
+    widest = xr.ufuncs.minimum(xr.ufuncs.maximum(*ends), 2 * furthest + 4 * margin)
+    return 1.1 * xr.ufuncs.fmax(2 * margin, widest)
 
 
 def _functions(
@@ -174,7 +144,7 @@ def _functions(
     elements = paired_elements(dt, idata, var_names=var_names)
     worst = [name for name in table.index if name in elements.labels][:2]
     levels = np.linspace(0, 1, POINTS)
-    lines = []
+    lines = {}
     for name in worst:
         place = elements.labels.index(name)
         given = elements.draws[..., place].ravel()
@@ -182,16 +152,13 @@ def _functions(
         order = np.argsort(own)
         share = np.cumsum(elements.weights.ravel()[order])
         at = np.minimum(np.searchsorted(share / share[-1], levels), own.size - 1)
-        quantiles = [np.quantile(given, levels, method="inverted_cdf"), own[order][at]]
-        lines.append([_steps(x, levels) for x in quantiles])
+        lines[f"distribution of {name}"] = [
+            _steps(np.quantile(given, levels, method="inverted_cdf"), levels),
+            _steps(own[order][at], levels),
+        ]
+    axes = {"draws": ["yours", "the run's"], "plot_axis": ["x", "y"]}
     return xr.DataArray(
-        np.array(lines),
-        {
-            "model": [f"distribution of {name}" for name in worst],
-            "draws": ["yours", "the run's"],
-            "plot_axis": ["x", "y"],
-        },
-        ["model", "draws", "plot_axis", "place"],
+        list(lines.values()), {"model": list(lines)} | axes, ["model", *axes, "place"]
     )
 
 

@@ -7,7 +7,7 @@ from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
-from pymc_bdmc.plots.common import panels, readings
+from pymc_bdmc.plots.common import joined, panels, readings
 from pymc_bdmc.results.burn_in import burn_in_effect
 from pymc_bdmc.results.log_ml import Z95
 
@@ -58,11 +58,9 @@ def plot_burn_in(
     >>> group = xr.Dataset(variables, coords=dict(burn_in=[10, 100, 1000]))
     >>> pc = bdmc.plot_burn_in(xr.DataTree.from_dict(dict(burn_in=group)))
     """
-    titles = xr.Variable("model", list(panels(dt)))
-    tables = [burn_in_effect(each).to_xarray() for each in panels(dt).values()]
-    table = xr.concat(tables, titles, join="exact")
-    means = [read.burn_ins.mean("chain") for read in readings(dt).values()]
-    by_data_set = xr.concat([mean - mean.isel(burn_in=-1) for mean in means], titles, join="outer")
+    table = joined("model", {t: burn_in_effect(each).to_xarray() for t, each in panels(dt).items()})
+    means = {title: read.burn_ins.mean("chain") for title, read in readings(dt).items()}
+    by_data_set = joined("model", {t: mean - mean.isel(burn_in=-1) for t, mean in means.items()})
     canvas = Canvas("log_weight", by_data_set, options, ["line"], by="dataset", legend=False)
     place = xr.ufuncs.log10(table["burn_in"] + 1)
     middle, reach = table["difference"], Z95 * table["error"].fillna(0.0)

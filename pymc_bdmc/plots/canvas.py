@@ -13,10 +13,13 @@ from arviz_plots.plot_collection import PlotCollection, backend_from_object
 from arviz_plots.plots.dist_plot import plot_dist
 from arviz_plots.plots.utils import filter_aes, get_visual_kwargs
 from arviz_plots.visuals import (
+    annotate_xy,
     fill_between_y,
     labelled_title,
     labelled_x,
     labelled_y,
+    line_xy,
+    scatter_xy,
     set_xlim,
     set_xticks,
     set_ylim,
@@ -88,15 +91,12 @@ def limit_y(da, target, **kwargs):
     return set_ylim(da, target, **{"limits": da.values.tolist(), **kwargs})
 
 
-def few_xticks(da, target, **kwargs):
-    """Put ticks at round values within the range of the data, few enough to avoid overlap."""
+def round_ticks(da: xr.DataArray) -> dict[str, list]:
+    """Return ticks at round values within the range of the data, few enough to avoid overlap."""
     finite = da.values[np.isfinite(da.values)]
-    ticks = _round_values(finite.min(), finite.max()) if finite.size else {}
-    return set_xticks(da, target, **{"values": [], "labels": [], **ticks, **kwargs})
-
-
-def _round_values(low: float, high: float) -> dict[str, list]:
-    """Return round ticks, at the multiples of the smallest of …, 1, 2, 5, 10, … that fit."""
+    if not finite.size:
+        return {"values": [], "labels": []}
+    low, high = finite.min(), finite.max()
     if low == high:
         return {"values": [low], "labels": [f"{low:g}"]}
     power = int(np.floor(np.log10((high - low) / ROOM)))
@@ -114,9 +114,17 @@ def set_yticks(da, target, values, labels, **kwargs):
     return backend_from_object(target).yticks(values, labels, target, **kwargs)
 
 
-def with_text(visual: Callable) -> Callable:
-    """Return a visual that writes its data as text."""
-    return lambda da, target, **kwargs: visual(da, target, **{"text": str(da.item()), **kwargs})
+def notes(da, target, *, note: Callable[..., dict[str, Any]], **kwargs):
+    """Write a note at each of several places, from the parts of its data; none if it is empty."""
+    artist = None
+    for parts in da.transpose("part", ...).values.T:
+        if text := note(*parts):
+            artist = annotate_xy(da, target, **text | kwargs)
+    return artist
+
+
+def _none(da: xr.DataArray) -> dict[str, Any]:
+    return {}
 
 
 class Canvas:
@@ -159,27 +167,53 @@ class Canvas:
         # One element per panel, for visuals that depend on the panel only.
         others = [dim for dim in data.dims if dim != "model"]
         self.panel = xr.zeros_like(data.isel(dict.fromkeys(others, 0), drop=True))
-        told = {"color": [by], "linestyle": [by]} if dashed else {"color": [by]}
+        shown = {"color": [by]} | ({"linestyle": [by]} if dashed else {})
         self.collection = options.plot_collection or _wrap(
-            self.named(data), options.backend, defaults | options.pc_kwargs, told
+            self.named(data), options.backend, defaults | options.pc_kwargs, shown
         )
 
     def named(self, data: xr.DataArray) -> xr.Dataset:
         """Return the data in the form of arviz-plots."""
         return data.to_dataset(name=self._name)
 
-    def draw(self, name: str, visual: Callable, data: xr.DataArray, **defaults) -> None:
-        """Draw one visual for every combination of panel and aesthetics."""
+    def draw(
+        self,
+        name: str,
+        visual: Callable,
+        data: xr.DataArray,
+        computed: Callable = _none,
+        **defaults,
+    ) -> None:
+        """Draw one visual for every combination of panel and aesthetics.
+
+        Parameters
+        ----------
+        name : str
+        visual : callable
+            Visual of arviz-plots.
+        data : DataArray
+            Nothing is drawn in panels without data.
+        computed : callable
+            Returns arguments of the visual from the data of one combination.
+        **defaults
+            Other arguments. The caller's options replace all of them.
+        """
         kwargs = get_visual_kwargs(self.visuals, name)
-        if kwargs is not False:
-            dims = [dim for dim in data.dims if dim not in ("model", self.by)]
-            *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
-            options = {**defaults, **kwargs}
+        if kwargs is False:
+            return
+        if "model" in data.dims:
+            data = data.reindex(model=self.panel["model"])
+        dims = [dim for dim in data.dims if dim not in ("model", self.by)]
+        *_, ignore = filter_aes(self.collection, self.aes_by_visuals, name, dims)
+        self.collection.map(
+            lambda da, target, **given: visual(da, target, **computed(da) | given),
+            name,
+            data=self.named(data),
+            ignore_aes=ignore,
             # The collection cannot store the several artists of ticks.
-            keep = visual not in (few_xticks, set_xticks, set_yticks)
-            self.collection.map(
-                visual, name, data=self.named(data), ignore_aes=ignore, store_artist=keep, **options
-            )
+            store_artist=name not in ("xticks", "yticks"),
+            **defaults | kwargs,
+        )
 
     def trace(
         self, name: str, visual: Callable, x: xr.DataArray, y: xr.DataArray, **defaults
@@ -193,31 +227,53 @@ class Canvas:
         """Fill the area between two curves."""
         self.draw(name, fill_between_y, along("kwarg", x=x, y_bottom=low, y_top=high), **defaults)
 
-    def ticks(self, name: str, values: ArrayLike, labels: Iterable) -> None:
+    def ticks(
+        self, name: str, values: ArrayLike, labels: Iterable, panels: Sequence | None = None
+    ) -> None:
         """Put labelled ticks on an axis: ``name`` is ``"xticks"`` or ``"yticks"``."""
         visual = set_xticks if name == "xticks" else set_yticks
+        panel = self.panel if panels is None else self.panel.sel(model=panels)
         places = np.asarray(values).tolist()
-        self.draw(name, visual, self.panel, values=places, labels=[str(each) for each in labels])
+        self.draw(name, visual, panel, values=places, labels=[str(each) for each in labels])
+
+    def rows(self, names: Iterable, *, above: float = 0.5) -> None:
+        """Name rows at the heights 0, −1, …, and show all of them."""
+        labels = list(names)
+        self.draw("ylim", set_ylim, self.panel, limits=(0.5 - len(labels), above))
+        self.ticks("yticks", -np.arange(len(labels)), labels)
 
     def finish(
-        self, x: str | xr.DataArray | None = None, y: str | xr.DataArray | None = None
+        self, x: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
     ) -> PlotCollection:
         """Add titles, the legend, and the labels of the axes, for all panels or by panel."""
-        for name, visual, text in (("xlabel", labelled_x, x), ("ylabel", labelled_y, y)):
-            if isinstance(text, str):
-                self.draw(name, visual, self.panel, text=text)
-            elif text is not None:
-                self.draw(name, with_text(visual), text)
-        title = get_visual_kwargs(self.visuals, "title")
-        if title is not False and self.panel["model"].values.tolist() != [""]:
-            options = {"data": self.named(self.panel), "ignore_aes": "all", **title}
-            self.collection.map(_model_title, "title", subset_info=True, **options)
+        models = self.panel["model"].values.tolist()
+        title = models if models != [""] else None
+        for name, visual, text in (
+            ("xlabel", labelled_x, x), ("ylabel", labelled_y, y), ("title", labelled_title, title)
+        ):  # fmt: skip
+            if text is not None:
+                texts = [text] * len(models) if isinstance(text, str) else list(text)
+                panels = xr.DataArray(texts, {"model": models})
+                self.draw(name, visual, panels, lambda da: {"text": str(da.item())})
         options = get_visual_kwargs(self.visuals, "legend")
         if options is not False:
             is_mpl = self.collection.backend == "matplotlib"
             beside = {"loc": "outside right upper"} if is_mpl else {}
             self.collection.add_legend(**{"dim": [self.by], **beside, **options})
         return self.collection
+
+
+def forest(
+    canvas: Canvas, low: xr.DataArray, middle: xr.DataArray, high: xr.DataArray
+) -> xr.DataArray:
+    """Draw points and intervals in rows along the dimension ``name``; return their heights."""
+    height = xr.zeros_like(middle) - np.arange(middle.sizes["name"])
+    ends = xr.concat([low, high], "end")
+    canvas.trace("interval", line_xy, ends, height.broadcast_like(ends))
+    canvas.trace("point", scatter_xy, middle, height)
+    canvas.draw("xticks", set_xticks, ends.stack(tick=("name", "end")), round_ticks)
+    canvas.rows(middle["name"].values)
+    return height
 
 
 def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
@@ -256,7 +312,3 @@ def _wrap(data: xr.Dataset, backend: str | None, pc_kwargs: dict, aes: dict) -> 
     pc_kwargs["figure_kwargs"] = figure | given
     pc_kwargs["aes"] = aes | pc_kwargs.get("aes", {})
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
-
-
-def _model_title(da, target, *, sel, var_name, isel, **kwargs):
-    return labelled_title(da, target, **{"text": str(sel["model"]), **kwargs})

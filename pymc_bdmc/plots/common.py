@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from pymc_bdmc.results.evidence import evidence_of
 from pymc_bdmc.results.reading import Reading
@@ -65,26 +66,28 @@ def estimates(
     return joined if joined.sizes["model"] > 1 else joined.assign_coords(model=[""])
 
 
-def exact_values(
-    exact: float | Mapping[str, float] | None, titles: list[str]
-) -> xr.DataArray | None:
+def exact_values(exact: float | Mapping[str, float] | None, titles: list[str]) -> xr.DataArray:
     """Return known values by panel, with NaN for panels without one."""
-    if exact is None:
-        return None
-    by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, exact)
-    unknown = set(by_title) - set(titles)
-    if unknown:
+    same = np.nan if exact is None else exact
+    by_title = exact if isinstance(exact, Mapping) else dict.fromkeys(titles, same)
+    if unknown := set(by_title) - set(titles):
         raise ValueError(f"exact: {sorted(unknown)} are not among the panels {titles}.")
     return xr.DataArray([by_title.get(title, np.nan) for title in titles], {"model": titles})
 
 
+def joined(dim: str, arrays: Mapping[str, Any]) -> Any:
+    """Join arrays or datasets by name along a new dimension; NaN where one has no value."""
+    return xr.concat(list(arrays.values()), xr.Variable(dim, list(arrays)), join="outer")
+
+
 def stacked(by_panel: Mapping[str, Mapping[str, xr.DataArray]]) -> xr.DataArray:
     """Join arrays along the new dimensions ``model`` (panels) and ``direction``."""
-    models = [
-        xr.concat(list(runs.values()), xr.Variable("direction", list(runs)), join="outer")
-        for runs in by_panel.values()
-    ]
-    return xr.concat(models, xr.Variable("model", list(by_panel)), join="outer")
+    return joined("model", {title: joined("direction", runs) for title, runs in by_panel.items()})
+
+
+def sample(values: np.ndarray) -> xr.DataArray:
+    """Return values as a sample, whose distribution can be drawn."""
+    return xr.DataArray(values, {"sample": np.arange(values.size)}, dims="sample")
 
 
 def along(dim: str, **parts: xr.DataArray) -> xr.DataArray:
@@ -122,16 +125,17 @@ def around(values: xr.DataArray, margin: float = 0.1, least: float = 0.0) -> xr.
 
 
 def around_intervals(
-    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray | None, *margins: float
+    value: xr.DataArray, reach: xr.DataArray, truth: xr.DataArray, *margins: float
 ) -> xr.DataArray:
     """Return the limits of an axis around the intervals value ± reach and the true value."""
-    exact = [] if truth is None else [truth.broadcast_like(value)]
-    return around(xr.concat([value - reach, value + reach, *exact], "end"), *margins)
+    ends = [value - reach, value + reach, truth.broadcast_like(value)]
+    return around(xr.concat(ends, "end"), *margins)
 
 
-def log_ticks(values: np.ndarray) -> dict[str, list]:
+def log_ticks(values: ArrayLike) -> dict[str, list]:
     """Return labelled ticks on a logarithmic axis, at 1, 2, 5, 10, … or at powers of ten."""
-    finite = np.asarray(values)[np.isfinite(values)]
+    finite = np.asarray(values)
+    finite = finite[np.isfinite(finite)]
     low, high = finite.min(), finite.max()
     steps = (1, 2, 5) if high - low < 2 else (1,)
     decades = 10.0 ** np.arange(np.floor(low), np.ceil(high) + 1)

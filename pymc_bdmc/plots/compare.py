@@ -9,8 +9,8 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from arviz_plots.visuals import line_xy, scatter_xy, set_xticks
 
-from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
-from pymc_bdmc.plots.common import along, log_ticks, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, forest, limit_y, plot
+from pymc_bdmc.plots.common import along, joined, log_ticks, segments
 from pymc_bdmc.results.compare import READ, check_comparable, compare, cost
 from pymc_bdmc.results.log_ml import Z95
 
@@ -103,23 +103,15 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
     shown = table.reindex(columns=[*READ, "valid"])
     value = shown["log_ml"].where(shown["valid"])
     half, share = Z95 * shown["error"], shown["probability"]
-    dims, coords = ("model", "name"), {"model": list(ANSWERS), "name": names}
     low, middle, high = (
-        xr.DataArray(np.array(rows, dtype=float), coords, dims)
+        xr.DataArray(np.array(rows, dtype=float), {"model": list(ANSWERS), "name": names})
         for rows in ([value - half, 0 * share], [value, share], [value + half, share])
     )
-    height = xr.zeros_like(middle) - np.arange(len(names))
     canvas = Canvas(
         "log_ml", middle, options, ["point", "interval"], by="name", legend=False, col_wrap=2
     )
-    ends = xr.concat([low, high], "end")
-    canvas.trace("interval", line_xy, ends, height.broadcast_like(ends))
-    canvas.trace("point", scatter_xy, middle, height)
-    rows = along("limit", low=height.min("name") - 0.5, high=height.max("name") + 0.5)
-    canvas.draw("ylim", limit_y, rows)
-    canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
-    canvas.ticks("yticks", height[0].values, names)
-    return canvas.finish(xr.DataArray(list(ANSWERS.values()), {"model": list(ANSWERS)}), "")
+    forest(canvas, low, middle, high)
+    return canvas.finish(list(ANSWERS.values()), "")
 
 
 def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
@@ -128,7 +120,7 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
     if not found.sizes["round"]:
         raise ValueError("results: none has a gap, which needs simulated data.")
     known = [column for column in PANELS if (found[column] > 0).any()]
-    place = xr.ufuncs.log10(xr.concat([found[c] for c in known], xr.Variable("model", known)))
+    place = xr.ufuncs.log10(joined("model", {c: found[c] for c in known}))
     place = place.assign_coords(model=[PANELS[column] for column in known])
     gap, error = found["jeffreys_bound"], found["error"].fillna(0)
     floor = _floor(gap, error)
@@ -143,7 +135,7 @@ def _draw_gap(table: pd.DataFrame, options: Options) -> PlotCollection:
     top = high.max(["name", "round"]) + 0.1
     shown = along("limit", low=xr.full_like(top, np.log10(floor)), high=top)
     canvas.draw("ylim", limit_y, shown)
-    canvas.draw("xticks", _log_xticks, place.stack(tick=("name", "round")))
+    canvas.draw("xticks", set_xticks, place.stack(tick=("name", "round")), log_ticks)
     canvas.ticks("yticks", **log_ticks(shown.values))
     return canvas.finish("(log scale)", "Jeffreys bound (nats)")
 
@@ -152,7 +144,3 @@ def _floor(gap: xr.DataArray, error: xr.DataArray) -> float:
     """Return the lower end of the axis, a tenth of the smallest positive gap or upper end."""
     ends = np.stack([gap.values, (gap + error).values])
     return float(ends[ends > 0].min(initial=1.0)) / 10
-
-
-def _log_xticks(da, target, **kwargs):
-    set_xticks(da, target, **{**log_ticks(da.values), **kwargs})

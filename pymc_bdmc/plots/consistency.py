@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import hline, line_xy, set_xticks
+from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.estimators import shifted_runs
 from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
-from pymc_bdmc.plots.common import along, panels
+from pymc_bdmc.plots.common import along, joined, panels
 from pymc_bdmc.results.consistency import forward_ladder
 
 WIDTH = 0.12
@@ -67,24 +67,16 @@ def plot_consistency(
     ...                         cores=1, progressbar=False)
     >>> pc = bdmc.plot_consistency(dt)
     """
-    boxes = {title: _boxes(each) for title, each in panels(dt).items()}
-    pieces = xr.concat(list(boxes.values()), xr.Variable("model", list(boxes)), join="outer")
+    pieces = joined("model", {title: _boxes(each) for title, each in panels(dt).items()})
     canvas = Canvas("log_weight", pieces, options, ["box"], by="data")
     canvas.draw("estimate", hline, canvas.panel, color="gray", linestyle="C1")
     canvas.draw("box", line_xy, pieces)
     canvas.draw("ylim", limit_y, _shown_range(pieces))
-    ladders = [xr.DataArray(forward_ladder(each)[0], dims="rung") for each in panels(dt).values()]
-    rungs = [each.assign_coords(rung=np.arange(each.size)) for each in ladders]
-    canvas.draw("xticks", _ladder_ticks, xr.concat(rungs, pieces["model"], join="outer"))
+    for title, each in panels(dt).items():
+        temperatures = forward_ladder(each)[0]
+        canvas.ticks("xticks", np.log10(temperatures), [f"{t:.0f}" for t in temperatures], [title])
     scale = " (log scale)" if pieces.sizes["place"] > BOX else ""
     return canvas.finish(f"number of temperatures{scale}", "log weight − best estimate (nats)")
-
-
-def _ladder_ticks(da: xr.DataArray, target, **kwargs):
-    """Put a tick at each number of temperatures of the panel."""
-    temperatures = da.values[~np.isnan(da.values)]
-    ticks = {"values": np.log10(temperatures), "labels": [f"{t:.0f}" for t in temperatures]}
-    set_xticks(da, target, **ticks | kwargs)
 
 
 def _boxes(dt: xr.DataTree) -> xr.DataArray:
@@ -100,11 +92,8 @@ def _boxes(dt: xr.DataTree) -> xr.DataArray:
             for t, runs in zip(temperatures, shifted, strict=True)
         ]
         lines.append(np.concatenate(pen, axis=1))
-    return xr.DataArray(
-        np.stack(lines),
-        {"data": ["real", "simulated"], "plot_axis": ["x", "y"]},
-        ["data", "plot_axis", "place"],
-    ).assign_coords(place=np.arange(lines[0].shape[1]))
+    axes = {"data": ["real", "simulated"], "plot_axis": ["x", "y"]}
+    return xr.DataArray(lines, axes | {"place": range(lines[0].shape[1])}, [*axes, "place"])
 
 
 def _box(middle: float, runs: np.ndarray) -> np.ndarray:

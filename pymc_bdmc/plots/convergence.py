@@ -93,8 +93,7 @@ def plot_convergence(
     canvas = Canvas("log_ml", value, options, ["band", "line", "point"], by="estimator")
     place = xr.ufuncs.log10(table["chains"])
     canvas.fill("band", place, value - reach, value + reach, alpha=0.15)
-    if truth is not None:
-        canvas.draw("exact", hline, truth, color="gray", linestyle="C1")
+    canvas.draw("exact", hline, truth, color="gray", linestyle="C1")
     canvas.trace("line", line_xy, place, value)
     canvas.trace("point", scatter_xy, place, value.where(table["valid"] == 1))
     late = value["chains"] >= value["chains"].max() / 8  # the first intervals are very wide

@@ -9,10 +9,10 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim
+from arviz_plots.visuals import line_xy, scatter_xy
 
 from pymc_bdmc.estimators import total_variation_of_divergence
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, notes, plot
 from pymc_bdmc.plots.common import along, log_ticks, segments
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
 
@@ -110,10 +110,9 @@ def plot_distance(
     canvas.trace("point", scatter_xy, _log(value), heights)
     canvas.trace("certified", scatter_xy, _log(lower), heights, marker="C3")
     told = xr.where(valid, 0, xr.where(np.isinf(estimate), 1, xr.where(estimate.isnull(), 2, 3)))
-    canvas.draw("note", _notes, along("part", told=told, y=heights), x=right)
+    canvas.draw("note", notes, along("part", told=told, y=heights), note=_note, x=right)
     canvas.draw("xlim", limit_x, shown.expand_dims(model=[""]))
-    canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(order), 0.5))
-    canvas.ticks("yticks", places.values, order)
+    canvas.rows(order)
     below = "<br>" if canvas.collection.backend == "plotly" else "\n"
     canvas.ticks("xticks", **_ticks(shown, below))
     return canvas.finish(f"nats (log scale){below}a probability is off by at most")
@@ -156,12 +155,7 @@ def _ticks(shown: xr.DataArray, below: str) -> dict[str, list]:
     return {"values": ticks["values"], "labels": labels}
 
 
-def _notes(da, target, *, x, **kwargs):
-    """Write notes at the right for divergences that are not on the axis."""
-    artist = None
-    for told, y in zip(da.sel(part="told").values, da.sel(part="y").values, strict=True):
-        if told:
-            text = NOTES[int(told) - 1]
-            align = {"horizontal_align": "right", "vertical_align": "bottom"}
-            artist = annotate_xy(da, target, text=text, x=x, y=y, **align, **kwargs)
-    return artist
+def _note(told: float, y: float) -> dict[str, Any]:
+    """Return the note at the right for a divergence that is not on the axis."""
+    align = {"horizontal_align": "right", "vertical_align": "bottom"}
+    return {"text": NOTES[int(told) - 1], "y": y, **align} if told else {}

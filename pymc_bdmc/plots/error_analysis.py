@@ -6,10 +6,10 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import fill_between_y, line_xy, set_xticks, vline
+from arviz_plots.visuals import fill_between_y, line_xy, vline
 
 from pymc_bdmc.estimators import error_analysis
-from pymc_bdmc.plots.canvas import Canvas, Options, plot, set_yticks
+from pymc_bdmc.plots.canvas import Canvas, Options, plot
 from pymc_bdmc.plots.common import log_ml_runs, log_ticks
 
 FEWEST_CHAINS = 64
@@ -111,15 +111,13 @@ def plot_error_analysis(
     shaded = _filled(nothing, bands, "kwarg", ["x", "y_bottom", "y_top"])
     canvas.draw("band", fill_between_y, shaded, alpha=0.3)
     canvas.draw("line", line_xy, _filled(nothing, lines, "plot_axis", ["x", "y"]))
-    panel = nothing["model"]
     if whole.agreement:
-        place = canvas.panel.where(panel == central_limit) + np.log10(whole.agreement)
+        place = canvas.panel.sel(model=[central_limit]) + np.log10(whole.agreement)
         canvas.draw("agreement", vline, place, color="gray")
-    both = np.concatenate([m, n])
-    canvas.draw("xticks", set_xticks, canvas.panel.where(panel != bias), **log_ticks(m))
-    canvas.draw("xticks", set_xticks, canvas.panel.where(panel == bias), **log_ticks(both))
+    canvas.ticks("xticks", **log_ticks(m), panels=[variance, central_limit])
+    canvas.ticks("xticks", **log_ticks(np.concatenate([m, n])), panels=[bias])
     ticks = log_ticks(np.concatenate([curves.ravel(), square.ravel()]))
-    canvas.draw("yticks", set_yticks, canvas.panel.where(panel != bias), **ticks)
+    canvas.ticks("yticks", **ticks, panels=[variance, central_limit])
     return canvas.finish("number of chains, M or N (log scale)")
 
 

@@ -1,14 +1,22 @@
 """Plot all estimates of log ML, with their errors and checks."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, set_ylim, vline
+from arviz_plots.visuals import line_xy, scatter_xy, vline
 
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, plot
-from pymc_bdmc.plots.common import along, around_intervals, estimates, exact_values, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_x, notes, plot
+from pymc_bdmc.plots.common import (
+    along,
+    around_intervals,
+    estimates,
+    exact_values,
+    joined,
+    segments,
+)
 from pymc_bdmc.results.log_ml import Z95
 
 STATUSES = ["recommended", "valid", "invalid"]
@@ -84,23 +92,23 @@ def plot_estimators(
     )  # fmt: skip
     low, high = (limits.sel(limit=end, drop=True) for end in ("low", "high"))
     seen = value.where((value >= low) & (value <= high))
-    intervals = segments("estimator", value - reach, value + reach, place, level=True)
-    canvas.draw("interval", line_xy, intervals)
+    canvas.draw(
+        "interval", line_xy, segments("estimator", value - reach, value + reach, place, level=True)
+    )
     canvas.trace("point", scatter_xy, seen, place)
-    canvas.draw("far", _far, along("part", value=value, low=low, high=high))
-    if truth is not None:
-        canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
+    parts = along("part", value=value, low=low, high=high, y=place)
+    canvas.draw("far", notes, parts, note=_far, vertical_align="bottom")
+    canvas.draw("exact", vline, truth, color="gray", linestyle="C1")
     canvas.draw("xlim", limit_x, limits)
-    canvas.draw("ylim", set_ylim, canvas.panel, limits=(0.5 - len(methods), 0.6))
-    canvas.ticks("yticks", place.values, methods)
+    canvas.rows(methods, above=0.6)
     return canvas.finish("log ML (nats)")
 
 
 def _by_status(table: xr.Dataset, column: xr.DataArray) -> xr.DataArray:
     """Spread a column along a new dimension ``status``, with NaN for other statuses."""
     recommended, valid = table["recommended"] == 1, table["valid"] == 1
-    held = [recommended, valid & ~recommended, ~valid]
-    return xr.concat([column.where(each) for each in held], xr.Variable("status", STATUSES))
+    masks = [recommended, valid & ~recommended, ~valid]
+    return joined("status", dict(zip(STATUSES, map(column.where, masks), strict=True)))
 
 
 def _shown_range(value, reach, truth) -> xr.DataArray:
@@ -110,15 +118,10 @@ def _shown_range(value, reach, truth) -> xr.DataArray:
     return around_intervals(value.where(count), reach, truth, 0.8, 0.01)
 
 
-def _far(da, target, **kwargs):
-    """Write estimates beyond the axis at its nearer end."""
-    artist = None
-    rows = (da.sel(part=part).values for part in ("value", "low", "high"))
-    for i, (value, low, high) in enumerate(zip(*rows, strict=True)):
-        left = value < low
-        if left or value > high:
-            text = f"◂ {value:.4g}" if left else f"{value:.4g} ▸"
-            align = {"horizontal_align": "left" if left else "right", "vertical_align": "bottom"}
-            place = {"x": low if left else high, "y": -i}
-            artist = annotate_xy(da, target, text=text, **place, **align, **kwargs)
-    return artist
+def _far(value: float, low: float, high: float, y: float) -> dict[str, Any]:
+    """Return the note of an estimate beyond the axis, at its nearer end."""
+    if value < low:
+        return {"text": f"◂ {value:.4g}", "x": low, "y": y, "horizontal_align": "left"}
+    if value > high:
+        return {"text": f"{value:.4g} ▸", "x": high, "y": y, "horizontal_align": "right"}
+    return {}

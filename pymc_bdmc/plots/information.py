@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import line_xy, scatter_xy
+from arviz_plots.visuals import line_xy
 
-from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
-from pymc_bdmc.plots.common import along
+from pymc_bdmc.plots.canvas import Canvas, Options, forest, plot
 from pymc_bdmc.results.log_ml import Z95
 
 GAIN, BEHIND = "expected information gain", "behind the first"
@@ -73,24 +72,11 @@ def plot_information(gains: Any, *, options: Options) -> PlotCollection:
 
     behind, reach = (table["behind"], Z95 * table["behind_error"]) if several else (0, 0)
     point = rows("gain", behind)
-    ends = xr.concat([rows("lower", behind - reach), rows("upper", behind + reach)], "end")
-    height = xr.zeros_like(point) - np.arange(len(names))
-    canvas = Canvas(
-        "information",
-        point,
-        options,
-        ["interval", "bound", "point"],
-        by="name",
-        legend=False,
-        col_wrap=2,
-    )
-    canvas.trace("interval", line_xy, ends, height.broadcast_like(ends))
+    low, high = rows("lower", behind - reach), rows("upper", behind + reach)
+    colored = ["interval", "bound", "point"]
+    canvas = Canvas("information", point, options, colored, by="name", legend=False, col_wrap=2)
+    height = forest(canvas, low, point, high)
     bar = xr.concat([height - BAR, height + BAR], "end")
     for bound in ("lower_bound", "upper_bound"):
         canvas.trace("bound", line_xy, rows(bound, unknown).broadcast_like(bar), bar)
-    canvas.trace("point", scatter_xy, point, height)
-    shown = along("limit", low=height.min("name") - 0.5, high=height.max("name") + 0.5)
-    canvas.draw("ylim", limit_y, shown)
-    canvas.draw("xticks", few_xticks, ends.stack(tick=("name", "end")))
-    canvas.ticks("yticks", height[0].values, names)
     return canvas.finish("nats", "")

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import line_xy, scatter_xy
+from arviz_plots.visuals import line_xy, scatter_xy, set_ylim
 
-from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, plot
-from pymc_bdmc.plots.common import along, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, plot
+from pymc_bdmc.plots.common import joined, segments
 
 MARGIN = 0.03
 """Room beyond chances of 0 and 1."""
@@ -61,23 +61,18 @@ def plot_plan(table: pd.DataFrame, *, options: Options) -> PlotCollection:
     sizes = found["size"].values
 
     def columns(end: str = "") -> xr.DataArray:
-        rows = [found[f"{name}{end}"].transpose("truth", "size") for name in CURVES]
-        rows = xr.concat(rows, xr.Variable("curve", list(CURVES.values()))).drop_vars("size")
-        return rows.rename(truth="model").transpose("model", "curve", "size")
+        rows = joined("curve", {told: found[f"{name}{end}"] for name, told in CURVES.items()})
+        rows = rows.drop_vars("size").rename(truth="model").transpose("model", "curve", "size")
+        return rows.assign_coords(model=[f"{name} is true" for name in rows["model"].values])
 
     y = columns()
     place = np.log(sizes) + np.array([[-0.5], [0.5]]) * 0.02 * np.ptp(np.log(sizes))
     x = xr.zeros_like(y) + xr.DataArray(place, dims=("curve", "size"))
-    y = y.assign_coords(model=[f"{name} is true" for name in y["model"].values])
-    low, high, x = (
-        each.assign_coords(model=y["model"]) for each in (columns("_low"), columns("_high"), x)
-    )
     colored = ["line", "interval", "point"]
     canvas = Canvas("chance", y, options, colored, by="curve", legend=True, col_wrap=2)
-    canvas.draw("interval", line_xy, segments("size", low, high, x))
+    canvas.draw("interval", line_xy, segments("size", columns("_low"), columns("_high"), x))
     canvas.trace("line", line_xy, x, y)
     canvas.trace("point", scatter_xy, x, y)
-    ends = y.isel(curve=0, size=0, drop=True)
-    canvas.draw("ylim", limit_y, along("limit", low=0 * ends - MARGIN, high=0 * ends + 1 + MARGIN))
-    canvas.ticks("xticks", values=np.log(sizes).tolist(), labels=[f"{size:g}" for size in sizes])
+    canvas.draw("ylim", set_ylim, canvas.panel, limits=(-MARGIN, 1 + MARGIN))
+    canvas.ticks("xticks", np.log(sizes), [f"{size:g}" for size in sizes])
     return canvas.finish("size (log scale)", "chance")

@@ -78,13 +78,12 @@ def plot_pointwise(
     )  # fmt: skip
     if compared:
         canvas.draw("zero", hline, canvas.panel, color="gray")
-    intervals = segments("observation", y - Z95 * error, y + Z95 * error, x)
-    canvas.draw("interval", line_xy, intervals)
+    canvas.draw("interval", line_xy, segments("observation", y - Z95 * error, y + Z95 * error, x))
     canvas.trace("point", scatter_xy, x, y)
     canvas.trace("line", line_xy, x, y.where(y["model"] == PANELS["cumulative"]))
     canvas.ticks("xticks", **_ticks(first.index))
     told = ["log Bayes factor (nats)"] * 2 if compared else ["log p(y_i | y_<i) (nats)", "nats"]
-    return canvas.finish(str(first.index.name), xr.DataArray(told, {"model": coords["model"]}))
+    return canvas.finish(str(first.index.name), told)
 
 
 def _tables(dt: xr.DataTree | Mapping[str, xr.DataTree]) -> tuple[dict[str, pd.DataFrame], bool]:

@@ -6,11 +6,11 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import line_xy, scatter_xy, vline
+from arviz_plots.visuals import line_xy, scatter_xy, set_xticks, vline
 
 from pymc_bdmc.estimators import clustered_mean
-from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, few_xticks, plot
-from pymc_bdmc.plots.common import panels, stacked
+from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot, round_ticks
+from pymc_bdmc.plots.common import joined, panels, sample, stacked
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import Side
 
@@ -91,16 +91,12 @@ def _weights(read: Reading, relative: bool) -> dict[str, np.ndarray]:
     return weights
 
 
-def _pooled(weights: np.ndarray) -> xr.DataArray:
-    """Join all finished chains of all data sets along one dimension."""
-    values = weights[~np.isnan(weights)]
-    return xr.DataArray(values, {"sample": np.arange(values.size)}, dims="sample")
-
-
 def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
     pooled = {}
     for title, (read,) in by_panel.items():
-        runs = {name: _pooled(each) for name, each in _weights(read, relative).items()}
+        runs = {
+            name: sample(each[~np.isnan(each)]) for name, each in _weights(read, relative).items()
+        }
         pooled[title] = {name: each for name, each in runs.items() if each.size}
     if empty := [title for title, runs in pooled.items() if not runs]:
         whose = "" if empty == [""] else f" of {', '.join(empty)}"
@@ -109,16 +105,13 @@ def _distributions(by_panel, relative, label, kind, options) -> PlotCollection:
     canvas = Canvas("log_weight", weights, options, ["dist", "face", "bound"])
     draw_distributions(canvas, weights, kind)
     canvas.draw("bound", vline, weights.mean("sample"), linestyle="C1")
-    canvas.draw("xticks", few_xticks, weights)
+    canvas.draw("xticks", set_xticks, weights, round_ticks)
     return canvas.finish(label)
 
 
 def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
     found = {title: _by_temperature(reads, relative) for title, reads in by_panel.items()}
-    means, errors = (
-        stacked({title: {n: each[part] for n, each in one.items()} for title, one in found.items()})
-        for part in (0, 1)
-    )
+    means, errors = joined("model", found).transpose("part", ...)
     canvas = Canvas("log_weight", means, options, ["bound", "band", "point"])
     place = xr.ufuncs.log10(means["temperatures"])
     canvas.fill("band", place, means - errors, means + errors, alpha=0.2)
@@ -128,18 +121,18 @@ def _against_temperatures(by_panel, relative, label, options) -> PlotCollection:
     return canvas.finish("number of temperatures (log scale)", label)
 
 
-def _by_temperature(reads: list[Reading], relative: bool) -> dict[str, list[xr.DataArray]]:
+def _by_temperature(reads: list[Reading], relative: bool) -> xr.DataArray:
     """Return mean log weights and their errors by direction, along numbers of temperatures."""
     reads = sorted(reads, key=_n_temperatures)
-    places = {"temperatures": list(map(_n_temperatures, reads))}
-    weights = [_weights(read, relative) for read in reads]
-    return {
-        name: [
-            xr.DataArray(list(part), places)
-            for part in zip(*[clustered_mean(each[name]) for each in weights], strict=True)
-        ]
-        for name in weights[0]
-    }
+    found = [
+        {
+            name: xr.DataArray(list(clustered_mean(each)), dims="part")
+            for name, each in _weights(read, relative).items()
+        }
+        for read in reads
+    ]
+    places = xr.Variable("temperatures", list(map(_n_temperatures, reads)))
+    return xr.concat([joined("direction", each) for each in found], places)
 
 
 def _n_temperatures(read: Reading) -> int:

@@ -7,15 +7,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
-from arviz_plots.visuals import annotate_xy, line_xy, scatter_xy, vline
+from arviz_plots.visuals import line_xy, scatter_xy, set_xticks, vline
 
-from pymc_bdmc.plots.canvas import Canvas, Options, few_xticks, limit_y, plot
-from pymc_bdmc.plots.common import along, around, log_ticks, segments
+from pymc_bdmc.plots.canvas import Canvas, Options, limit_y, notes, plot, round_ticks
+from pymc_bdmc.plots.common import along, around, joined, log_ticks, segments
 from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.log_ml import Z95
 
 LOG_FROM = 10.0
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
+
+FRESH = ("fresh_log_ml", "fresh_error")
 
 
 @plot("band line interval point turn note title xlabel ylabel xticks ylim")
@@ -74,14 +76,13 @@ def plot_sensitivity(
     values = _values(named)
     is_log = values[0] > 0 and values[-1] / values[0] >= LOG_FROM
     place = np.log10(values) if is_log else values
-    found = xr.concat(
-        [_curve(each, values, place) for each in named.values()], xr.Variable("curve", list(named))
-    ).expand_dims(model=[""])
+    curved = {name: _curve(each, values, place) for name, each in named.items()}
+    found = joined("curve", curved).expand_dims(model=[""])
     x = xr.DataArray(place, dims="value")
     middle, reach = found["log_ml"], Z95 * found["error"]
     low, high = middle - reach, middle + reach
 
-    fresh, fresh_reach = found["fresh"], Z95 * found["fresh_error"]
+    fresh, fresh_reach = found["fresh_log_ml"], Z95 * found["fresh_error"]
     lowest, highest = fresh - fresh_reach, fresh + fresh_reach
     colored = ["band", "line", "interval", "point"]
     several = len(named) > 1
@@ -94,15 +95,15 @@ def plot_sensitivity(
     turns = _turns(place, middle.values[0]) if several else np.empty(0)
     if turns.size:
         top = 0.97 * limits.sel(limit="high") + 0.03 * limits.sel(limit="low")
-        height = top + 0 * xr.DataArray(turns, dims="turn")
-        marks = along("part", x=xr.DataArray(turns, dims="turn"), y=height)
-        canvas.draw("turn", _lines, marks, color="gray", linestyle="C1")
-        canvas.draw("note", _notes, marks, is_log=is_log)
+        at = xr.DataArray(turns, dims="turn")
+        canvas.draw("turn", _lines, at.expand_dims(model=[""]), color="gray", linestyle="C1")
+        marks = along("part", x=at, y=top + 0 * at, value=10**at if is_log else at)
+        canvas.draw("note", notes, marks, note=_note)
     canvas.draw("ylim", limit_y, limits)
     if is_log:
         canvas.ticks("xticks", **log_ticks(place))
     else:
-        canvas.draw("xticks", few_xticks, x.expand_dims(model=[""]))
+        canvas.draw("xticks", set_xticks, x.expand_dims(model=[""]), round_ticks)
     title = next(each.index.name for each in named.values() if isinstance(each, pd.DataFrame))
     return canvas.finish(f"{title} (log scale)" if is_log else f"{title}", "log ML (nats)")
 
@@ -128,20 +129,16 @@ def _curve(each: pd.DataFrame | xr.DataTree, values: np.ndarray, place: np.ndarr
     """Return log ML, its error and the fresh runs at all values, interpolated between its own."""
     if isinstance(each, xr.DataTree):
         level = recommended_log_ml(each)
-        flat = np.full(len(values), level.value if level.valid else np.nan)
-        columns = {"log_ml": flat, "error": flat * 0 + level.error}
-        columns |= {"fresh": flat * np.nan, "fresh_error": flat * np.nan}
-    else:
-        table = each[["log_ml", "error", "fresh_log_ml", "fresh_error"]].astype(float)
-        table = table.where(each["valid"])
-        table = table.set_axis(each.index.astype(float)).sort_index()
-        own = place[np.searchsorted(values, table.index)]
-        columns = {
-            name: np.interp(place, own, table[name], left=np.nan, right=np.nan)
-            for name in ("log_ml", "error")
-        }
-        columns["fresh"] = table["fresh_log_ml"].reindex(values).values
-        columns["fresh_error"] = table["fresh_error"].reindex(values).values
+        known = {"log_ml": level.value, "error": level.error, "valid": level.valid}
+        each = pd.DataFrame(known | dict.fromkeys(FRESH, np.nan), index=values)
+    table = each[["log_ml", "error", *FRESH]].astype(float).where(each["valid"])
+    table = table.set_axis(each.index.astype(float)).sort_index()
+    own = place[np.searchsorted(values, table.index)]
+    columns = {
+        name: np.interp(place, own, table[name], left=np.nan, right=np.nan)
+        for name in ("log_ml", "error")
+    }
+    columns |= {name: table[name].reindex(values).values for name in FRESH}
     return xr.Dataset({name: ("value", column) for name, column in columns.items()})
 
 
@@ -157,13 +154,10 @@ def _turns(place: np.ndarray, pair: np.ndarray) -> np.ndarray:
 
 def _lines(da, target, **kwargs):
     """Draw a vertical line for every crossing."""
-    return [vline(x, target, **kwargs) for x in da.sel(part="x")][-1]
+    return [vline(x, target, **kwargs) for x in da][-1]
 
 
-def _notes(da, target, *, is_log, **kwargs):
-    """Write the value beside every line, below the upper edge."""
-    align = {"horizontal_align": "left", "vertical_align": "top", **kwargs}
-    for x, y in zip(da.sel(part="x").values, da.sel(part="y").values, strict=True):
-        text = f" {10**x if is_log else x:.3g}"
-        artist = annotate_xy(da, target, text=text, x=x, y=y, **align)
-    return artist
+def _note(x: float, y: float, value: float) -> dict[str, Any]:
+    """Return the value to be written beside its line, below the upper edge."""
+    align = {"horizontal_align": "left", "vertical_align": "top"}
+    return {"text": f" {value:.3g}", "x": x, "y": y, **align}

@@ -9,7 +9,7 @@ from arviz_plots.visuals import hline, line_xy
 
 from pymc_bdmc.estimators import temperature_flow
 from pymc_bdmc.plots.canvas import Canvas, Options, plot
-from pymc_bdmc.plots.common import along, readings
+from pymc_bdmc.plots.common import along, joined, readings
 
 KNOT_CONDUCTANCE = 0.1
 """Conductance below which a knot is marked, since a chain then stays on one side for ten sweeps."""
@@ -53,9 +53,8 @@ def plot_tempering(
     >>> pc = bdmc.plot_tempering(dt)
     """
     runs = {title: read.tempering for title, read in readings(dt).items()}
-    titles = xr.Variable("model", list(runs))
-    paths = xr.concat([_path(run, chains) for run in runs.values()], titles, join="outer")
-    knots = xr.concat([_knot(run) for run in runs.values()], titles)
+    paths = joined("model", {title: _path(run, chains) for title, run in runs.items()})
+    knots = joined("model", {title: _knot(run) for title, run in runs.items()})
     canvas = Canvas("beta", paths, options, ["path"], by="chain", legend=False, col_wrap=2)
     canvas.draw("path", line_xy, paths, width=0.8, alpha=0.8)
     canvas.draw("knot", hline, knots, color="black", linestyle="C1")

@@ -10,7 +10,7 @@ from arviz_plots.visuals import vline
 
 from pymc_bdmc.estimators import bar, jarzynski_forward, jarzynski_reverse
 from pymc_bdmc.plots.canvas import Canvas, Options, draw_distributions, plot
-from pymc_bdmc.plots.common import log_ml_runs, panels, stacked
+from pymc_bdmc.plots.common import log_ml_runs, panels, sample, stacked
 
 
 @plot("dist face estimate title xlabel")
@@ -64,7 +64,10 @@ def plot_work(
     relative = any(len(runs) > 1 for runs in found.values())
     pooled = {title: _pooled(runs, relative) for title, runs in found.items()}
     works = stacked(
-        {title: {name: _sample(-row) for name, row in run.items()} for title, run in pooled.items()}
+        {
+            title: {name: sample(-row[np.isfinite(row)]) for name, row in run.items()}
+            for title, run in pooled.items()
+        }
     )
     estimates = stacked({title: _marks(run) for title, run in pooled.items()})
     canvas = Canvas("work", estimates, options, ["dist", "face", "estimate"])
@@ -88,11 +91,6 @@ def _pooled(runs: list[dict[str, np.ndarray]], relative: bool) -> dict[str, np.n
             for run, middle in zip(runs, middles, strict=True)
         ]
     return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
-
-
-def _sample(works: np.ndarray) -> xr.DataArray:
-    works = works[np.isfinite(works)]
-    return xr.DataArray(works, dims="sample", coords={"sample": np.arange(works.size)})
 
 
 def _marks(run: dict[str, np.ndarray]) -> dict[str, xr.DataArray]:

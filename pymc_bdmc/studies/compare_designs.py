@@ -65,7 +65,9 @@ def compare_designs(
     """
     if not isinstance(designs, Mapping) or len(designs) < 2:
         raise ValueError("designs: a mapping of names to two or more models is needed.")
-    free = {name: _free(model) for name, model in designs.items()}
+    free = {
+        name: [rv.name for rv in checked_model(model).free_RVs] for name, model in designs.items()
+    }
     first = next(iter(free))
     for name, variables in free.items():
         if variables != free[first]:
@@ -107,7 +109,3 @@ def _check_priors(designs: Mapping[str, pm.Model], of: str | Sequence[str] | Non
                 f"designs: {name!r} has another shape or prior of {', '.join(other)} than "
                 f"{next(iter(designs))!r}. A design changes the data only."
             )
-
-
-def _free(model: pm.Model) -> list[str]:
-    return [rv.name for rv in checked_model(model).free_RVs]

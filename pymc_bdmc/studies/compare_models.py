@@ -28,7 +28,7 @@ from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.table import Table
-from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.runs import real_run, refuse
 
 COLUMNS = [
     "log_ml", "error", "log_bayes_factor", "bayes_factor_error", "probability", "beaten", "runs",
@@ -186,7 +186,11 @@ def compare_models(
             for each in _contenders(entrants):
                 seed = stream(entropy, Purpose.COMPARE, each.place, look)
                 more = first if look == 1 else later | {"chains": each.runs}
-                if not each.sample(more | {"random_seed": seed}):
+                try:
+                    each.add(real_run(each.model, random_seed=seed, progressbar=False, **more))
+                except KeyboardInterrupt:
+                    if look == 1:
+                        raise
                     return _choice(entrants, confidence, look - 1)
                 progress.advance(each.name, 1, each.log_ml.value)
             if look == 1:
@@ -215,16 +219,9 @@ class _Entrant:
     beaten: bool = False
     log_ml: Estimate = field(default=_NO_RUNS)
 
-    def sample(self, options: Mapping[str, Any]) -> bool:
-        """Add fresh runs; return whether they were finished."""
-        found = sample_bdmc(self.model, simulate=None, progressbar=False, **options)
-        if Reading.of(found).interrupted:
-            if not self.results:
-                raise KeyboardInterrupt
-            return False
-        self.results.append(found)
+    def add(self, result: xr.DataTree) -> None:
+        self.results.append(result)
         self.log_ml = pooled_log_ml(self.results)
-        return True
 
     @property
     def runs(self) -> int:
@@ -269,7 +266,7 @@ def _judge(entrants: Sequence[_Entrant], delta: float) -> None:
 
 def _choice(entrants: Sequence[_Entrant], confidence: float, looks: int) -> ModelChoice:
     rows = {each.name: _row(each) for each in entrants}
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
+    table = pd.DataFrame.from_dict(rows, orient="index").reindex(columns=COLUMNS)
     table = against_best(table)
     best = str(table.index[0]) if table["valid"].any() else ""
     left = [each.name for each in _contenders(entrants)]
@@ -284,9 +281,6 @@ def _row(entrant: _Entrant) -> dict:
     return {
         "log_ml": found.value,
         "error": found.error if found.valid else np.nan,
-        "log_bayes_factor": np.nan,
-        "bayes_factor_error": np.nan,
-        "probability": np.nan,
         "beaten": entrant.beaten,
         "runs": entrant.runs,
         "gradient_evaluations": int(gradients),
@@ -315,6 +309,4 @@ def _check(
     check_positive(target_error=target_error, max_time=max_time)
     check_counts(max_looks=max_looks)
     check_confidence(confidence)
-    for name in ("simulate", "store", "target_gap"):
-        if name in options:
-            raise ValueError(f"{name}: compare_models makes its own runs; leave it out.")
+    refuse(options, ("simulate", "store", "target_gap"), "compare_models makes its own runs")

@@ -24,12 +24,15 @@ from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.runs import refuse
 
 DATASETS = 100
 """Simulated data sets by default."""
 CONFIDENCE = 0.95
-WITHOUT = ("simulate", "real_data", "posterior", "target_error")
-"""Options of `sample_bdmc` that ask for the real data, which do not exist yet."""
+NO_DATA_YET = (
+    ("simulate", "real_data", "posterior", "target_error"), "the experiment has no data yet"
+)  # fmt: skip
+"""Options of `sample_bdmc` that ask for the real data, and why they are refused."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,9 +147,7 @@ def information_gain(
     check_counts(datasets=datasets)
     if datasets == 1:
         raise ValueError("datasets: a single one has no error; pass two or more.")
-    for name in WITHOUT:
-        if name in options:
-            raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
+    refuse(options, *NO_DATA_YET)
     names = asked_variables(model, of)
     options |= {"real_data": False}
     if of is None:

@@ -23,9 +23,8 @@ from pymc_bdmc.model.simulations import FromPrior
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.log_ml import log_ml
-from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.sampling import sample_bdmc
-from pymc_bdmc.studies.information import CONFIDENCE, WITHOUT
+from pymc_bdmc.studies.information import CONFIDENCE, NO_DATA_YET
+from pymc_bdmc.studies.runs import real_run, refuse
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -163,9 +162,7 @@ def plan(
         raise ValueError(f"sizes: a list of increasing sizes is needed, got {sizes!r}.")
     check_counts(datasets=datasets, **{f"sizes[{i}]": size for i, size in enumerate(sizes)})
     check_positive(strong=strong)
-    for name in WITHOUT:
-        if name in options:
-            raise ValueError(f"{name}: the experiment has no data yet; leave it out.")
+    refuse(options, *NO_DATA_YET)
     built = {size: {name: build(size) for name, build in models.items()} for size in sizes}
     for size, pair in built.items():
         _check(size, pair)
@@ -230,10 +227,7 @@ def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options:
     """Replace a model's data by others of the same shape; return log ML, NaN if it has none."""
     for rv in model.observed_RVs:
         model.rvs_to_values[rv] = pt.constant(data[rv.name], name=rv.name)
-    dt = sample_bdmc(model, simulate=None, random_seed=seed, progressbar=False, **options)
-    if Reading.of(dt).interrupted:
-        raise KeyboardInterrupt
-    return log_ml(dt)
+    return log_ml(real_run(model, random_seed=seed, progressbar=False, **options))
 
 
 def _chance(name: str, happened: np.ndarray) -> dict[str, float]:

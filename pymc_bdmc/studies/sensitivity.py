@@ -18,7 +18,7 @@ from pymc_bdmc.results.evidence import recommended_log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import ReweighedModel, Reweighing, built, model_of_runs
 from pymc_bdmc.results.table import Table
-from pymc_bdmc.sampling import sample_bdmc
+from pymc_bdmc.studies.runs import real_run, refuse
 
 LARGEST_ERROR = 0.1
 """Largest error of a reweighed log ML that is accepted by default, nats."""
@@ -132,8 +132,7 @@ def sensitivity(
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not values or len(set(values)) < len(values):
         raise ValueError(f"values: one or more different values are needed, got {values}.")
-    if "simulate" in options:
-        raise ValueError("simulate: log ML needs the real data alone; leave it out.")
+    refuse(options, ["simulate"], "log ML needs the real data alone")
     models = [built(build, value) for value in values]
     particles = Reweighing(dt, model or model_of_runs(dt, models), "sensitivity")
     base = recommended_log_ml(dt)
@@ -144,10 +143,7 @@ def sensitivity(
     def run(place: int) -> xr.DataTree:
         _log.info(f"Fresh run for {values[place]!r}: {points[place].told}")
         seed = stream(entropy, Purpose.SENSITIVITY, place)
-        found = sample_bdmc(models[place], simulate=None, random_seed=seed, **options)
-        if Reading.of(found).interrupted:
-            raise KeyboardInterrupt
-        return found
+        return real_run(models[place], random_seed=seed, **options)
 
     fresh = _fresh_runs(points, run)
     rows = [_row(point, fresh.get(i), base) for i, point in enumerate(points)]
@@ -172,9 +168,8 @@ class _Point:
 def _point(found: ReweighedModel, limit: float) -> _Point:
     own = found.log_ml
     if own.valid and own.error > limit:
-        return _Point(
-            found, False, f"its error by reweighting is {own.error:.2g}, above {limit:.2g}"
-        )
+        told = f"its error by reweighting is {own.error:.2g}, above {limit:.2g}"
+        return _Point(found, False, told)
     return _Point(found, own.valid, "to check it" if own.valid else own.reason)
 
 

@@ -67,21 +67,16 @@ class Features:
         self._observed = list(model.observed.items()) if data else []
         self._slopes = _gradient_of(density)
         self._angles = {model.rvs_to_values[rv].name for rv in angles(model)}
-        points, slopes, others = [], [], []
-        for _ in range(LEARNING):
-            point = draw()
-            points.append(self._elements(point))
-            slopes.append(self._slopes(point))
-            others.append(self._others(point))
-        elements = np.array(points)
+        learned = [self._parts(draw()) for _ in range(LEARNING)]
+        elements, slopes, _ = map(np.array, zip(*learned, strict=True))
         self._centre, self._scale = np.median(elements, axis=0), _spread(elements)
-        self._steepness = _spread(np.array(slopes))
+        self._steepness = _spread(slopes)
         pairs = list(combinations(range(elements.shape[1]), 2))
         if len(pairs) > MOST_PAIRS:
             pairs = [pairs[i] for i in rng.choice(len(pairs), MOST_PAIRS, replace=False)]
         self._pairs = np.array(pairs, dtype=int).reshape(-1, 2).T
-        learned = [self._values(*row) for row in zip(elements, slopes, others, strict=True)]
-        self._learned = list(zip(*map(_midranks, np.transpose(learned)), strict=True))
+        values = np.transpose([self._values(*parts) for parts in learned])
+        self._learned = list(zip(*map(_midranks, values), strict=True))
         self.names = self._named()
         self.titles = [f"{shape} of {name}" for name in self.names for shape in SHAPES]
 
@@ -128,6 +123,9 @@ class Features:
         log_prior, ell = map(float, self._density.terms(*point.values()))
         return np.array([log_prior, ell, log_prior + ell, *moments])
 
+    def _parts(self, point: Point) -> tuple[np.ndarray, ...]:
+        return self._elements(point), self._slopes(point), self._others(point)
+
     def _values(self, elements: np.ndarray, slopes: np.ndarray, others: np.ndarray) -> np.ndarray:
         standard = (elements - self._centre) / self._scale
         pairs = standard[self._pairs[0]] * standard[self._pairs[1]]
@@ -136,10 +134,7 @@ class Features:
 
     def values(self, points: Sequence[Point]) -> np.ndarray:
         """Return the named values at each θ, shape (points, names), with −∞ in place of NaN."""
-        found = np.array([
-            self._values(self._elements(point), self._slopes(point), self._others(point))
-            for point in points
-        ])  # fmt: skip
+        found = np.array([self._values(*self._parts(point)) for point in points])
         return np.where(np.isnan(found), -np.inf, found)
 
     def __call__(self, values: np.ndarray) -> np.ndarray:

@@ -64,9 +64,7 @@ def check_gradient(model: pm.Model, *, budget: int = 20, random_seed: RandomSeed
 
 def _slope(target: Target, point: Point, name: str, place: tuple[int, ...], step: float) -> float:
     """Return the central difference with respect to one element."""
-    ends = []
-    for sign in (1, -1):
-        moved = np.array(point[name])
-        moved[place] += sign * step
-        ends.append(target({**point, name: moved}))
-    return (ends[0] - ends[1]) / (2 * step)
+    change = np.zeros_like(point[name])
+    change[place] = step
+    above, below = (target({**point, name: point[name] + sign * change}) for sign in (1, -1))
+    return (above - below) / (2 * step)

@@ -79,9 +79,8 @@ def check_prior_sampler(
     else:
         pvalues = _pvalues(density, free, data, rng)
         evidence = min(pvalues.values(), default=1.0)
-        failed = sorted(
-            (name for name in pvalues if pvalues[name] <= alpha), key=lambda name: pvalues[name]
-        )
+        worst = sorted(pvalues, key=lambda name: pvalues[name])
+        failed = [name for name in worst if pvalues[name] <= alpha]
         findings = tuple(name or "log p of all variables together" for name in failed)
     return check.report("the model's draws", budget, findings, BLIND_TO, evidence)
 
@@ -91,28 +90,26 @@ def _pvalues(
 ) -> dict[str, float]:
     """Return the p-values of variables by name, and that of log p under the key ``""``."""
     model, draws = density.model, {**free, **data}
+    columns = {name: rows.reshape(len(rows), -1) for name, rows in draws.items()}
     # Moves cannot reach an atom; data may have atoms.
     fixed = [
         name
-        for name, rows in data.items()
-        if rows.dtype.kind == "f" and any(map(repeats, _columns(rows).T))
+        for name, y in data.items()
+        if y.dtype.kind == "f" and any(map(repeats, columns[name].T))
     ]
-    layout, groups, end = {}, {}, 0
-    for name in sorted(draws, key=fixed.__contains__):
-        start, end = end, end + _columns(draws[name]).shape[1]
-        layout[name] = slice(start, end)
-        if name not in fixed and end > start:
-            groups[density.titles.get(name, name)] = layout[name]
-    whole = np.concatenate(
-        [np.full(_columns(draws[name]).shape[1], draws[name].dtype.kind != "f")
-         for name in layout if name not in fixed]
-    )  # fmt: skip
-    shapes = {name: rows.shape[1:] for name, rows in draws.items()}
+    moved = [name for name in draws if name not in fixed]
+    order, sizes = moved + fixed, {name: rows.shape[1] for name, rows in columns.items()}
+    ends = np.cumsum([sizes[name] for name in order])
+    layout = {name: slice(end - sizes[name], end) for name, end in zip(order, ends, strict=True)}
+    groups = {density.titles.get(name, name): layout[name] for name in moved if sizes[name]}
+    whole = np.repeat(
+        [draws[name].dtype.kind != "f" for name in moved], [sizes[name] for name in moved]
+    )
 
     def log_joint(theta: np.ndarray) -> float:
         point = {
-            name: theta[layout[name]].reshape(shapes[name]).astype(draws[name].dtype)
-            for name in layout
+            name: theta[layout[name]].reshape(rows.shape[1:]).astype(rows.dtype)
+            for name, rows in draws.items()
         }
         for name, shared in model.observed.items():
             shared.set_value(point[name].astype(shared.dtype))
@@ -121,11 +118,7 @@ def _pvalues(
         except (ValueError, ArithmeticError):  # a move may leave a parameter's domain
             return np.nan
 
-    thetas = np.concatenate([_columns(draws[name]) for name in layout], axis=1).astype(float)
+    thetas = np.concatenate([columns[name] for name in order], axis=1).astype(float)
     return exchangeability(
         thetas, lambda rows: (np.array([log_joint(row) for row in rows]), None), groups, rng, whole
     )
-
-
-def _columns(rows: np.ndarray) -> np.ndarray:
-    return rows.reshape(len(rows), -1)

@@ -85,17 +85,14 @@ class Report:
     @property
     def _rows(self) -> list[tuple[str, str]]:
         """Return the rows without the title."""
-        if self.kind == "e-value":
-            threshold = f"fails from {1 / self.alpha:.3g} on"
-        else:
-            threshold = "fails up to alpha"
-        rows = [
-            ("", f"{self.kind} {self.evidence:.3g}, {threshold} (alpha = {self.alpha:g})"),
-            ("", f"cost {self.cost}, {self.seconds:.1f} s; repeat it with "
-                 f"random_seed={self.random_seed}"),
-        ]  # fmt: skip
-        rows += [("found", finding) for finding in self.findings]
-        return rows + [("cannot see", fault) for fault in self.blind_to]
+        threshold = f"from {1 / self.alpha:.3g} on" if self.kind == "e-value" else "up to alpha"
+        repeat = f"repeat it with random_seed={self.random_seed}"
+        return [
+            ("", f"{self.kind} {self.evidence:.3g}, fails {threshold} (alpha = {self.alpha:g})"),
+            ("", f"cost {self.cost}, {self.seconds:.1f} s; {repeat}"),
+            *(("found", finding) for finding in self.findings),
+            *(("cannot see", fault) for fault in self.blind_to),
+        ]
 
     @property
     def _title(self) -> str:

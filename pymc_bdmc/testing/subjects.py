@@ -1,8 +1,9 @@
 """Convert names, step methods, kernels and plain functions to one form for the checks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from pymc.step_methods import CompoundStep
@@ -10,15 +11,8 @@ from pymc.step_methods.compound import BlockedStep
 
 from pymc_bdmc.base.arguments import check_choice, lower
 from pymc_bdmc.base.types import Direction, Kernel, Move, Point
-from pymc_bdmc.engines import (
-    AnnealTask,
-    CompiledEngine,
-    PathTuning,
-    PilotTask,
-    StepEngine,
-    anneal,
-)
-from pymc_bdmc.kernels import KERNELS, NamedKernel, Step, StepKernel
+from pymc_bdmc.engines import AnnealTask, CompiledEngine, PilotTask, StepEngine, anneal
+from pymc_bdmc.kernels import KERNELS, NamedKernel, Step
 from pymc_bdmc.model.cfunc import NotJittable
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -45,6 +39,7 @@ class Target:
     def __init__(self, density: TemperedDensity):
         self.density = density
         self.beta = 1.0
+        self._dtypes = {value.name: value.dtype for value in density.model.value_vars}
 
     @property
     def data(self) -> dict[str, np.ndarray]:
@@ -67,10 +62,6 @@ class Target:
         """Convert NumPy scalars back to arrays."""
         return {name: np.asarray(point[name], dtype) for name, dtype in self._dtypes.items()}
 
-    @cached_property
-    def _dtypes(self) -> dict[str, str]:
-        return {value.name: value.dtype for value in self.density.model.value_vars}
-
 
 Transition = Callable[[Point, Target, np.random.Generator], Point]
 """One step of any sampler, ``transition(point, target, rng) -> point``.
@@ -92,41 +83,37 @@ Sampler = Step | Callable[..., Kernel] | Transition
 """
 
 
+@dataclass(frozen=True, eq=False)
 class Subject:
     """Frozen kernel to check.
 
-    Parameters
+    Attributes
     ----------
     title : str
         Name in a report.
-    density : TemperedDensity
-        Density whose current data the kernel uses.
     kernel : Kernel
         K_1 … K_T.
     betas : ndarray of shape (T + 1,)
         The schedule; β_T = 1.
     says_reversal : bool
         Whether the reversal is known or stated, not just assumed to be the kernel itself.
+    run : callable
+        Function that makes a run, from its direction, its start if it is reverse, and a generator.
     """
 
-    def __init__(
-        self,
-        title: str,
-        density: TemperedDensity,
-        kernel: Kernel,
-        betas: np.ndarray,
-        says_reversal: bool,
-    ):
-        self.title, self.density, self.says_reversal = title, density, says_reversal
-        self._kernel, self._betas = kernel, betas
+    title: str
+    kernel: Kernel
+    betas: np.ndarray
+    says_reversal: bool
+    run: Callable[[Direction, Point | None, np.random.Generator], Any]
 
     def chain(
         self, point: Point, rng: np.random.Generator, t: int = -1, *, reverse: bool = False
     ) -> Iterator[Point]:
         """Yield the states after 1, 2, … transitions by K_t (default: β = 1) or its reversal."""
-        kernel = self._kernel.reversal() if reverse else self._kernel
+        kernel = self.kernel.reversal() if reverse else self.kernel
         kernel.reset(rng)
-        t = range(len(self._betas))[t]
+        t = range(len(self.betas))[t]
         while True:
             point, _ = kernel.step(t, point)
             yield point
@@ -134,38 +121,7 @@ class Subject:
     def log_weight(self, start: Point | None, rng: np.random.Generator) -> float:
         """Return log w of a forward chain, or of the reverse chain from ``start``, nats."""
         direction = Direction.REVERSE if start else Direction.FORWARD
-        starts = [start or self.density.draw_prior(rng)[0]]
-        run = anneal(
-            self._kernel, lambda point: self.density(point)[1], self._betas, starts, direction, rng
-        )
-        return float(run.log_weight)
-
-
-class CompiledSubject(Subject):
-    """Frozen compiled kernel to check, with log weights from the compiled loop.
-
-    Parameters
-    ----------
-    engine : CompiledEngine
-    tuning : PathTuning
-    betas : ndarray of shape (T + 1,)
-    """
-
-    def __init__(self, engine: CompiledEngine, tuning: PathTuning, betas: np.ndarray):
-        kernel = engine.kernel(tuning, betas)
-        super().__init__(engine.description, engine.density, kernel, betas, True)
-        self._engine, self._tuning = engine, tuning
-
-    def log_weight(self, start, rng):
-        """Return the same as for any subject."""
-        direction = Direction.REVERSE if start else Direction.FORWARD
-        seed = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
-        task = AnnealTask(
-            direction, self.density.present_data, self._betas, self._tuning, seed, start
-        )
-        run = self._engine.run(task)
-        assert run is not None, "nothing stops it"
-        return run.log_weight
+        return float(self.run(direction, start, rng).log_weight)
 
 
 class _TransitionKernel:
@@ -233,24 +189,38 @@ def make_subject(
             ) from reason
         tuning = compiled.pilot(task)
         assert tuning is not None, "nothing stops it"
-        return CompiledSubject(compiled, tuning, betas)
+        kernel: Kernel = compiled.kernel(tuning, betas)
+
+        def run_compiled(direction, start, rng):
+            fresh = np.random.SeedSequence(rng.integers(2**63, size=4).tolist())
+            shown = density.present_data
+            return compiled.run(AnnealTask(direction, shown, betas, tuning, fresh, start))
+
+        return Subject(compiled.description, kernel, betas, True, run_compiled)
+    title, says_reversal = name_of(step), True
     if _is_step_method(step):
         engine = StepEngine(density, betas, step)
         kernel = engine.kernel(engine.combine([engine.pilot(task)]))
-        return Subject(engine.description, density, kernel, betas, _says_reversal(kernel))
-    if isinstance(_unwrapped(step), type):
-        own = cast(Callable[..., Kernel], step)(density, betas)
-        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(own, name)]
+        title, says_reversal = engine.description, all(map(_has_reversal, kernel.steps))
+    elif isinstance(_unwrapped(step), type):
+        kernel = cast(Callable[..., Kernel], step)(density, betas)
+        lacking = [name for name in ("reset", "step", "reversal") if not hasattr(kernel, name)]
         if lacking:
             raise TypeError(f"step: a kernel needs the methods {lacking}; see types.Kernel.")
-        return Subject(name_of(step), density, own, betas, True)
-    if hasattr(step, "step") or not callable(step):
+    elif hasattr(step, "step") or not callable(step):
         raise TypeError(
             "step: a name, a class (not an instance) of a step method or kernel, or a function "
             f"transition(point, target, rng) is needed, got {step!r}."
         )
-    moves = _TransitionKernel(cast(Transition, step), Target(density), betas)
-    return Subject(name_of(step), density, moves, betas, hasattr(step, "reversal"))
+    else:
+        kernel = _TransitionKernel(cast(Transition, step), Target(density), betas)
+        says_reversal = hasattr(step, "reversal")
+
+    def run(direction, start, rng):
+        starts = [start or density.draw_prior(rng)[0]]
+        return anneal(kernel, lambda point: density(point)[1], betas, starts, direction, rng)
+
+    return Subject(title, kernel, betas, says_reversal, run)
 
 
 def _unwrapped(step: Sampler):
@@ -258,19 +228,13 @@ def _unwrapped(step: Sampler):
 
 
 def _is_step_method(step: Sampler) -> bool:
-    whole = _unwrapped(step)
-    if whole is None:
-        return True
-    if isinstance(whole, type):
-        return issubclass(whole, BlockedStep | CompoundStep)
-    return isinstance(whole, Sequence | BlockedStep | CompoundStep)
+    whole, kinds = _unwrapped(step), BlockedStep | CompoundStep
+    is_class = isinstance(whole, type) and issubclass(whole, kinds)
+    return whole is None or is_class or isinstance(whole, Sequence | kinds)
 
 
-def _says_reversal(kernel: StepKernel) -> bool:
-    return all(
-        type(step).__module__.startswith("pymc.") or hasattr(step, "reversal")
-        for step in kernel.steps
-    )
+def _has_reversal(step: Any) -> bool:
+    return type(step).__module__.startswith("pymc.") or hasattr(step, "reversal")
 
 
 def name_of(step: Sampler) -> str:

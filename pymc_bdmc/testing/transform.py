@@ -88,9 +88,7 @@ def _log_volume(backward, value: np.ndarray, shape: tuple[int, ...]) -> float:
     """Return the log absolute determinant of the derivative of ``backward``, by differences."""
     last = np.s_[...] if np.shape(value) == shape else np.s_[..., :-1]
     flat, columns = np.array(value, float).ravel(), []
-    for i in range(flat.size):
-        step = np.zeros(flat.size)
-        step[i] = 1e-5 * max(1.0, abs(flat[i]))
+    for i, step in enumerate(np.diag(1e-5 * np.maximum(1.0, np.abs(flat)))):
         ends = [backward((flat + side * step).reshape(np.shape(value)))[last] for side in (1, -1)]
         columns.append((ends[0] - ends[1]).ravel() / (2 * step[i]))
     if any(column.size != flat.size for column in columns):

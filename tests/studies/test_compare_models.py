@@ -144,7 +144,7 @@ def wrong_choices(monkeypatch, runs=200):
     def fake(model, *, chains=16, **options):
         return result(rng, means[names[id(model)]], chains)
 
-    monkeypatch.setattr(module, "sample_bdmc", fake)
+    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", fake)
     options = dict(confidence=0.8, progressbar=False)
     found = [compare_models(models, **options) for _ in range(runs)]
     return sum(each.known and each.best == "worse" for each in found)
@@ -170,3 +170,23 @@ def test_what_cannot_be_trusted_is_not_judged(monkeypatch):
     assert (choice.best, choice.known) == ("", False)
     assert str(choice).startswith("No model has a log ML that can be trusted.")
     assert bdmc.compare_models is compare_models
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_ctrl_c_keeps_the_looks_so_far(monkeypatch, calls):
+    """It ends the first look without a result, and a later one with the result before it."""
+    rng, made = np.random.default_rng(1), []
+
+    def interrupted(model, *, chains=16, **options):
+        made.append(model)
+        if len(made) > calls:
+            raise KeyboardInterrupt
+        return result(rng, 0.0, chains)
+
+    monkeypatch.setattr("pymc_bdmc.studies.runs.sample_bdmc", interrupted)
+    models = {"a": object(), "b": object()}
+    if calls == 1:
+        with pytest.raises(KeyboardInterrupt):
+            compare_models(models, progressbar=False)
+    else:
+        assert compare_models(models, progressbar=False).looks == 1
