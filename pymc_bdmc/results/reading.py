@@ -41,8 +41,7 @@ class StoredAgreement(NamedTuple):
     status: Status = "open"
     text: str = ""
     too_low: float = 0.0
-    messages: str = "[]"
-    """The text as kinds and numbers, as JSON."""
+    contradicts: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +142,11 @@ class Reading(Attributes):
         """Return a group of runs; the error names it if it is missing."""
         self.group(name)
         return self.sides[name]
+
+    def by_group(self, find: Callable[[Side], str]) -> str:
+        """Return what is found in each group of runs, after its name; empty if nothing is."""
+        found = {name: find(side) for name, side in self.sides.items()}
+        return "; ".join(f"{name}: {told}" for name, told in found.items() if told)
 
     @property
     def pair(self) -> tuple[Side, Side]:
