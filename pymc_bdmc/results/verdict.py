@@ -21,12 +21,12 @@ def _headline(status: Status, sentence: str, brief: str) -> Finding:
 HEADLINES: dict[Status, Finding] = {
     "good": _headline(
         "good",
-        "The posterior draws of this run can be believed, within the limits below.",
+        "The posterior draws of this run can be trusted, within the limits below.",
         "Draws of this run: good.",
     ),
     "open": _headline(
         "open",
-        "This run does not settle whether its posterior draws can be believed.",
+        "This run does not settle whether its posterior draws can be trusted.",
         "Draws of this run: open. This run does not settle whether you can trust them.",
     ),
     "bad": _headline(
