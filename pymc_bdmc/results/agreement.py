@@ -284,6 +284,4 @@ def agreement_dataset(found: Agreement) -> xr.Dataset:
 @once
 def kept_agreement(read: Reading) -> Agreement | None:
     """Return the agreement of the draws that ``posterior=`` gave in the call, if any."""
-    if not (kept := read.agreement):
-        return None
-    return Agreement(kept.status, kept.text, kept.table, kept.too_low, bool(kept.contradicts))
+    return Agreement(**read.agreement) if read.agreement else None

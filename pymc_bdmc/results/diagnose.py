@@ -1,6 +1,7 @@
 """List all checks of a result, in the order of `diagnose` and in that of `verdict`."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import xarray as xr
 
@@ -18,13 +19,14 @@ from pymc_bdmc.results.checks.moves import (
     uneven_visits,
 )
 from pymc_bdmc.results.checks.total_variation import (
+    nothing_simulated,
     simulated_from,
     start,
     too_short,
     total_variation,
 )
 from pymc_bdmc.results.checks.weights import bad_average, few_runs, infinite, no_mean, unfinished
-from pymc_bdmc.results.finding import Finding, Remedy
+from pymc_bdmc.results.finding import Finding
 from pymc_bdmc.results.log_ml import log_ml_finding
 from pymc_bdmc.results.reading import Reading, once
 
@@ -79,53 +81,24 @@ def diagnose(dt: xr.DataTree) -> list[str]:
 def doubts_of(read: Reading) -> list[Finding]:
     """Return the doubts about a result, the gravest first."""
     if not read.is_tempering and Reading.annealed(read).is_null:
-        return list(cut_short(read))
+        return []
     checks = OF_TEMPERING if read.is_tempering else DOUBTS
     return [finding for check in checks for finding in check(read)]
 
 
-def findings_of(read: Reading, confidence: float, look: int | None) -> Iterator[Finding]:
-    """Yield what the checks of `verdict` find."""
+def findings_of(read: Reading, confidence: float, look: int | None) -> list[Finding]:
+    """Return what the checks of `verdict` find."""
     doubts = doubts_of(read)
-    yield from interrupted(read)
+    log_ml: Check = partial(log_ml_finding, doubts=doubts)
+    certified: Check = partial(total_variation, doubts=doubts, confidence=confidence, look=look)
+    on_real_data: list[Check] = [two_paths, divergences, ends, draws]
     if read.is_null:
-        yield from log_ml_finding(read, doubts)
-        return
-    if not read.has("forward"):
-        yield from log_ml_finding(read, doubts)
-        yield from _contradictions(read)
-        yield _nothing_simulated()
-        return
-    yield from start(read)
-    yield from total_variation(read, doubts, confidence, look)
-    yield from order(read)
-    yield from simulated_from(read)
-    yield from _contradictions(read)
-    if read.has("real"):
-        yield from likeness(read)
-        yield from real_weights(read)
-    elif not read.is_system:
-        told = "There are no runs on the real data, so nothing is known about them."
-        yield Finding("real data", "open", (told,), Remedy("leave out real_data=False."))
-    yield from log_ml_finding(read, doubts)
-
-
-def _contradictions(read: Reading) -> Iterator[Finding]:
-    """Look for evidence of an error on the real data."""
-    if read.has("real"):
-        for check in (two_paths, divergences, ends):
-            yield from check(read)
-    yield from draws(read)
-
-
-def _nothing_simulated() -> Finding:
-    told = (
-        "Nothing was simulated, so the distance of the posterior draws from the true posterior is "
-        "not known."
-    )
-    remedy = Remedy(
-        "to judge the draws too, data must be simulated: leave out simulate=None, write a "
-        "Potential as an observed pm.CustomDist with random=..., or pass a pair from your own "
-        "simulator, simulate=bdmc.Given(point, data)."
-    )
-    return Finding("total variation", "open", (told,), remedy)
+        checks = [interrupted, log_ml]
+    elif not read.has("forward"):
+        checks = [interrupted, log_ml, *on_real_data, nothing_simulated]
+    else:
+        checks = [
+            interrupted, start, certified, order, simulated_from, *on_real_data, likeness,
+            real_weights, log_ml,
+        ]  # fmt: skip
+    return [finding for check in checks for finding in check(read)]

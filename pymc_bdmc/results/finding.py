@@ -66,7 +66,7 @@ def for_paper(text: str) -> str:
     'The data do not stand out.'
     """
     words = "|".join(map(re.escape, PAPER))
-    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda found: PAPER[found[0]], text)
+    return re.sub(rf"\b(?:{words})\b", lambda found: PAPER[found[0]], text)
 
 
 def half_interval(error: float, n: int, confidence: float = 0.95) -> float:

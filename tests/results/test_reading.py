@@ -40,6 +40,7 @@ def test_sentences_speak_to_a_reader_or_in_a_paper():
         "The data differ from the real data; your_x is no word to the reader."
     )
     assert for_paper("The 9 draws that you gave are copies") == "The 9 given draws are copies"
+    assert for_paper("as there are; bdmc.sensitivity shows how much.") == "as there are."
     assert not any("you" in words.lower() for words in PAPER.values())
 
 

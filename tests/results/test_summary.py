@@ -11,7 +11,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks.moves import divergent_share
 from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.warn import warn
+from pymc_bdmc.results.verdict import warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):

@@ -26,6 +26,11 @@ at most 1.4 % of cases, for normal or log-normal features, and are the most extr
 
 def likeness(read: Reading) -> Iterator[Finding]:
     """Check whether the sampler finds both alike, and whether the data are alike."""
+    if not read.has("real"):
+        if not read.is_system:
+            told = "There are no runs on the real data, so nothing is known about them."
+            yield Finding("real data", "open", (told,), Remedy("leave out real_data=False."))
+        return
     try:
         table = consistency_of(read)
     except ValueError as error:  # one kind of data has no finished runs

@@ -53,6 +53,20 @@ DATA = {
 """Names of simulated data by what they were simulated from."""
 
 
+def nothing_simulated(read: Reading) -> Iterator[Finding]:
+    """Report that the distance of the draws from the posterior is not known."""
+    told = (
+        "Nothing was simulated, so the distance of the posterior draws from the true posterior is "
+        "not known."
+    )
+    remedy = Remedy(
+        "to judge the draws too, data must be simulated: leave out simulate=None, write a "
+        "Potential as an observed pm.CustomDist with random=..., or pass a pair from your own "
+        "simulator, simulate=bdmc.Given(point, data)."
+    )
+    yield Finding("total variation", "open", (told,), remedy)
+
+
 def start(read: Reading) -> Iterator[Finding]:
     """Check whether the start of reverse runs is known to come from the posterior."""
     found, remedy = read.start("simulated"), NO_REMEDY
