@@ -169,9 +169,13 @@ def total_variation(
 def _presupposed(read: Reading) -> tuple[str, str]:
     """Say what the bound presupposes or includes, by the start of the reverse runs, and briefly."""
     if (distance := read.start_distance) is not None:
-        most = f"an estimated {max(_outwards(distance), LEAST_TOLD):.2f} at most for the burn-in"
-        not_exact = "of reverse runs, which do not start from exact posterior samples"
-        return f". This includes {most} {not_exact}", f", including {most}"
+        most = f"{max(_outwards(distance), LEAST_TOLD):.2f}"
+        return (
+            f". This includes an estimated {most} at most for the burn-in of reverse runs, which "
+            "do "
+            "not start from exact posterior samples",
+            f", including an estimated {most} at most for the burn-in",
+        )
     if read.upper_bound == "burned-in":
         return (
             ", if reverse runs start from exact posterior samples. They start from burned-in "
