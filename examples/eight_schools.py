@@ -49,7 +49,7 @@ print(bdmc.log_ml(centred))
 print(bdmc.log_ml(non_centred))
 
 # %%
-# Can the draws be believed?
+# Can the draws be trusted?
 
 print(bdmc.verdict(centred))
 

@@ -1,7 +1,7 @@
 """A logistic regression
 =====================
 
-The posterior of a regression on the breast cancer table: can it be believed?
+The posterior of a regression on the breast cancer table: can it be trusted?
 
 Data ship with scikit-learn. The call fits the real data, holds the prior scale at what was found,
 simulates similar labels, and sandwiches *their* log ML: the gap bounds how far the last states are

@@ -14,7 +14,7 @@ Is p equal to 0.5?
     ``bdmc.point_null(dt_a, {"p": 0.5}, model=a)``
 How much does the prior matter?
     ``bdmc.sensitivity(dt_a, build, [1, 2, 5])``
-Can the draws of this run be believed?
+Can the draws of this run be trusted?
     ``bdmc.verdict(pm.sample_bdmc(model))``
 Can I trust the draws that I have?
     ``bdmc.verdict(pm.sample_bdmc(model, posterior=idata))``

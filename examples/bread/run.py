@@ -1,4 +1,4 @@
-"""Can these posteriors be believed? Five models on five real data sets, by one call each.
+"""Can these posteriors be trusted? Five models on five real data sets, by one call each.
 
 The protocol, the models and the data are those of Grosse, Ancha and Roy (2016). Run as
 ``python examples/bread/run.py [model ...] [--table]``: it prints each verdict and keeps the results

@@ -27,11 +27,10 @@ from pymc_bdmc.model.simulations import FromPosterior, Simulated, Simulation
 from pymc_bdmc.model.undefined import undefined
 from pymc_bdmc.results.agreement import agreement, agreement_dataset
 from pymc_bdmc.results.attributes import run_attributes
-from pymc_bdmc.results.checks.undefined import no_density
+from pymc_bdmc.results.checks.integrity import undefined_far
 from pymc_bdmc.results.convert import observed_dataset
 from pymc_bdmc.results.log_ml import write_log_ml
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 
 _log = logging.getLogger("pymc.bdmc")
 
@@ -53,8 +52,8 @@ def finish(campaign: Campaign, prepared: Prepared) -> xr.DataTree:
     if campaign.request.judged is not None:
         _judge(dt, campaign.request.judged, campaign.request.model)
     write_log_ml(dt)  # it is withheld if runs miss a part that given draws show, or that is NaN
-    if told := no_density(Reading.of(dt), near=False):
-        _log.info(say(told))
+    if told := undefined_far(Reading.of(dt)):
+        _log.info(told)
     return campaign.session.finish(dt)
 
 

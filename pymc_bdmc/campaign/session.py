@@ -14,7 +14,7 @@ from pymc_bdmc.campaign.rounds import Round, Runs, anneal_in_rounds
 from pymc_bdmc.campaign.store import Store, StoredPool, reporter
 from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import Engine
-from pymc_bdmc.results.warn import warn
+from pymc_bdmc.results.verdict import warn
 
 
 @dataclass(frozen=True, eq=False)

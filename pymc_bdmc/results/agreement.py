@@ -1,6 +1,5 @@
 """Judge the draws of any sampler against the draws of an annealing run."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +24,9 @@ from pymc_bdmc.results.checks.agreeing import (
 )
 from pymc_bdmc.results.checks.which_side import Missed, missed_shares
 from pymc_bdmc.results.elements import Elements, paired_elements
-from pymc_bdmc.results.finding import Message, Status, message, messages_of_json
+from pymc_bdmc.results.finding import Status
 from pymc_bdmc.results.notebook import status_html
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.say import say
 
 LOG_JOINT = "log p(θ, y)"
 
@@ -53,6 +51,8 @@ class Agreement:
     too_low : float
         Nats by which log ML of the run is shown to be too low, since it misses part of the
         posterior; 0 if nothing is shown.
+    contradicts : bool
+        Whether chains of the draws contradict each other.
 
     Examples
     --------
@@ -71,13 +71,12 @@ class Agreement:
     text: str
     table: pd.DataFrame
     too_low: float = 0.0
-    messages: tuple[Message, ...] = ()
-    """The text as kinds and numbers."""
+    contradicts: bool = False
 
     @property
-    def contradicts(self) -> bool:
-        """Return whether chains of the draws contradict each other."""
-        return any(each.kind == "contradicting" for each in self.messages)
+    def sentences(self) -> list[str]:
+        """Return the lines of the text."""
+        return self.text.split("\n")
 
     def __repr__(self) -> str:
         return self.text
@@ -179,7 +178,7 @@ def agreement(
     repeated = _copies(elements)
     is_direction = np.isin(labels, DIRECTIONS)
     status: Status = "open"
-    contradicts = repeated <= MOST_COPIES and found.contradicts.any()
+    contradicts = bool(repeated <= MOST_COPIES and found.contradicts.any())
     if repeated > MOST_COPIES or contradicts or (not doubts and (statuses == "bad").any()):
         status = "bad"
     elif not doubts and (statuses[~is_direction] == "good").all():
@@ -194,8 +193,7 @@ def agreement(
         differs = (statuses == "bad").any()
         told += doubts or ([] if differs else [to_settle(table, found, labels, elements)])
     told += whose_fault(read, Reading.of(idata), "open" if contradicts else status)
-    text = "\n".join(map(say, told))
-    return Agreement(status, text, table, missed.too_low, tuple(told))
+    return Agreement(status, "\n".join(told), table, missed.too_low, contradicts)
 
 
 def _missed(
@@ -277,19 +275,13 @@ def _table(
 def agreement_dataset(found: Agreement) -> xr.Dataset:
     """Return the agreement as a group of a result, for `kept_agreement` to read."""
     dataset = xr.Dataset.from_dataframe(found.table)
-    messages = json.dumps(found.messages, default=np.generic.item)
     return dataset.assign_attrs(
-        status=found.status, text=found.text, too_low=found.too_low, messages=messages,
-        sample_dims=[],
+        status=found.status, text=found.text, too_low=found.too_low,
+        contradicts=int(found.contradicts), sample_dims=[],
     )  # fmt: skip
 
 
 @once
 def kept_agreement(read: Reading) -> Agreement | None:
     """Return the agreement of the draws that ``posterior=`` gave in the call, if any."""
-    if not (kept := read.agreement):
-        return None
-    messages = messages_of_json(kept.messages)
-    if not messages:  # a result that was stored before it had them
-        messages = tuple(message("as told", text=line) for line in kept.text.split("\n"))
-    return Agreement(kept.status, kept.text, kept.table, kept.too_low, messages)
+    return Agreement(**read.agreement) if read.agreement else None

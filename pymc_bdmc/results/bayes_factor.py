@@ -8,9 +8,7 @@ import xarray as xr
 from scipy.special import expit
 
 from pymc_bdmc.results.compare import certified_factors, check_comparable
-from pymc_bdmc.results.finding import NOTHING, Message, message
 from pymc_bdmc.results.log_ml import WithInterval, certain, decimals, log_ml_of
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import MOST_TOLD, strength, times
 
 
@@ -55,24 +53,30 @@ class BayesFactor(WithInterval):
     notes: str = ""
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, [say(self.message), self.notes]))
+        return "\n".join(filter(None, [self.sentence, self.notes]))
 
     @property
-    def message(self) -> Message:
+    def sentence(self) -> str:
         """Return the estimate, its bounds and the odds."""
-        bounds = self.certified_lower, self.certified_upper
-        is_certain = np.isfinite(self.certified_lower)
-        sure = message("certified factor", **certain(*bounds)) if is_certain else NOTHING
+        sure = odds = ""
+        if np.isfinite(self.certified_lower):
+            lower, upper = certain(self.certified_lower, self.certified_upper)
+            sure = f" It is certified to be {lower:.2f} to {upper:.2f}."
         if not self.valid:
-            return message("no Bayes factor", reason=self.reason, certain=sure)
-        ends = np.array(self.interval)
-        odds = message("odds", odds=list(map(times, np.exp(ends))), shares=expit(ends))
-        return message(
-            "Bayes factor", value=self.value, error=self.error, n=decimals(self.error),
-            lower=ends[0], upper=ends[1], certain=sure,
-            odds=NOTHING if np.abs(ends).max() > MOST_TOLD else odds,
-            strength=strength(*self.interval),
-        )  # fmt: skip
+            return f"The Bayes factor is not known: {self.reason}.{sure}"
+        ends, n = np.array(self.interval), decimals(self.error)
+        if np.abs(ends).max() <= MOST_TOLD:
+            low, high = map(times, np.exp(ends))
+            shares = expit(ends)
+            odds = (
+                f" If both are equally probable beforehand, the odds are {low} to {high} for the "
+                f"first, and its probability is {shares[0]:.3g} to {shares[1]:.3g}."
+            )
+        return (
+            "The log Bayes factor of the first model against the second is "
+            f"{self.value:.{n}f} ± {self.error:.{n}f}, with 95 % interval {ends[0]:.{n}f} to "
+            f"{ends[1]:.{n}f}.{sure}{odds} {strength(*self.interval)}"
+        )
 
 
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> BayesFactor:
@@ -131,7 +135,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, same_data: bool = False) -> 
     bounds = certified_factors(reads, pd.Index(["b", "a"]))
     lower, upper = bounds.loc["a"] if "a" in bounds.index else (-np.inf, np.inf)
     wrong = [
-        say(message("no trust", name=name, reason=each.reason))
+        f"the log ML of {name} cannot be trusted ({each.reason})"
         for name, each in found.items()
         if not each.valid
     ]

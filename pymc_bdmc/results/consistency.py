@@ -15,10 +15,8 @@ from pymc_bdmc.estimators import (
     spread_and_tails,
 )
 from pymc_bdmc.model.simulations import Matched
-from pymc_bdmc.results.checks.chance import half_interval
-from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.finding import half_interval
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.table import Table
 
 ALPHA = 0.05
@@ -148,14 +146,23 @@ def consistency_of(read: Reading) -> pd.DataFrame:
     # Use the same number of runs of every data set.
     alike = real[:, : simulated.shape[-1]]
     ranked = n > 2 and read.simulate != Matched.name
-    test = message("runs permuted" if n == 2 else "rank" if ranked else "chosen data", n=n)
-    of_runs = message("larger sets") if read.contains_real else test
+    if n == 2:
+        test = "p: runs permuted, given both data sets"
+    elif ranked:
+        test = f"p: rank among {n} data sets"
+    else:
+        test = (
+            "no p-value: Matched chose simulated data that resemble the real ones, so they are not "
+            "exchangeable; use FromPrior or FromHyperparameters"
+        )
+    larger = "no p-value: runs on simulated data are on the real data too"
+    of_runs = larger if read.contains_real else test
     places = range(-len(temperatures), 0)
     distances = [run_distance(alike, simulated, rng, place) for place in places]
     shortfalls = [shortfall_difference(real, simulated, rng, place) for place in places]
     rows: dict[tuple[str, int], dict] = {}
     for t, distance in zip(temperatures, distances, strict=True):
-        kind = say(message("distance of weights", test=of_runs))
+        kind = f"distance of shifted log weights; {of_runs}"
         rows["log weights", t] = {**distance._asdict(), "kind": kind}
         if read.contains_real or (n > 2 and not ranked):
             rows["log weights", t]["p_value"] = np.nan
@@ -211,12 +218,13 @@ def _shortfall(read: Reading, found: Shortfall, real: np.ndarray, simulated: np.
     runs = min(int(np.sum(~np.isnan(each[..., -1, :]))) for each in (real, simulated))
     reach = half_interval(found.error, runs)
     valid = tail.resolved and runs >= FEWEST_RUNS and reach <= MARGIN
-    more = NOTHING
+    kind = f"mean shortfall on real data, {found.real:.3g}, less that on simulated data"
     if not tail.resolved:
-        more = message("but no mean", reason=tail.reason)
+        kind += f"; the mean log weight is {tail.reason}"
     elif not valid:
         closer = (reach / MARGIN) ** 2 if np.isfinite(reach) else 1.0
-        more = message("but few chains", n=max(FEWEST_RUNS, int(np.ceil(runs * closer))))
+        needed = max(FEWEST_RUNS, int(np.ceil(runs * closer)))
+        kind += f"; more chains are needed: take chains={needed}"
     return {
         "value": found.value,
         "error": found.error,
@@ -225,7 +233,7 @@ def _shortfall(read: Reading, found: Shortfall, real: np.ndarray, simulated: np.
         "reference": found.simulated,
         "valid": valid,
         "flagged": bool(tail.resolved and found.value - reach > MARGIN),
-        "kind": say(message("shortfall", real=found.real, more=more)),
+        "kind": kind,
     }
 
 
@@ -299,7 +307,7 @@ def side_of(feature: str, fitted: int, n: int) -> int:
 
 
 def _ranks(
-    read: Reading, features: dict[str, np.ndarray], test: Message, ranked: bool
+    read: Reading, features: dict[str, np.ndarray], test: str, ranked: bool
 ) -> dict[str, dict]:
     """Rank the real data by each feature, and by the feature in which it deviates most.
 
@@ -314,7 +322,7 @@ def _ranks(
     ]
     found = rank_among(np.stack(list(features.values()), axis=1), sides)
     has_p = ranked & ((not fitted) | (np.array(sides) * found.deviations >= 0))
-    kind = say(message("deviation", test=test))
+    kind = f"deviation from the mean of all in standard deviations; {test}"
     rows = {
         name: {"value": value, "p_value": p_value, "kind": kind}
         for name, value, p_value in zip(
@@ -324,14 +332,14 @@ def _ranks(
     }
     least = 1 / len(next(iter(features.values())))
     valid = ranked and least <= ALPHA
-    few = NOTHING if valid or not ranked else message("but few sets", p=least, n=FEWEST_SETS)
+    kind = f"largest deviation: {list(features)[found.worst]}; {test}"
+    if ranked and not valid:
+        kind += f", at least {least:.2g}: simulate datasets={FEWEST_SETS} or more"
     rows["model"] = {
         "value": found.deviations[found.worst],
         "p_value": found.p_value if ranked else np.nan,
         "valid": valid,
         "flagged": ranked and found.p_value <= ALPHA,
-        "kind": say(
-            message("largest deviation", name=list(features)[found.worst], test=test, few=few)
-        ),
+        "kind": kind,
     }
     return rows

@@ -1,33 +1,45 @@
-"""List what to doubt in a result, each doubt with a remedy."""
+"""List all checks of a result, in the order of `diagnose` and in that of `verdict`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import xarray as xr
 
-from pymc_bdmc.results.checks.averages import bad_average, few_runs
-from pymc_bdmc.results.checks.draws import disagreement, reconcile
-from pymc_bdmc.results.checks.gap import even_gap, far_start, knot
-from pymc_bdmc.results.checks.interruption import interruption
-from pymc_bdmc.results.checks.moves import dead, divergent
-from pymc_bdmc.results.checks.remedies import (
-    another_kernel,
-    closing,
-    easier,
-    finer_start,
-    lighter_tails,
-    livelier,
-    local_steps,
-    more_effort,
-    more_runs,
+from pymc_bdmc.results.checks.draws import disagreement, draws
+from pymc_bdmc.results.checks.gap import even_gap, far_start, knot, order
+from pymc_bdmc.results.checks.integrity import cut_short, interrupted, undefined
+from pymc_bdmc.results.checks.likeness import likeness
+from pymc_bdmc.results.checks.missed import real_weights, two_paths
+from pymc_bdmc.results.checks.moves import (
+    dead,
+    divergences,
+    divergent,
+    ends,
+    few_passages,
+    uneven_visits,
 )
-from pymc_bdmc.results.checks.start import too_short
-from pymc_bdmc.results.checks.undefined import no_density
-from pymc_bdmc.results.checks.visits import few_passages, uneven_visits
-from pymc_bdmc.results.checks.weights import infinite, no_mean, unfinished
-from pymc_bdmc.results.finding import Doubt, Message, message
+from pymc_bdmc.results.checks.total_variation import (
+    nothing_simulated,
+    simulated_from,
+    start,
+    too_short,
+    total_variation,
+)
+from pymc_bdmc.results.checks.weights import bad_average, few_runs, infinite, no_mean, unfinished
+from pymc_bdmc.results.finding import Finding
+from pymc_bdmc.results.log_ml import log_ml_finding
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.runs import Side
-from pymc_bdmc.results.say import say
+
+type Check = Callable[[Reading], Iterator[Finding]]
+
+DOUBTS: list[Check] = [
+    cut_short, undefined, unfinished, infinite, disagreement, too_short, no_mean, bad_average,
+    few_runs, dead, divergent, knot, far_start, even_gap,
+]  # fmt: skip
+"""Checks that `diagnose` lists, the gravest first."""
+
+OF_TEMPERING: list[Check] = [cut_short, few_passages, uneven_visits]
+"""The same for a result of `temper`."""
 
 
 def diagnose(dt: xr.DataTree) -> list[str]:
@@ -62,43 +74,31 @@ def diagnose(dt: xr.DataTree) -> list[str]:
     >>> print(bdmc.diagnose(xr.DataTree.from_dict(dict(real=real)))[0])  # doctest: +ELLIPSIS
     real: 1 of 2 log weights are infinite; the kernel accepted states where ...
     """
-    return [say(doubt) for doubt in doubts_of(dt)]
+    return [doubt.told for doubt in doubts_of(dt)]
 
 
 @once
-def doubts_of(read: Reading) -> list[Doubt]:
+def doubts_of(read: Reading) -> list[Finding]:
     """Return the doubts about a result, the gravest first."""
-    left = interruption(read)
-    doubts = [Doubt({"": left}, None)] if left else []
-    if read.is_tempering:
-        found = (few_passages(read), uneven_visits(read))
-        return doubts + [doubt for doubt in found if doubt]
-    if Reading.annealed(read).is_null:
+    if not read.is_tempering and Reading.annealed(read).is_null:
         return []
-    if near := no_density(read, near=True):
-        doubts.append(Doubt({"": near}, message("stable form", names=read.undefined)))
-    for find, remedy in _DOUBTS:
-        told = {name: each for name, side in read.sides.items() if (each := find(read, side))}
-        if told:
-            doubts.append(Doubt(told, remedy(read)))
-    return doubts
+    checks = OF_TEMPERING if read.is_tempering else DOUBTS
+    return [finding for check in checks for finding in check(read)]
 
 
-type Find = Callable[[Reading, Side], Message | None]
-type Remedy = Callable[[Reading], Message]
-
-_DOUBTS: list[tuple[Find, Remedy]] = [
-    (unfinished, lambda read: message("again")),
-    (infinite, lambda read: message("test the kernel")),
-    (disagreement, reconcile),
-    (too_short, lambda read: message("longer burn-in")),
-    (no_mean, lighter_tails),
-    (bad_average, lambda read: message("distrust", what=more_effort(read))),
-    (few_runs, more_runs),
-    (dead, lambda read: message("widened", what=easier(read, livelier(read)))),
-    (divergent, lambda read: message("stop", what=easier(read, local_steps(read)))),
-    (knot, lambda read: message("temperatures there", kernel=another_kernel(read))),
-    (far_start, finer_start),
-    (even_gap, closing),
-]
-"""Checks of each group with their remedies, the gravest first."""
+def findings_of(read: Reading, confidence: float, look: int | None) -> list[Finding]:
+    """Return what the checks of `verdict` find."""
+    doubts = doubts_of(read)
+    log_ml: Check = partial(log_ml_finding, doubts=doubts)
+    certified: Check = partial(total_variation, doubts=doubts, confidence=confidence, look=look)
+    on_real_data: list[Check] = [two_paths, divergences, ends, draws]
+    if read.is_null:
+        checks = [interrupted, log_ml]
+    elif not read.has("forward"):
+        checks = [interrupted, log_ml, *on_real_data, nothing_simulated]
+    else:
+        checks = [
+            interrupted, start, certified, order, simulated_from, *on_real_data, likeness,
+            real_weights, log_ml,
+        ]  # fmt: skip
+    return [finding for check in checks for finding in check(read)]

@@ -1,7 +1,7 @@
 """Estimate divergences between an approximation with a density and the posterior."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -28,12 +28,10 @@ from pymc_bdmc.model.checks import checked_model
 from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.certified import certified_of
-from pymc_bdmc.results.checks.chance import MAX_CHANCE
 from pymc_bdmc.results.evidence import recommended_log_ml
-from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.finding import MAX_CHANCE
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.table import Table
 from pymc_bdmc.results.unconstrained import Unconstrained
 
@@ -190,8 +188,9 @@ class _Runs:
         self._theta = density_of.rows(particle_values(read.last_particles, density.model))
         self.shares, self.log_weights = read.last_particles.within_runs
         best = recommended_log_ml(read)
-        reason = message("by" if best.valid else "none trusted", **asdict(best))
-        self.log_ml = replace(best, method="log ML", reason=say(reason))
+        untrusted = f"no estimate can be trusted: {best.reason}"
+        reason = f"by {best.method}" if best.valid else untrusted
+        self.log_ml = replace(best, method="log ML", reason=reason)
         self._is_average = best.method == "forward average"
         # The lower side spends one half of 1 − confidence; the upper side is not used.
         self.lower = float(certified_of(read, confidence).loc[("real", 0), "lower"])
@@ -205,7 +204,7 @@ class _Runs:
         estimates = {TO_POSTERIOR: _minus(self.log_ml, elbo, self.log_ml.error)}
         lower = np.inf if elbo.value == -np.inf else certified_divergence(terms, self.lower, share)
         if q.log_q is None:
-            reason = say(message("q at draws only"))
+            reason = "log q is known at its own draws only; pass it as a function"
             for name in (FROM_POSTERIOR, JEFFREYS):
                 estimates[name] = Estimate(np.nan, np.nan, name, False, reason)
         else:
@@ -217,9 +216,9 @@ class _Runs:
         refuted = [name for name, row in rows.items() if row.pop("is_refuted")]
         for name, row in rows.items():
             if refuted and name not in refuted:  # one refuted divergence refutes the others
-                told = message("other below zero", name=refuted[0], reason=row["reason"])
+                reason = f"{refuted[0]} is below zero beyond chance; {row['reason']}"
                 unknown = {"lower": np.nan, "upper": np.inf, "total_variation": 1.0}
-                rows[name] = row | unknown | {"valid": False, "reason": say(told)}
+                rows[name] = row | unknown | {"valid": False, "reason": reason}
         table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
         return table.rename_axis("divergence")
 
@@ -255,15 +254,18 @@ class _Runs:
         reach = float(stdtrit(runs - 1, 1 - (1 - self.confidence) / 3)) * found.error
         farthest = float(stdtrit(runs - 1, 1 - MAX_CHANCE)) * found.error
         upper, is_refuted = np.inf, bool(found.valid and found.value + farthest < 0)
-        kind = "as told"
+        reason = found.reason
         if found.value == np.inf:
-            kind = "infinite divergence"
+            reason = f"infinite: {reason}"
         elif is_refuted:
-            kind = "below zero"
+            reason = (
+                "below zero beyond chance: the runs missed a part of the posterior, or log q is "
+                f"not the normalised density of the draws; {reason}"
+            )
         elif found.valid:
             upper = max(found.value + reach, 0.0)
-            kind = "below noise" if found.value < reach else kind
-        told = message(kind, text=found.reason, upper=upper)
+            if found.value < reach:
+                reason = f"below its noise, at most {upper:.2g}; {reason}"
         bound = total_variation_bound if name == JEFFREYS else total_variation_of_divergence
         return {
             "value": found.value,
@@ -273,7 +275,7 @@ class _Runs:
             "total_variation": bound(upper),
             "confidence": self.confidence,
             "valid": found.valid and not is_refuted,
-            "reason": say(told),
+            "reason": reason,
             "is_refuted": is_refuted,
         }
 

@@ -7,13 +7,10 @@ import pandas as pd
 import xarray as xr
 
 from pymc_bdmc.estimators import ESTIMATORS, Comparison, Estimate, compare_estimators
-from pymc_bdmc.results.checks.missed import short_on_simulated, sign_of_a_miss
-from pymc_bdmc.results.checks.paths import refuting_path
-from pymc_bdmc.results.checks.undefined import no_density
-from pymc_bdmc.results.finding import Message, message
+from pymc_bdmc.results.checks.integrity import undefined_near
+from pymc_bdmc.results.checks.missed import refuting_path, short_on_simulated, sign_of_a_miss
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, DataSet
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.simulated_tempering import METHODS, simulated_tempering_estimates
 from pymc_bdmc.results.table import Table
 
@@ -149,15 +146,18 @@ def _rows(read: Reading, each: DataSet) -> Rows:
         missed = short_on_simulated(read) if _is_alone(each, name) else 0.0
         doubt = _doubt(read, each, name)
         if status == "heuristic" and needs == ("reverse",) and not bar_is_valid:
-            doubt = message("unconfirmed starts")
+            doubt = "reverse runs start from draws that forward runs do not confirm"
         if missed > MAX_SHORTFALL:
-            doubt = message("short on simulated", missed=missed)
+            doubt = (
+                "if the data are like the simulated ones, such averages are too low by about "
+                f"{missed:.2g} nats"
+            )
         recommended = name == found.recommended and not doubt
         reason = found.reason if recommended else estimate.reason
         if doubt:
-            reason = say(message("doubted", doubt=doubt, reason=reason))
+            reason = f"{doubt}; {reason}"
         if status != "exact" and "reverse" in needs:
-            reason += say(message("reverse from", start=status))
+            reason += f"; reverse chains from a {status} start"
         error = float(np.linalg.norm([estimate.error, mass.error, missed]))
         rows[each.data, each.dataset, name] = Listed(
             estimate.value + mass.estimate, error, name, estimate.valid and not doubt, reason,
@@ -171,19 +171,19 @@ def _is_alone(each: DataSet, name: str) -> bool:
     return each.data == "real" and "reverse" not in ESTIMATORS[name].needs
 
 
-def _doubt(read: Reading, each: DataSet, name: str) -> Message | None:
+def _doubt(read: Reading, each: DataSet, name: str) -> str:
     """Return what contradicts an estimate of log ML of the real data."""
     if each.data != "real":
-        return None
-    if near := no_density(read, near=True):
+        return ""
+    if near := undefined_near(read):
         return near
     if read.too_low:
-        return message("too low by draws", too_low=read.too_low)
+        return f"given draws show it to be too low by {read.too_low:.2g} nats or more"
     if path := refuting_path(read):
-        return message("refuted by path", path=path)
+        return f"runs on path {path!r} give a higher log ML, beyond chance"
     if read.doubt:
-        return message("doubt of fit", doubt=read.doubt)
-    return sign_of_a_miss(read) if _is_alone(each, name) else None
+        return f"runs start at a fit, and {read.doubt}"
+    return sign_of_a_miss(read) if _is_alone(each, name) else ""
 
 
 @once
@@ -207,7 +207,7 @@ def recommended_log_ml(read: Reading, data: str = "real") -> Estimate:
 
 def _log_density(value: float) -> Comparison:
     """Return log ML of a model without free variables."""
-    reason = say(message("no free variables"))
+    reason = "the log density of a model without free variables"
     exact = Estimate(float(value), 0.0, "forward average", True, reason)
     return Comparison({exact.method: exact}, exact.method, reason)
 
@@ -221,6 +221,6 @@ def _forward_only(forward: np.ndarray) -> Comparison:
     }
     valid = [e for e in estimates.values() if e.valid]
     if not valid:
-        return Comparison(estimates, None, say(message("no check holds")))
-    reason = say(message("forward only", reason=valid[0].reason))
+        return Comparison(estimates, None, "no estimator's check holds")
+    reason = f"its check holds: {valid[0].reason}; no reverse chains to confirm it"
     return Comparison(estimates, valid[0].method, reason)

@@ -1,46 +1,20 @@
-"""Findings of checks, as kinds and numbers; `pymc_bdmc.results.say` has the words."""
+"""What a check finds: a status, sentences, numbers, and what to do about it."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+import re
+from typing import Literal, NamedTuple, NewType
 
 import numpy as np
+from scipy.special import stdtrit
 
 Status = Literal["good", "open", "bad"]
 
+Remedy = NewType("Remedy", str)
+"""What to do about a finding. `tests/results/test_remedies.py` follows each that is written."""
 
-class Message(NamedTuple):
-    """Something to be said: its kind, and numbers, names and further messages in it."""
+NO_REMEDY = Remedy("")
 
-    kind: str
-    numbers: Mapping[str, Any]
-
-
-def message(kind: str, /, **numbers: Any) -> Message:
-    """Return a message of a kind."""
-    return Message(kind, numbers)
-
-
-NOTHING = message("nothing")
-"""Stands for a part of a sentence that is left out."""
-
-
-def messages_of_json(text: str) -> tuple[Message, ...]:
-    """Return messages that were stored by `json.dumps`."""
-
-    def read(stored: Sequence) -> Message:
-        kind, numbers = stored
-        return Message(kind, {k: read(v) if isinstance(v, list) else v for k, v in numbers.items()})
-
-    return tuple(map(read, json.loads(text)))
-
-
-class Doubt(NamedTuple):
-    """A doubt about a result."""
-
-    found: Mapping[str, Message]
-    """By group of runs; the empty name stands for all."""
-    remedy: Message | None
+MAX_CHANCE = 1e-3
+"""Largest p-value at which a difference is said to be evidence of an error; chosen."""
 
 
 class Finding(NamedTuple):
@@ -49,11 +23,52 @@ class Finding(NamedTuple):
     name: str
     status: Status | None
     """None if the check does not affect the verdict."""
-    messages: tuple[Message, ...] = ()
-    remedy: Message | Doubt | None = None
+    sentences: tuple[str, ...] = ()
+    remedy: Remedy = NO_REMEDY
     value: float = np.nan
     error: float = np.nan
     lower: float = np.nan
     upper: float = np.nan
-    brief: Message | None = None
-    """A short form of the messages, for those who want the answer only."""
+    brief: str = ""
+    """A short form of the sentences, for those who want the answer only."""
+
+    @property
+    def text(self) -> str:
+        """Return all sentences."""
+        return " ".join(self.sentences)
+
+    @property
+    def told(self) -> Remedy:
+        """Return the sentences and the remedy in a line, which may be the remedy of others."""
+        return Remedy(f"{self.text}; {self.remedy}" if self.remedy else self.text)
+
+
+PAPER = {
+    "the data that you gave": "the given data",
+    "draws that you gave": "given draws",
+    "The run that you gave": "The given run",
+    "until you know": "until it is known",
+    "; bdmc.sensitivity shows how much": "",
+    "yours": "the real data",
+    "your": "the",
+    "Your": "The",
+}
+"""Words to the reader of a result, and what a paper has in their place."""
+
+
+def for_paper(text: str) -> str:
+    """Return sentences to the reader of a result as a paper has them.
+
+    Examples
+    --------
+    >>> from pymc_bdmc.results.finding import for_paper
+    >>> for_paper("Your data do not stand out.")
+    'The data do not stand out.'
+    """
+    words = "|".join(map(re.escape, PAPER))
+    return re.sub(rf"\b(?:{words})\b", lambda found: PAPER[found[0]], text)
+
+
+def half_interval(error: float, n: int, confidence: float = 0.95) -> float:
+    """Return half of the t interval of a mean of n values; infinite if n < 2."""
+    return float(error * stdtrit(n - 1, (1 + confidence) / 2)) if n > 1 else np.inf

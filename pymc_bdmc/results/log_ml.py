@@ -1,21 +1,26 @@
 """Read the log marginal likelihood of a result: one number with its error, or none."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
 from pymc_bdmc.estimators import log_prior_mass
+from pymc_bdmc.model.hard_variables import sum_out
 from pymc_bdmc.results.certified import certified_of
-from pymc_bdmc.results.checks.interruption import interruption
-from pymc_bdmc.results.checks.undefined import no_density
+from pymc_bdmc.results.checks.integrity import interruption, undefined_far
+from pymc_bdmc.results.checks.missed import gaps_on_simulated, short_on_simulated
 from pymc_bdmc.results.evidence import estimates_of, tempering_rows
-from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.say import say
 
 Z95 = 1.96
 """Half of a 95 % interval, in standard errors."""
+
+MOST_GAP = 1.0
+"""Nats by which reverse runs on a simulated data set may lie above forward ones, beyond their
+errors, before the verdict says so; chosen."""
 
 
 class WithInterval:
@@ -33,9 +38,9 @@ class WithInterval:
         return self.value
 
 
-def certain(lower: float, upper: float) -> dict[str, float]:
+def certain(lower: float, upper: float) -> tuple[float, float]:
     """Return certified bounds rounded outwards to two decimals."""
-    return {"lower": np.floor(100 * lower) / 100, "upper": np.ceil(100 * upper) / 100}
+    return np.floor(100 * lower) / 100, np.ceil(100 * upper) / 100
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,26 +87,21 @@ class LogML(WithInterval):
     @property
     def sentence(self) -> str:
         """Return the estimate and its bounds in a sentence, without notes."""
-        return say(self.message)
-
-    @property
-    def message(self) -> Message:
-        """Return the estimate and its bounds."""
-        bounds = self.certified_lower, self.certified_upper
-        ends = [
-            name for name, x in zip(("at least", "at most"), bounds, strict=True) if np.isfinite(x)
-        ]
-        sure = message(" and ".join(ends), **certain(*bounds)) if ends else NOTHING
+        lower, upper = certain(self.certified_lower, self.certified_upper)
+        ends = {f"at least {lower:.2f}": lower, f"at most {upper:.2f}": upper}
+        sure = " and ".join(told for told, end in ends.items() if np.isfinite(end))
+        sure = f"; it is certified to be {sure}" if sure else ""
         if not self.valid:
-            return message("no log ML", certain=sure, reason=self.reason)
-        numbers = {"value": self.value, "n": decimals(self.error)}
+            return f"No estimate of log ML can be trusted{sure} ({self.reason})."
+        n = decimals(self.error)
         if self.error == 0:
-            return message("log density", **numbers)
+            return f"Log ML is {self.value:.{n}f}, the log density of the data."
         lower, upper = self.interval
-        return message(
-            "log ML", error=self.error, lower=lower, upper=upper, certain=sure, **numbers,
-            method={"bar": "BAR"}.get(self.method, self.method),
-        )  # fmt: skip
+        method = {"bar": "BAR"}.get(self.method, self.method)
+        return (
+            f"Log ML is {self.value:.{n}f} ± {self.error:.{n}f}, with 95 % interval {lower:.{n}f} "
+            f"to {upper:.{n}f} ({method}){sure}."
+        )
 
 
 def decimals(error: float) -> int:
@@ -169,34 +169,74 @@ def log_ml_of(read: Reading) -> LogML:
     row = best or replace(next(iter(rows.values())), value=np.nan, error=np.nan, method="")
     reason = row.reason
     if not best and read.finite_variables:
-        reason += f"; {say(message('sum out', names=read.finite_variables))}"
+        reason += f"; {sum_out(read.finite_variables)}"
     lower, upper = map(float, sure)
     return LogML(
         float(row.value), float(row.error), bool(best), row.method, reason,
-        lower, upper, "\n".join(map(say, notes(read))),
+        lower, upper, "\n".join(notes(read)),
     )  # fmt: skip
 
 
-def notes(read: Reading) -> list[Message]:
+def notes(read: Reading) -> list[str]:
     """Return what log ML includes.
 
     If the run was interrupted, quick runs may be more frequent among those that were finished.
     Log ML includes the prior probability of constraints. Runs from the prior show it: they count
     the draws that the constraints reject.
     """
-    told = [message("as told", text=text) for text in read.constraints.split("\n") if text]
+    told = [text for text in read.constraints.split("\n") if text]
     if left := interruption(read):
         told.insert(0, left)
-    if found := no_density(read, near=False):
+    if found := undefined_far(read):
         told.append(found)
     if read.path in ("prior", "data") and read.has("real"):
         draws = read.side("real").run.get("prior_draws", xr.DataArray(1.0)).values
         if np.nanmax(draws) > 1:
             mass = log_prior_mass(draws[~np.isnan(draws)])
+            n = decimals(mass.error)
             told.append(
-                message("prior mass", n=decimals(mass.error), value=mass.estimate, error=mass.error)
+                "The likelihood is 0 at some prior draws, by a constraint or by overflow; log ML "
+                "includes the log probability of the others, "
+                f"{mass.estimate:.{n}f} ± {mass.error:.{n}f}."
             )
     return told
+
+
+def log_ml_finding(read: Reading, doubts: list[Finding]) -> Iterator[Finding]:
+    """Report log ML; it is open if no estimate can be trusted."""
+    if not read.sets_of(read.main):
+        return
+    found = log_ml_of(read)
+    told = (found.sentence, *_on_simulated(read, found))
+    if found.valid:
+        n = decimals(found.error)
+        brief = f"Log ML: {found.value:.{n}f} ± {found.error:.{n}f} nats."
+        ends = found.value, found.error, *found.interval
+        yield Finding("log ML", None, told, NO_REMEDY, *ends, brief)
+        return
+    remedy = doubts[0].told if doubts else NO_REMEDY
+    if not doubts and read.finite_variables:
+        remedy = Remedy(f"{sum_out(read.finite_variables)}.")
+    yield Finding(
+        "log ML", "open", told, remedy, lower=found.certified_lower, upper=found.certified_upper
+    )
+
+
+def _on_simulated(read: Reading, found: LogML) -> Iterator[str]:
+    """Say what runs miss on simulated data, and whether the error of log ML contains it."""
+    if not found.valid or not (gaps := gaps_on_simulated(read)):
+        return
+    if (missed := short_on_simulated(read)) > found.error / 2:
+        yield (
+            f"If your data are like the simulated ones, all runs on them may miss {missed:.2g} "
+            "nats (root mean square), which the error contains."
+        )
+    elif max(gaps) > MOST_GAP:
+        yield (
+            f"On a simulated data set reverse runs lie {max(gaps):.1f} nats above forward ones, "
+            f"more than their errors explain. The {read.real.forward.size} runs on your data would "
+            "hardly miss what this shows, so it adds little to the error."
+        )
 
 
 def write_log_ml(dt: xr.DataTree) -> None:

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from typing import Any, Concatenate, NamedTuple
+from typing import Any, Concatenate
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ import xarray as xr
 
 from pymc_bdmc.estimators import log_prior_mass
 from pymc_bdmc.results.attributes import Attributes
-from pymc_bdmc.results.finding import Status
 from pymc_bdmc.results.runs import GROUPS, LOST, SIDES, DataSet, LastParticles, Side, finished
 
 
@@ -32,17 +31,6 @@ def once[**P, T](
         return read.found[key]
 
     return found
-
-
-class StoredAgreement(NamedTuple):
-    """The judgement of the draws that the call was given."""
-
-    table: pd.DataFrame
-    status: Status = "open"
-    text: str = ""
-    too_low: float = 0.0
-    messages: str = "[]"
-    """The text as kinds and numbers, as JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +131,11 @@ class Reading(Attributes):
         """Return a group of runs; the error names it if it is missing."""
         self.group(name)
         return self.sides[name]
+
+    def by_group(self, find: Callable[[Side], str]) -> str:
+        """Return what is found in each group of runs, after its name; empty if nothing is."""
+        found = {name: find(side) for name, side in self.sides.items()}
+        return "; ".join(f"{name}: {told}" for name, told in found.items() if told)
 
     @property
     def pair(self) -> tuple[Side, Side]:
@@ -296,15 +289,16 @@ class Reading(Attributes):
         return sizes.get("chain", 1) * sizes.get("draw", 1)
 
     @cached_property
-    def agreement(self) -> StoredAgreement | None:
-        """Return the judgement of the draws that the call was given, if there were any."""
+    def agreement(self) -> dict[str, Any]:
+        """Return the judgement of the draws that the call was given, by field; empty without."""
         if "agreement" not in self.groups:
-            return None
+            return {}
         kept = self.groups["agreement"]
-        known = {name: kept.attrs[name] for name in StoredAgreement._fields if name in kept.attrs}
-        return StoredAgreement(table=kept.to_dataframe(), **known)
+        names = ("status", "text", "too_low", "contradicts")
+        known = {name: kept.attrs[name] for name in names if name in kept.attrs}
+        return {"table": kept.to_dataframe()} | known
 
     @property
     def too_low(self) -> float:
         """Return the nats by which log ML is shown to be too low, by draws that were given."""
-        return float(self.agreement.too_low) if self.agreement else 0.0
+        return float(self.agreement.get("too_low", 0.0))

@@ -11,15 +11,28 @@ import xarray as xr
 from pymc_bdmc.results.compare import check_comparable, compare
 from pymc_bdmc.results.consistency import simulated_from_prior
 from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.finding import NOTHING, Doubt, Message, message
+from pymc_bdmc.results.finding import for_paper
 from pymc_bdmc.results.log_ml import decimals, log_ml_of, notes
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.summary import summary_of
 from pymc_bdmc.results.verdict import verdict_of
 
 Row = tuple[str, str, str, str]
+
+REFERENCES = (
+    "Grosse, Ghahramani and Adams (2015), Sandwiching the marginal likelihood using bidirectional "
+    "Monte Carlo; Grosse, Ancha and Roy (2016), Measuring the reliability of MCMC inference with "
+    "bidirectional Monte Carlo."
+)
+
+PATHS = {
+    "prior": "the prior",
+    "fitted": "a multivariate t distribution, or a mixture of several, fitted beforehand",
+    "reference": "a reference distribution",
+    "data": "the prior, one observation after the other",
+}
+"""Starts of paths by name."""
 
 HEADER = ("data", "quantity", "value", "remark")
 MODELS_HEADER = ("model", "log ML", "log Bayes factor", "probability")
@@ -81,12 +94,12 @@ def report(
 
 def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
     """Return the paragraphs and the table on one result."""
-    seed = [] if read.random_seed is None else [message("seed", seed=read.random_seed)]
+    seed = [] if read.random_seed is None else [f"The random seed is {read.random_seed}."]
     parts = {
-        "Methods": " ".join(map(say, [*_methods(read), *seed])),
+        "Methods": " ".join([*_methods(read), *seed]),
         "Results": " ".join(verdict_of(read).sentences(impersonal=True)),
         "Caveats": " ".join(_caveats(read)),
-        "References": say(NOTHING if read.is_null else message("references")),
+        "References": "" if read.is_null else REFERENCES,
     }
     rows = (_row(key, row) for key, row in summary_of(read).iterrows())
     return parts, [HEADER, *_best(read), *rows]
@@ -95,19 +108,19 @@ def _on_one(read: Reading) -> tuple[dict[str, str], list[Row]]:
 def _on_models(results: Mapping[str, xr.DataTree]) -> tuple[dict[str, str], list[Row]]:
     """Return the paragraphs and the table on several models of the same data."""
     reads, table = check_comparable(results), compare(results)
-    methods = {name: [say(each) for each in _methods(read)] for name, read in reads.items()}
-    found = {name: [say(log_ml_of(read).message, impersonal=True)] for name, read in reads.items()}
+    methods = {name: _methods(read) for name, read in reads.items()}
+    found = {name: [for_paper(log_ml_of(read).sentence)] for name, read in reads.items()}
     found_seeds = (read.random_seed for read in reads.values())
     known = dict.fromkeys(str(seed) for seed in found_seeds if seed is not None)
-    kind = "seeds" if len(known) > 1 else "seed"
-    seeds = message(kind, **{kind: ", ".join(known)}) if known else NOTHING
+    several = "s are" if len(known) > 1 else " is"
+    seeds = f" The random seed{several} {', '.join(known)}." if known else ""
     caveats = {name: _caveats(read) for name, read in reads.items()}
-    concluded = [say(each, impersonal=True) for each in conclusions(table)]
+    concluded = map(for_paper, conclusions(table))
     parts = {
-        "Methods": f"{_by_model(methods)} {say(seeds)}".strip(),
+        "Methods": _by_model(methods) + seeds,
         "Results": " ".join([_by_model(found), *concluded]),
         "Caveats": _by_model(caveats),
-        "References": say(message("references of models", references=message("references"))),
+        "References": f"{REFERENCES} Kass and Raftery (1995), Bayes factors.",
     }
     return parts, [MODELS_HEADER, *(_model_row(str(name), row) for name, row in table.iterrows())]
 
@@ -136,8 +149,8 @@ def _written(parts: Mapping[str, str], rows: Sequence[Row], style: str) -> str:
 
 def _caveats(read: Reading) -> list[str]:
     """Return what else log ML contains, and the doubts about a result, without repetition."""
-    doubts: list[Message | Doubt] = [*notes(read), *doubts_of(read)]
-    return list(dict.fromkeys(_sentence(say(each, impersonal=True)) for each in doubts))
+    doubts = [*notes(read), *(doubt.told for doubt in doubts_of(read))]
+    return list(dict.fromkeys(_sentence(for_paper(each)) for each in doubts))
 
 
 def _by_model(texts: Mapping[str, Sequence[str]]) -> str:
@@ -162,47 +175,61 @@ def _model_row(name: str, row: pd.Series) -> Row:
     return name, f"{row['log_ml']:.{n}f} ± {row['error']:.{n}f}", told, shown
 
 
-def _methods(read: Reading) -> list[Message]:
+def _methods(read: Reading) -> list[str]:
     """Return what to say about software, runs, path and kernel."""
-    pymc = message("and PyMC", version=read.pymc_version) if read.pymc_version else NOTHING
-    software = message("software", version=read.pymc_bdmc_version or "(version unknown)", pymc=pymc)
+    software = f"pymc_bdmc {read.pymc_bdmc_version or '(version unknown)'}"
+    if read.pymc_version:
+        software += f" and PyMC {read.pymc_version}"
     if read.is_null:
-        return [message("density alone", software=software)]
+        return [f"The log density of the data was computed by {software}."]
     n, particles = read.side(read.directions[0]).n_temperatures, read.n_particles
-    subject = message("subject", name=read.system) if read.system is not None else NOTHING
-    starts = ("prior", "fitted", "reference", "data")
-    start = message(f"start at {read.path}" if read.path in starts else "start unknown")
-    told = [message("method", subject=subject, software=software), message("path", start=start)]
+    subject = "" if read.system is None else f" of {read.system}"
+    told = [
+        f"We used bidirectional Monte Carlo{subject} by {software}.",
+        f"The path starts at {PATHS.get(read.path, 'the density at β = 0')}.",
+    ]
     if n == 1:
-        told.append(message("one step", particles=particles))
+        told.append(f"It has one step, which is importance sampling, with {particles} draws a run.")
     else:
-        kind = "populations" if particles > 1 else "single particles"
-        runs = message(kind, n=particles)
-        told.append(message("steps", n=n, schedule=read.schedule, particles=runs, step=read.step))
+        a_run = (
+            f"{particles} particles, resampled along the path" if particles > 1 else "1 particle"
+        )
+        told.append(
+            f"It has {n} temperatures (schedule: {read.schedule}), and a run has {a_run}; the "
+            f"kernel is {read.step}."
+        )
     if read.has("real"):
-        told.append(message("runs on data", n=read.side("real").chains))
+        told.append(f"There are {read.side('real').chains} forward runs on the data.")
     if read.has("forward"):
         forward, reverse = read.pair
+        start = "that draw" if read.contains_real else read.start("simulated")
         told.append(
-            message(
-                "runs both ways", forward=forward.chains, reverse=reverse.chains,
-                where=_where(read, len(forward.log_weight)), start=_start(read),
-            )
-        )  # fmt: skip
+            f"There are {forward.chains} forward and {reverse.chains} reverse runs "
+            f"{_where(read, len(forward.log_weight))}; the start of reverse runs is {start}."
+        )
     return told
 
 
-def _start(read: Reading) -> str | Message:
-    """Return the start of reverse runs on simulated data."""
-    return message("a draw") if read.contains_real else read.start("simulated")
-
-
-def _where(read: Reading, n: int) -> Message:
+def _where(read: Reading, n: int) -> str:
     """Return the data of the runs in both directions."""
+    sources = {
+        "prior": "parameters and data drawn from the model",
+        "hyperparameters": (
+            f"hyperparameters ({read.hyperparameters}) held at a draw from preliminary runs"
+        ),
+        "posterior": (
+            "parameters drawn from the posterior, data drawn from the model given these, and runs "
+            "on real and simulated data together"
+        ),
+        "matched": (
+            "parameters and data drawn from the model, chosen to be most like the real data"
+        ),
+        "given": "a pair of parameters and data that was given",
+    }
     source = "prior" if simulated_from_prior(read) else read.simulate
-    if source not in ("prior", "hyperparameters", "posterior", "matched", "given"):
-        return message("of the system")
-    return message("on simulated", n=n, how=message(f"from {source}", names=read.hyperparameters))
+    if source not in sources:
+        return "of the system"
+    return f"on each of {n} simulated data sets ({sources[source]})"
 
 
 def _row(key: tuple, row: pd.Series) -> Row:

@@ -24,10 +24,8 @@ from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.support import different_variables, support_beyond
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.evidence import estimates_of
-from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 
 MAX_PARETO_K = 0.7
 """Largest k̂ at which an average of weights can be trusted (Vehtari et al. 2024)."""
@@ -165,7 +163,7 @@ class Reweighing:
             log_ratios = new - self._old
         seen = self.shares > 0
         if not (log_ratios[seen] < np.inf).all():
-            return _unusable(say(message("no density")))
+            return _unusable("a log density is NaN or +∞ at some particles")
         return self._estimates(log_ratios)
 
     def to_density(self, log_joint: np.ndarray) -> ReweighedModel:
@@ -201,11 +199,11 @@ class Reweighing:
             log_weights = np.log(self.shares) + self.log_weights[:, None] + log_ratios
         k = pareto_k(log_weights[self.shares > 0])
         doubts = [
-            (not self.average.valid, message("doubted runs", reason=self.average.reason)),
-            (not runs.log_z.valid, message("few heavy runs", reason=runs.log_z.reason)),
-            (k > MAX_PARETO_K, message("Pareto k", k=k)),
+            (not self.average.valid, f"the runs of dt: {self.average.reason}"),
+            (not runs.log_z.valid, f"few runs carry the weight: {runs.log_z.reason}"),
+            (k > MAX_PARETO_K, f"Pareto k̂ is {k:.2g}"),
         ]
-        reason = "; ".join(say(told) for holds, told in doubts if holds)
+        reason = "; ".join(told for holds, told in doubts if holds)
         is_valid, reason = not reason, reason or runs.log_z.reason
         error = float(np.hypot(runs.log_z.error, self._rest))
         value = runs.log_z.value + self._mass

@@ -3,17 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.log_ml import Z95, decimals
 
 MOST_TOLD = np.log(1e4)
 """Largest log Bayes factor that is also told as a factor, nats. Chosen."""
 
-WORDS = {"bare mention": 1, "positive": 3, "strong evidence": 20, "very strong": 150}
+WORDS = {"not worth more than a bare mention": 1, "positive": 3, "strong": 20, "very strong": 150}
 """Least Bayes factor by what it is called: Kass and Raftery (1995), page 777."""
 
 
-def strength(lower: float, upper: float) -> Message:
+def strength(lower: float, upper: float) -> str:
     """Return what Kass and Raftery (1995) call the evidence of a Bayes factor.
 
     Parameters
@@ -23,17 +22,16 @@ def strength(lower: float, upper: float) -> Message:
 
     Examples
     --------
-    >>> from pymc_bdmc.results.say import say
     >>> from pymc_bdmc.results.strength import strength
-    >>> say(strength(1.0, 2.0))
+    >>> strength(1.0, 2.0)
     'Kass and Raftery (1995) call such evidence "not worth more than a bare mention" to "positive".'
     """
     low, high = sorted((abs(lower), abs(upper)))
     ends = [0.0 if lower < 0 < upper else low, high]
     least = np.log(list(WORDS.values()))
     names = [list(WORDS)[np.searchsorted(least, end, side="right") - 1] for end in ends]
-    words = message("range", parts=[message(name) for name in dict.fromkeys(names)])
-    return message("strength", words=words)
+    words = " to ".join(f'"{name}"' for name in dict.fromkeys(names))
+    return f"Kass and Raftery (1995) call such evidence {words}."
 
 
 def times(ratio: float) -> str:
@@ -48,7 +46,7 @@ def times(ratio: float) -> str:
     return f"{float(f'{ratio:.3g}'):,g}"
 
 
-def conclusions(table: pd.DataFrame) -> list[Message]:
+def conclusions(table: pd.DataFrame) -> list[str]:
     """Return what a reader may conclude from a table of models.
 
     Parameters
@@ -58,22 +56,29 @@ def conclusions(table: pd.DataFrame) -> list[Message]:
     """
     known = table[table["valid"]]
     if len(known) < 2:
-        best = message("one model", best=known.index[0]) if len(known) else message("no model")
-        return [best]
+        of_one = f"Only {known.index[0]} has a log ML that can be trusted." if len(known) else ""
+        return [of_one or "No model has a log ML that can be trusted."]
     best, second = known.index[:2]
     value, error = -known["log_bayes_factor"].iloc[1], known["bayes_factor_error"].iloc[1]
     lower, upper = value - Z95 * error, value + Z95 * error
     if upper <= MOST_TOLD:
-        told = [times(each) for each in np.exp([value, lower, upper])]
-        factor = message("factor", value=told[0], lower=told[1], upper=told[2])
+        middle, low, high = map(times, np.exp([value, lower, upper]))
+        factor = f"{middle} (95 % interval {low} to {high})"
     else:
-        factor = message("log factor", value=value, error=error, n=decimals(error))
-    kind = "model factor" if lower > 0 else "open factor"
+        n = decimals(error)
+        factor = f"more than 10,000 (its logarithm is {value:.{n}f} ± {error:.{n}f})"
+    if lower > 0:
+        favoured = f"The data favour {best} over {second}, with a Bayes factor of {factor}."
+    else:
+        favoured = (
+            f"It is open whether the data favour {best} or {second}: the Bayes factor is {factor}."
+        )
     first = known["probability"].iloc[0]
-    share = message("share", value=first) if first < 0.9995 else message("nearly one")
+    share = f"{first:#.2g}" if first < 0.9995 else "above 0.999"
     return [
-        message(kind, best=best, second=second, factor=factor),
+        favoured,
         strength(lower, upper),
-        message("model probability", best=best, share=share),
-        message("depends on priors"),
+        f"If all models are equally probable beforehand, the probability of {best} is {share}.",
+        "These numbers depend on the priors of the parameters within each model, however many data "
+        "there are; bdmc.sensitivity shows how much.",
     ]

@@ -8,20 +8,12 @@ from pymc_bdmc.base.arguments import check_flags
 from pymc_bdmc.base.types import MAX_RHAT
 from pymc_bdmc.estimators import Estimate, clustered_mean
 from pymc_bdmc.results.certified import certified_of, certified_total_variation
-from pymc_bdmc.results.checks.chance import MAX_CHANCE, half_interval
-from pymc_bdmc.results.checks.sandwich import (
-    bound_of,
-    gap_of,
-    independent_gaps,
-    quartiles,
-    start_of,
-)
 from pymc_bdmc.results.diagnose import doubts_of
 from pymc_bdmc.results.evidence import estimates_of, tempering_rows
-from pymc_bdmc.results.finding import NOTHING, Message, message
+from pymc_bdmc.results.finding import MAX_CHANCE, half_interval
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
-from pymc_bdmc.results.say import say
+from pymc_bdmc.results.sandwich import bound_of, gap_of, independent_gaps, quartiles, start_of
 from pymc_bdmc.results.table import Table
 
 QUARTILES = ["q25", "median", "q75"]
@@ -100,15 +92,13 @@ def summary_of(read: Reading) -> pd.DataFrame:
     """Return the table of `summary`."""
     if read.is_tempering:
         found = tempering_rows(read, "RTS")["tempering", 0, "RTS"]
-        rows = {("tempering", "evidence"): _withheld(found, message("RTS"))}
+        rows = {("tempering", "evidence"): _withheld(found, "RTS")}
     else:
         rows = _annealed_rows(Reading.annealed(read))
-    for row in rows.values():
-        row["kind"] = say(row["kind"])
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["data", "quantity"])
     table = table.sort_index(level="data", sort_remaining=False)
-    table.attrs["warnings"] = [say(doubt) for doubt in doubts_of(read)]
+    table.attrs["warnings"] = [doubt.told for doubt in doubts_of(read)]
     return table
 
 
@@ -144,10 +134,10 @@ def _sandwich(read: Reading, data: str) -> dict[str, dict]:
         return rows
     rows["evidence"] = _evidence(read, data, "forward average")
     if both:
-        more = message("given start", start=start)
-        rows["evidence, reverse"] = _evidence(read, data, "reverse average", more)
+        given = f", {start}, error given it"
+        rows["evidence, reverse"] = _evidence(read, data, "reverse average", given)
         if data == "real":  # of no use on simulated data
-            rows["evidence, both"] = _evidence(read, data, "bar", message("and start", start=start))
+            rows["evidence, both"] = _evidence(read, data, "bar", f", {start}")
     return rows
 
 
@@ -155,11 +145,11 @@ def _total_variation(read: Reading, start: str) -> dict[str, dict]:
     """Return the row of the total variation, with its certified upper end in ``kind``."""
     if not (found := certified_total_variation(read)):
         return {}
-    kind = message(
-        "probability of sets" if found.datasets > 1 else "probability of a set",
-        bound=np.ceil(100 * found.upper - 1e-9) / 100,
-        confidence=100 * found.confidence, n=found.datasets, start=start,
-    )  # fmt: skip
+    sets = "data sets" if found.datasets > 1 else "data set"
+    kind = (
+        f"a probability, at most {np.ceil(100 * found.upper - 1e-9) / 100:.2f} with "
+        f"{100 * found.confidence:.4g}%, {found.datasets} {sets}, {start}"
+    )
     error = clustered_mean(found.terms[:, None])[1]
     row = {"value": found.value, "error": error, "valid": True, "kind": kind}
     return {"total variation": row | quartiles(found.terms)}
@@ -179,13 +169,13 @@ def _ideal_gap(read: Reading, forward: Side) -> dict:
     lengths, n = forward.lengths, forward.n_temperatures
     value = float(np.mean(lengths**2) / (n * read.n_particles))
     rhat, most = forward.pilot_rhat, _largest_gap(read)
-    numbers = {"missed": NOTHING, "smaller": NOTHING}
+    effort = "T" if read.n_particles == 1 else "TN"
+    length = np.mean(lengths)
+    kind = f"Λ²/{effort}, perfect mixing; Λ = {length:.3g} nats^½, from the pilot"
     if rhat > MAX_RHAT:
-        numbers["missed"] = message("pilot may miss", rhat=rhat)
+        kind += f", which may have missed a part: R̂ {rhat:.2g}"
     if value > most:
-        numbers["smaller"] = message("smaller gap", most=most)
-    effort = message("T" if read.n_particles == 1 else "TN")
-    kind = message("ideal gap", effort=effort, length=np.mean(lengths), **numbers)
+        kind += f"; not valid: the gap of the runs is smaller, at most {most:.2g}"
     return {"value": value, "valid": not (rhat > MAX_RHAT or value > most), "kind": kind}
 
 
@@ -195,7 +185,7 @@ def _certified_rows(read: Reading) -> dict[tuple[str, str], dict]:
         (data, f"certified {side}"): {
             "value": row[side],
             "valid": True,
-            "kind": message("any number of chains", confidence=row["confidence"]),
+            "kind": f"holds with {row['confidence']:.0%}, any number of chains",
         }
         for (data, _), row in certified_of(read).iterrows()
         if data == "real" or len(read.side("forward").log_weight) == 1
@@ -204,17 +194,17 @@ def _certified_rows(read: Reading) -> dict[tuple[str, str], dict]:
     }
 
 
-def _evidence(read: Reading, data: str, method: str, more: Message = NOTHING) -> dict:
+def _evidence(read: Reading, data: str, method: str, more: str = "") -> dict:
     """Return the row of one method of `evidence` on the only data set."""
     row = estimates_of(read, data).get((data, 0, method))
     if not row:
-        return {"valid": False, "kind": message("one direction")}
-    return _withheld(row, message("BAR" if method == "bar" else "average", more=more))
+        return {"valid": False, "kind": "no chain was finished in one of the directions"}
+    return _withheld(row, ("BAR" if method == "bar" else "averaged weights") + more)
 
 
-def _withheld(row: Estimate, kind: Message) -> dict:
+def _withheld(row: Estimate, kind: str) -> dict:
     """Return the row of an estimate, without its error if its check in `evidence` fails."""
     if not row.valid:
-        kind = message("not valid", what=kind, reason=row.reason)
+        kind += f"; not valid: {row.reason}"
     error = row.error if row.valid else np.nan
     return {"value": row.value, "error": error, "valid": bool(row.valid), "kind": kind}

@@ -1,6 +1,6 @@
 """Judge whether the posterior draws of a run can be trusted, as findings and what to do next."""
 
-from collections.abc import Iterator
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,23 +9,50 @@ import xarray as xr
 
 from pymc_bdmc.base.arguments import check_confidence, check_flags
 from pymc_bdmc.results.agreement import kept_agreement
-from pymc_bdmc.results.checks.draws import draws
-from pymc_bdmc.results.checks.ends import ends
-from pymc_bdmc.results.checks.interruption import interrupted
-from pymc_bdmc.results.checks.likeness import likeness
-from pymc_bdmc.results.checks.log_ml import evidence
-from pymc_bdmc.results.checks.moves import divergences
-from pymc_bdmc.results.checks.order import order
-from pymc_bdmc.results.checks.paths import two_paths
-from pymc_bdmc.results.checks.real_weights import real_weights
-from pymc_bdmc.results.checks.simulated_from import simulated_from
-from pymc_bdmc.results.checks.start import start
-from pymc_bdmc.results.checks.total_variation import total_variation
-from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.finding import Doubt, Finding, Message, Status, message
+from pymc_bdmc.results.diagnose import doubts_of, findings_of
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy, Status, for_paper
 from pymc_bdmc.results.notebook import status_html
 from pymc_bdmc.results.reading import Reading, once
-from pymc_bdmc.results.say import say
+
+_log = logging.getLogger("pymc.bdmc")
+
+MOST_WARNINGS = 3
+"""Largest number of doubts that are logged."""
+
+
+def _headline(status: Status, sentence: str, brief: str) -> Finding:
+    return Finding("verdict", status, (sentence,), brief=brief)
+
+
+HEADLINES: dict[Status, Finding] = {
+    "good": _headline(
+        "good",
+        "The posterior draws of this run can be trusted, within the limits below.",
+        "Draws of this run: good.",
+    ),
+    "open": _headline(
+        "open",
+        "This run does not settle whether its posterior draws can be trusted.",
+        "Draws of this run: open. This run does not settle whether you can trust them.",
+    ),
+    "bad": _headline(
+        "bad",
+        "Do not rely on the posterior draws of this run: there is evidence of an error.",
+        "Draws of this run: bad. There is evidence of an error.",
+    ),
+}
+DISAGREE = _headline(
+    "bad",
+    "The draws that you gave and those of this run disagree. Do not rely on either until you know "
+    "which is wrong.",
+    "The draws that you gave and those of this run disagree. Trust neither until you know which is "
+    "wrong.",
+)
+CONTRADICT = _headline(
+    "bad",
+    "Do not rely on the draws that you gave: their chains contradict each other.",
+    "Do not use the draws that you gave: their chains contradict each other.",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,9 +73,11 @@ class Verdict:
         its ``upper`` the certified upper end. The ``value`` of ``model`` and ``both sides`` is a
         p-value, that of ``divergences`` a share. All other rows are in nats.
     findings : tuple of Finding
-        The same as kinds and numbers, for programs: nobody needs to read the text.
-    headline, remedy : Message or Doubt, optional
-        The answer, and the next thing to do.
+        What each check found, with its numbers, for programs: nobody needs to read the text.
+    headline : Finding, optional
+        The answer.
+    remedy : str
+        The next thing to do; empty if there is nothing.
 
     Examples
     --------
@@ -60,30 +89,31 @@ class Verdict:
     """
 
     status: Status
-    headline: Message | None
+    headline: Finding | None
     findings: tuple[Finding, ...]
-    remedy: Message | Doubt | None
+    remedy: Remedy
     details: bool = False
     """Whether it prints as `text`."""
 
     @cached_property
     def brief(self) -> str:
         """Return the answer, a short line each."""
-        status = message(f"brief {self.headline.kind}") if self.headline else None
+        answer = self.headline.brief if self.headline else ""
         found = [
-            each.brief or (each.status in ("open", "bad") and next(iter(each.messages), None))
+            each.brief
+            or (each.sentences[0] if each.sentences and each.status in ("open", "bad") else "")
             for each in self.findings
         ]
-        return "\n".join(say(each) for each in [status, *found, *self._next] if each)
+        return "\n".join(filter(None, [answer, *found, *self._next]))
 
     @property
-    def _next(self) -> list[Message]:
-        return [message("next", what=self.remedy)] if self.remedy else []
+    def _next(self) -> list[str]:
+        return [f"Next: {self.remedy}"] if self.remedy else []
 
     @cached_property
     def text(self) -> str:
         """Return the verdict and what to do next, a sentence a line."""
-        return "\n".join([*self.sentences(), *map(say, self._next)])
+        return "\n".join([*self.sentences(), *self._next])
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -95,9 +125,9 @@ class Verdict:
 
     def sentences(self, impersonal: bool = False) -> list[str]:
         """Return the verdict without what to do next, to its reader or for a paper."""
-        told = [each.messages for each in self.findings if each.messages]
-        headline = [(self.headline,)] if self.headline else []
-        return [" ".join(say(each, impersonal) for each in line) for line in headline + told]
+        headline = [self.headline] if self.headline else []
+        told = [each.text for each in (*headline, *self.findings) if each.text]
+        return list(map(for_paper, told)) if impersonal else told
 
     def __repr__(self) -> str:
         return self.text if self.details else self.brief
@@ -209,61 +239,56 @@ def verdict(
 @once
 def verdict_of(read: Reading, confidence: float = 0.95, look: int | None = None) -> Verdict:
     """Return the verdict; see `verdict`."""
-    doubts = doubts_of(read)
-    findings = tuple(_findings(read, doubts, confidence, look))
+    findings = tuple(findings_of(read, confidence, look))
     found = {finding.status for finding in findings}
     status: Status = "bad" if "bad" in found else "open" if "open" in found else "good"
     errors = {finding.name for finding in findings if finding.status == "bad"}
-    headline, given = message(status), kept_agreement(read)
+    headline, given = HEADLINES[status], kept_agreement(read)
     if status == "bad" and given and not read.too_low:
         if given.contradicts and errors <= {"draws", "both sides"}:  # reverse runs start from them
-            headline = message("contradict")
+            headline = CONTRADICT
         elif errors == {"draws"}:
-            headline = message("disagree")
+            headline = DISAGREE
     # Without simulated data only log ML was asked for.
     is_asked = read.has("forward") or status == "bad"
-    return Verdict(status, headline if is_asked else None, findings, _next(findings, doubts))
+    return Verdict(status, headline if is_asked else None, findings, _next(read, findings))
 
 
-def _next(findings: tuple[Finding, ...], doubts: list[Doubt]) -> Message | Doubt | None:
+def _next(read: Reading, findings: tuple[Finding, ...]) -> Remedy:
     """Return the first remedy: of bad checks, of open ones, the first doubt, of other checks."""
 
-    def remedies(status: Status | None) -> list[Message | Doubt]:
+    def remedies(status: Status | None) -> list[Remedy]:
         return [each.remedy for each in findings if each.status == status and each.remedy]
 
-    return next(iter([*remedies("bad"), *remedies("open"), *doubts, *remedies(None)]), None)
+    doubts = [doubt.told for doubt in doubts_of(read)]
+    return next(iter([*remedies("bad"), *remedies("open"), *doubts, *remedies(None)]), NO_REMEDY)
 
 
-def _findings(
-    read: Reading, doubts: list[Doubt], confidence: float, look: int | None
-) -> Iterator[Finding]:
-    yield from interrupted(read)
-    if read.is_null:
-        yield from evidence(read, doubts)
+def warn(dt: xr.DataTree) -> None:
+    """Log the gravest doubts about a result, at most three, and what to do next.
+
+    An error in here is logged too, so that no finished run is lost.
+    """
+    try:
+        read = Reading.of(dt)
+        doubts = doubts_of(read)[:MOST_WARNINGS]
+        step = _next_step(read, doubts) if doubts else NO_REMEDY
+        if [doubt.told for doubt in doubts] == [step]:  # whose first part is said already
+            step = doubts[0].remedy
+        told = [doubt.text for doubt in doubts]
+        told += [f"Next: {step}"] if step else []
+    except Exception:
+        _log.exception("The result is complete, but diagnosing it failed.")
         return
-    if not read.has("forward"):
-        yield from evidence(read, doubts)
-        yield from _contradictions(read)
-        remedy = message("simulate")
-        yield Finding("total variation", "open", (message("nothing simulated"),), remedy)
-        return
-    yield from start(read)
-    yield from total_variation(read, doubts, confidence, look)
-    yield from order(read)
-    yield from simulated_from(read)
-    yield from _contradictions(read)
-    if read.has("real"):
-        yield from likeness(read)
-        yield from real_weights(read)
-    elif not read.is_system:
-        remedy = message("real data")
-        yield Finding("real data", "open", (message("no real data"),), remedy)
-    yield from evidence(read, doubts)
+    for line in told:
+        _log.warning(line)
 
 
-def _contradictions(read: Reading) -> Iterator[Finding]:
-    """Look for evidence of an error on the real data."""
-    if read.has("real"):
-        for check in (two_paths, divergences, ends):
-            yield from check(read)
-    yield from draws(read)
+def _next_step(read: Reading, doubts: list[Finding]) -> Remedy:
+    """Return the next step of the verdict, or the first remedy if there is no model.
+
+    Results of `temper` have no verdict, and that of a system may have very many runs to judge.
+    """
+    if read.is_tempering or read.is_system:
+        return next((doubt.remedy for doubt in doubts if doubt.remedy), NO_REMEDY)
+    return verdict_of(read).remedy

@@ -20,12 +20,10 @@ from pymc_bdmc.base.arguments import (
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.base.streams import Purpose, RandomSeed, entropy_of, stream
 from pymc_bdmc.estimators import Estimate, jarzynski_forward, round_confidence
-from pymc_bdmc.results.checks.paths import refuting_path
+from pymc_bdmc.results.checks.missed import refuting_path
 from pymc_bdmc.results.compare import against_best, check_comparable
 from pymc_bdmc.results.evidence import recommended_log_ml
-from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import conclusions
 from pymc_bdmc.results.table import Table
 from pymc_bdmc.studies.runs import real_run, refuse
@@ -86,14 +84,19 @@ class ModelChoice:
     def __repr__(self) -> str:
         told = conclusions(self.table)
         if self.known:
-            told.append(message("order known", level=100 * self.confidence))
+            told.append(
+                "More runs would not bring another model to the top "
+                f"({100 * self.confidence:.5g} % confidence), unless runs missed a part of a "
+                "posterior."
+            )
         elif self.best:
             beaten = self.table["beaten"] | (self.table.index == self.best)
-            told.append(message("order open", names=", ".join(self.table.index[~beaten])))
+            names = ", ".join(self.table.index[~beaten])
+            told.append(f"More runs may bring another model to the top: {names}.")
         # The column `valid` tells nothing if all of it is true.
         shown = SHOWN[:-1] if self.table["valid"].all() else SHOWN
         table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
-        return "\n".join([*map(say, told), repr(Table(table))])
+        return "\n".join([*told, repr(Table(table))])
 
 
 def compare_models(
@@ -243,7 +246,7 @@ def pooled_log_ml(results: Sequence[xr.DataTree]) -> Estimate:
     other = next(filter(None, map(refuting_path, reads)), "")
     reason = average.reason
     if other:
-        reason = say(message("refuted average", path=other, reason=reason))
+        reason = f"runs on path {other!r} give a higher log ML; {reason}"
     error = float(np.hypot(average.error, mass_error))
     valid = average.valid and not other
     return Estimate(average.value, error, average.method, valid, reason)

@@ -19,10 +19,8 @@ from pymc_bdmc.model.lending import Loan
 from pymc_bdmc.model.simulations import FromPrior, Simulated, Simulation
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import without_initial_values
-from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
 from pymc_bdmc.studies.runs import refuse
 
@@ -84,8 +82,14 @@ class InformationGain:
 
     def __repr__(self) -> str:
         row = self.summary.iloc[0]
-        told = {"n": decimals(self.error), "datasets": len(self.table)}
-        return say(message("information gain", **row, **told))
+        n = decimals(self.error)
+        return (
+            f"The expected information gain is {row['gain']:.{n}f} ± {row['error']:.{n}f} nats, "
+            f"from {len(self.table)} simulated data sets. Runs bound it to "
+            f"{row['lower_bound']:.{n}f} to {row['upper_bound']:.{n}f} in expectation; with the "
+            f"errors of both, the 95 % interval is {row['lower']:.{n}f} to {row['upper']:.{n}f}, "
+            "if the variance over data sets is finite."
+        )
 
 
 def information_gain(

@@ -21,11 +21,9 @@ from pymc_bdmc.model.posterior import posterior_draws, shape_of
 from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.model.tempered_model import without_initial_values
 from pymc_bdmc.results.bayes_factor import BayesFactor, bayes_factor
-from pymc_bdmc.results.finding import message
 from pymc_bdmc.results.log_ml import decimals, log_ml
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.reweighting import Reweighing
-from pymc_bdmc.results.say import say
 from pymc_bdmc.sampling import sample_bdmc
 
 MOST_APART = 4.0
@@ -65,20 +63,31 @@ class PointNull:
     def __repr__(self) -> str:
         draws, run = self.of_draws, self.factor
         if not draws.valid:
-            which = message("believe the run" if run.valid else "nor the run")
-            second = message("draws do not show", reason=draws.reason, which=which)
+            which = "; believe the run" if run.valid else ", and neither does the run"
+            second = f"The draws of the full model do not show it ({draws.reason}){which}."
         else:
             apart = draws.value - run.value
             if not run.valid:
-                which = message("draws alone")
+                which = ", which is all that is known"
             elif abs(apart) <= MOST_APART * np.hypot(draws.error, run.error):
-                which = message("draws agree")
+                which = (
+                    ", which agrees; believe the run, which does not need draws near the fixed "
+                    "values"
+                )
+            elif apart > 0:
+                which = (
+                    "; this is higher beyond chance, so the run of the null model missed part of "
+                    "the posterior: sample it with path='prior'"
+                )
             else:
-                which = message("draws higher" if apart > 0 else "draws lower")
-            numbers = {"value": draws.value, "error": draws.error, "n": decimals(draws.error)}
-            second = message("by draws", which=which, **numbers)
-        notes = f"\n{run.notes}" if run.notes else ""
-        return say(message("null model", factor=run.message, notes=notes, draws=second))
+                which = "; this is lower beyond chance, so the draws missed part; believe the run"
+            n = decimals(draws.error)
+            second = (
+                f"The draws of the full model give {draws.value:.{n}f} ± {draws.error:.{n}f} "
+                f"(generalised Savage-Dickey ratio){which}."
+            )
+        first = "The first model is the null model, and the second is the full one."
+        return f"{first} {run!r}\n{second}"
 
 
 def point_null(
@@ -158,7 +167,7 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     fixed = [rv for rv in model.free_RVs if rv.name not in others]
     for rv in fixed:
         if model.rvs_to_transforms[rv] is not None or rv.dtype not in continuous_types:
-            reason = say(message("not normal", name=rv.name))
+            reason = f"{rv.name} is bounded or discrete, and the normal density w is not"
             return Estimate(np.nan, np.nan, "draws", False, reason)
     b = np.concatenate([full.values[rv.name].reshape(full.shares.size, -1) for rv in fixed], axis=1)
     weights = (full.shares * softmax(full.log_weights)[:, None]).ravel()
@@ -183,5 +192,6 @@ def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.Data
     log_weights = normal.logpdf(b) + log_null(states) - log_joint_of(full.density, states)
     shape, limit = shape_by_states(log_weights)
     if found.valid and shape > limit:
-        found = replace(found, valid=False, reason=say(message("few where null", shape=shape)))
+        reason = f"hardly any lie where their weights are large, with a Pareto k of {shape:.2g}"
+        found = replace(found, valid=False, reason=reason)
     return found

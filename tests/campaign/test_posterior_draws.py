@@ -11,7 +11,7 @@ from scipy import stats
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign.annealing import Annealing
-from pymc_bdmc.results.checks.both_sides import both_sides
+from pymc_bdmc.results.checks.draws import both_sides
 from tests.models import SIGMAS, eight_schools
 from tests.systems import SpikeAndSlab
 

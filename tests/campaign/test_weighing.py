@@ -12,10 +12,8 @@ from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.weighing import Weighing
 from pymc_bdmc.engines.tasks import Fit
 from pymc_bdmc.paths import FittedPath
-from pymc_bdmc.results.checks.remedies import more_effort
-from pymc_bdmc.results.finding import message
+from pymc_bdmc.results.checks.weights import OTHER_DATA, more_effort
 from pymc_bdmc.results.reading import Reading
-from pymc_bdmc.results.say import say
 from tests.models import (
     SD_SCHOOLS,
     SIGMAS,
@@ -185,8 +183,8 @@ def test_simulated_data_that_are_harder_than_the_real_ones_are_named(
     dt = pm.sample_bdmc(model, simulate=bdmc.FromPrior(datasets=2), chains=2, cores=1, **QUICK)
     read = Reading.of(dt)
     assert dt.attrs["weighs_real"] == others
-    assert (more_effort(read).kind == "data like yours") == others
-    assert 'simulate="posterior"' in say(message("data like yours"))
+    assert (more_effort(read) == OTHER_DATA) == others
+    assert 'simulate="posterior"' in OTHER_DATA
 
 
 def test_draws_that_are_no_fit_are_annealed():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pymc_bdmc.results.say import say
 from pymc_bdmc.results.strength import conclusions, strength, times
 
 BARE = "not worth more than a bare mention"
@@ -25,7 +24,7 @@ BARE = "not worth more than a bare mention"
 )
 def test_words_are_those_of_the_paper(low, high, words):
     told = " to ".join(f'"{word}"' for word in words)
-    found = say(strength(*np.log([low, high])))
+    found = strength(*np.log([low, high]))
     assert found == f"Kass and Raftery (1995) call such evidence {told}."
 
 
@@ -42,7 +41,7 @@ def table(*log_ml, error=0.1):
 
 
 def told(of):
-    return "\n".join(map(say, conclusions(of)))
+    return "\n".join(conclusions(of))
 
 
 def test_the_best_model_is_told_with_its_rival_and_what_it_depends_on():

@@ -11,8 +11,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.estimators import jarzynski_forward
 from pymc_bdmc.results.checks.moves import divergent_share
 from pymc_bdmc.results.diagnose import doubts_of
-from pymc_bdmc.results.say import say_found
-from pymc_bdmc.results.warn import warn
+from pymc_bdmc.results.verdict import warn
 
 
 def tree(forward=None, reverse=None, real=None, draws=1.0, status="exact", **more):
@@ -467,7 +466,7 @@ def test_three_warnings_at_most_and_the_gravest_first(caplog):
     assert len(bdmc.diagnose(dt)) > 3
     warn(dt)
     said = [record.message for record in caplog.records]
-    assert said[:3] == [say_found(doubt) for doubt in doubts_of(dt)[:3]]
+    assert said[:3] == [doubt.text for doubt in doubts_of(dt)[:3]]
     assert said[3:] == bdmc.verdict(dt).text.split("\n")[-1:]  # one remedy, that of the verdict
     assert "infinite" in caplog.records[0].message
 

@@ -14,12 +14,12 @@ from pymc_bdmc.estimators.agreement import (
     MOST_RHAT,
     effective_runs,
 )
-from pymc_bdmc.results.checks.ends import rhat_of_runs
-from pymc_bdmc.results.checks.paths import refuting_path
+from pymc_bdmc.results.checks.missed import refuting_path
+from pymc_bdmc.results.checks.moves import rhat_of_runs
 from pymc_bdmc.results.checks.which_side import Missed
 from pymc_bdmc.results.elements import Elements
 from pymc_bdmc.results.evidence import estimates_of
-from pymc_bdmc.results.finding import NOTHING, Message, Status, message
+from pymc_bdmc.results.finding import Status
 from pymc_bdmc.results.reading import Reading
 
 DIRECTIONS = ["wider direction", "narrower direction", "shifted direction"]
@@ -34,32 +34,55 @@ MEASURES = ("shift", "ratio", "distance")
 
 def agreeing(
     status: Status, table: pd.DataFrame, elements: Elements, repeated: float, missed: Missed
-) -> Iterator[Message]:
+) -> Iterator[str]:
     """Yield what is to be said about the draws."""
-    numbers = {
-        "n": elements.draws.shape[0] * elements.draws.shape[1],
-        "difference": _difference(_worst(table)),
-    }
+    n, difference = elements.draws.shape[0] * elements.draws.shape[1], _difference(_worst(table))
+    given = f"The {n} draws that you gave"
     apart = table[table["lowest"].notna() & (repeated <= MOST_COPIES)]
     if len(apart):
         row = apart.loc[apart["rhat"].idxmax()]
-        yield message("contradicting", name=row.name, low=row["lowest"], high=row["highest"])
+        yield (
+            f"Your chains contradict each other: the mean of {row.name!r} is {row['lowest']:.4g} "
+            f"in one and {row['highest']:.4g} in another, far beyond chance. They have settled in "
+            "different places, so together they are no sample of the posterior."
+        )
     if repeated > MOST_COPIES:
-        yield message("copies", copies=repeated, **numbers)
+        yield (
+            f"{given} are copies: each occurs {repeated:.2g} times on average, so every effective "
+            "sample size and error computed from them is wrong."
+        )
     elif missed.too_low:
-        yield message("wrong run", too_low=missed.too_low, **numbers)
+        yield (
+            f"{given} differ from those of this run, and it is the run that is wrong: it misses "
+            "part of the posterior, where some of your draws lie, and its log ML is too low by at "
+            f"least {missed.too_low:.2g} nats. Do not use its draws or its log ML. {difference}."
+        )
     elif status == "bad" and apart.empty:
         bad = int(np.sum(table["status"] == "bad"))
-        yield message("wrong draws", bad=bad, of=len(table), **numbers)
+        yield (
+            f"{given} are not from the posterior that this run finds. {difference}; {bad} of "
+            f"{len(table)} quantities differ."
+        )
         if missed.by_draws:
-            yield message("nothing there", share=missed.by_draws)
+            yield (
+                f"They have nothing where at least {missed.by_draws:.1%} of the posterior lies "
+                "that this run finds."
+            )
     elif status == "good":
-        margins = {"shift": MARGINS[0], "ratio": np.exp(MARGINS[1]), "distance": MARGINS[2]}
+        shift, ratio, distance = MARGINS[0], np.exp(MARGINS[1]), MARGINS[2]
         of = int(np.sum(~table.index.isin(DIRECTIONS)))
-        yield message("agreeing draws", n=numbers["n"], of=of, **margins)
-        yield message("largest", difference=numbers["difference"])
+        yield (
+            f"{given} agree with those of this run: of {of} quantities, no mean is off by more "
+            f"than {shift:g} posterior standard deviations, no standard deviation by more than a "
+            f"factor of {ratio:g}, and no probability P(x ≤ c) by more than {distance:g} (95 % "
+            "confidence)."
+        )
+        yield f"{difference}."
     elif status == "open":
-        yield message("open draws", **numbers)
+        yield (
+            f"It is open whether the {n} draws that you gave agree with those of this run. "
+            f"{difference}."
+        )
 
 
 def _worst(table: pd.DataFrame) -> pd.Series:
@@ -70,24 +93,32 @@ def _worst(table: pd.DataFrame) -> pd.Series:
     return (elements if len(elements) else rows).iloc[0]
 
 
-def _difference(row: pd.Series) -> Message:
+def _difference(row: pd.Series) -> str:
     """Return the largest difference of a row, with its simultaneous limits."""
+    largest = f"The largest difference is in {row.name!r}:"
     if row["away"] > row["reach"]:
-        return message("far chain", name=row.name, away=row["away"])
+        return (
+            f"{largest} nine tenths of the draws of a chain are more than {row['away']:.2g} "
+            "posterior standard deviations from the median of the run"
+        )
     size = np.abs([row["shift"], np.log(row["ratio"]), row["distance"]]) / MARGINS
     kind = MEASURES[int(np.nanargmax(size))]
     value, lower, upper = (row[f"{kind}{end}"] for end in ("", "_lower", "_upper"))
     if kind == "shift":
-        kind = "higher mean" if value > 0 else "lower mean"
+        side = "higher" if value > 0 else "lower"
         lower, upper = sorted(np.array([lower, upper]) * np.sign(value))
-        value = abs(value)
-    limits = NOTHING if row["status"] == "good" else message("limits", lower=lower, upper=upper)
-    return message(kind, name=row.name, value=value, limits=limits)
+        told = f"the mean is {side} by {abs(value):.2g} posterior standard deviations"
+    elif kind == "ratio":
+        told = f"the standard deviation is {value:.2g} times that of the run"
+    else:
+        told = f"a probability P(x ≤ c) is off by {value:.2g}"
+    limits = "" if row["status"] == "good" else f" ({lower:.2g} to {upper:.2g})"
+    return f"{largest} {told}{limits}"
 
 
 def to_settle(
     table: pd.DataFrame, found: DrawsComparison, labels: list[str], elements: Elements
-) -> Message:
+) -> str:
     """Say how many draws or runs would settle the row with the widest limits."""
     chains, draws = elements.draws.shape[:2]
     elements_only = table[~table.index.isin(DIRECTIONS)]
@@ -95,9 +126,12 @@ def to_settle(
     mixing = elements_only[few]
     if len(mixing):
         row = mixing.loc[mixing["ess"].idxmin()]
-        rhat = message("with R̂", rhat=row["rhat"]) if row["rhat"] > MOST_RHAT else NOTHING
-        limits = {"most_rhat": MOST_RHAT, "least_ess": LEAST_ESS}
-        return message("few effective", name=row.name, ess=row["ess"], rhat=rhat, **limits)
+        rhat = f", with an R̂ of {row['rhat']:.3g}" if row["rhat"] > MOST_RHAT else ""
+        return (
+            f"The effective sample size of {row.name} is only {row['ess']:.0f}{rhat}. Run that "
+            f"sampler longer, until every R̂ is below {MOST_RHAT:g} and every effective sample "
+            f"size is at least {LEAST_ESS}."
+        )
     # If the draws are right, the largest of all estimates is noise, seldom beyond the half width of
     # an interval that holds for all rows in half of the cases. The limits of its own row add to it.
     own, of_all = found.limits(0.90, 1)[1], found.limits(0.5, found.estimate.size)[1]
@@ -105,33 +139,57 @@ def to_settle(
     needed[[label in DIRECTIONS for label in labels]] = 0
     place, j = np.unravel_index(np.nanargmax(needed), needed.shape)
     factor, of_draws = max(needed[place, j] ** 2, 1.2), found.share[place, j]
-    n = int(np.ceil(chains * draws * factor))
-    runs = int(np.ceil(len(elements.weights) * factor))
-    kind = "draws" if of_draws >= 0.8 else "draws and runs" if of_draws > 0.2 else "runs"
-    wanted = message(kind, n=runs if kind == "runs" else n, draws=n, runs=runs)
-    return message("least certain", name=labels[place], wanted=wanted)
+    more_draws = f"{int(np.ceil(chains * draws * factor))} draws"
+    more_runs = f"chains={int(np.ceil(len(elements.weights) * factor))} in sample_bdmc"
+    if of_draws >= 0.8:
+        wanted = more_draws
+    else:
+        wanted = f"{more_draws} and {more_runs}" if of_draws > 0.2 else more_runs
+    return (
+        f"{labels[place]} is the least certain row; {wanted} would be enough if its error falls "
+        "with the square root of the number."
+    )
 
 
-def own_doubts(read: Reading, weights: np.ndarray) -> Iterator[Message]:
+def own_doubts(read: Reading, weights: np.ndarray) -> Iterator[str]:
     """Yield the reasons why the run's own draws cannot judge others."""
     runs = effective_runs(weights.sum(axis=1))
     if runs < FEWEST_RUNS:
-        yield message("uneven runs", n=len(weights), worth=runs)
+        yield (
+            f"The weights of the {len(weights)} runs on the real data are so uneven that they "
+            f"count as {runs:.1f}, too few to judge anything. Use more particles."
+        )
     name, rhat = rhat_of_runs(read)
     if rhat > MAX_RHAT:
-        yield message("apart runs", name=name, rhat=rhat)
+        yield (
+            f"The runs on the real data end in different places (R̂ of {name} is {rhat:.2g}), so "
+            "this run's own draws cannot judge others. Use more particles."
+        )
     if path := refuting_path(read):
-        yield message("refuted run", path=path)
+        yield (
+            f"A few runs on path {path!r} reach a higher log ML than these, so this run misses "
+            "part of the posterior and cannot judge."
+        )
 
 
-def whose_fault(read: Reading, other: Reading, status: Status) -> Iterator[Message]:
+def whose_fault(read: Reading, other: Reading, status: Status) -> Iterator[str]:
     """Say which draws are wrong, or more likely so, by log ML of the runs that they come from."""
     own, given = read.real_log_weights, other.real_log_weights
     if status == "bad" and own.size:
         if not any(row.valid for row in estimates_of(read, "real").values()):
-            yield message("untrusted run")
+            yield (
+                "No estimate of log ML of this run can be trusted, so it may be this run that is "
+                "wrong. Sample again with more particles."
+            )
+        higher = (
+            "has a higher log ML, by more than chance explains, so the other misses part of the "
+            "posterior."
+        )
         if given.size and refutes(own, given):
-            yield message("this is higher")
+            yield f"This run {higher}"
         if given.size and refutes(given, own):
-            yield message("that is higher")
-    yield message("own draws")
+            yield f"The run that you gave {higher}"
+    yield (
+        "The draws of the run are an estimate too: bdmc.verdict(dt) says how far they can be "
+        "trusted."
+    )

@@ -1,53 +1,72 @@
 """Check how wide the gap between forward and reverse runs is, and where along the path it opens."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from pymc_bdmc.estimators import jeffreys_bound
-from pymc_bdmc.results.checks.weights import straggling
-from pymc_bdmc.results.finding import Message, message
+from pymc_bdmc.model.simulations import Given
+from pymc_bdmc.results.checks.moves import (
+    MAX_DIVERGENT_SHARE,
+    another_kernel,
+    easier,
+    more_particles,
+)
+from pymc_bdmc.results.finding import MAX_CHANCE, Finding, Remedy, half_interval
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
-
-WIDE_GAP = 2.0
-"""Gap that counts as wide, in nats, after subtracting two standard errors; chosen."""
+from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
 
 KNOT_PARTS = 10
 """A knot is a tenth of the temperatures within which half of the gap opens; chosen."""
 
-
-@once
-def gap(read: Reading) -> tuple[float, float]:
-    """Return the Jeffreys bound and its error; nats."""
-    return jeffreys_bound(*(side.log_weight for side in read.pair))
+MAX_SLOWNESS = 20
+"""Ratio of the gap to the ideal gap above which a better kernel helps more than temperatures;
+chosen."""
 
 
-def is_wide(read: Reading) -> bool:
-    """Return whether the gap is wide beyond its error."""
-    value, error = gap(read)
-    return value - 2 * error > WIDE_GAP
+def order(read: Reading) -> Iterator[Finding]:
+    """Report the mean gap (as in BREAD, without a confidence), and whether it is below zero.
 
-
-@once
-def slowness(read: Reading) -> float:
-    """Return the ratio of the gap on simulated data to the ideal gap of the best schedule.
-
-    NaN if it is unknown, or says nothing: of a single step, or of log weights without a mean.
+    The mean gap of a correct sampler is not.
     """
-    forward = read.side("forward") if read.has(*SIDES["simulated"]) else None
-    if not forward or not forward.lengths.size:
-        return np.nan
-    n = forward.n_temperatures
-    if n == 1 or not forward.tail.resolved:
-        return np.nan
-    return gap(read)[0] * n * read.n_particles / float(np.mean(forward.lengths**2))
+    row, n = gap_of(read, "simulated"), independent_gaps(read)
+    value, error = row["value"], row["error"]
+    if not n:
+        told = (
+            "No run on simulated data was finished in one of the directions, so nothing is "
+            "certified."
+        )
+        yield Finding("Jeffreys bound", "open", (told,))
+    elif value + half_interval(error, n, 1 - 2 * MAX_CHANCE) < 0:
+        told = (
+            f"Reverse runs lie below forward ones, by {value:.2g} ± {error:.2g} nats, which cannot "
+            "happen with a correct sampler. Either the kernel does not leave the posterior "
+            "invariant, or reverse runs do not start from the posterior."
+        )
+        otherwise = ", or draw point and data together" if read.simulate == Given.name else ""
+        if read.upper_bound == "burned-in":
+            otherwise = ", or use a longer burn_in"
+        remedy = Remedy(f"test the step method with bdmc.testing.check_invariance{otherwise}.")
+        yield Finding("Jeffreys bound", "bad", (told,), remedy, value, error)
+    elif value == np.inf:
+        told = "A run on simulated data reached a state of probability zero."
+        yield Finding("Jeffreys bound", "open", (told,), value=value)
+    else:
+        spread = ""
+        if n > 1 and np.isfinite(row.get("q25", np.nan)):
+            spread = f", with quartiles {row['q25']:.2g} and {row['q75']:.2g}"
+        told = (
+            "The gap between forward and reverse runs (BREAD) is "
+            f"{value:.2g} ± {error:.2g} nats{spread}."
+        )
+        yield Finding("Jeffreys bound", None, (told,) * row["valid"], value=value, error=error)
 
 
 @once
-def wide_part(read: Reading) -> tuple[Message | None, bool]:
+def wide_part(read: Reading) -> tuple[str, bool]:
     """Return the small part of the path that causes half of a wide gap, and whether it is first."""
-    nothing = None, False
     if not read.has(*SIDES["simulated"]) or "log_likelihood_path" not in read.side("forward").run:
-        return nothing
+        return "", False
     forward, reverse = (side.variable("log_likelihood_path") for side in read.pair)
     with np.errstate(invalid="ignore"):  # −∞ less −∞
         apart = (reverse - forward).mean("dataset").values[:-1]
@@ -56,31 +75,88 @@ def wide_part(read: Reading) -> tuple[Message | None, bool]:
     width = max(1, len(apart) // KNOT_PARTS)
     inside = opened[width:] - opened[:-width]
     if len(apart) < KNOT_PARTS or not min(gap(read)[0], opened[-1]) > 1:
-        return nothing
+        return "", False
     first = int(np.argmax(inside))
     share = inside[first] / opened[-1]
     if not share > 0.5:
-        return nothing
-    told = message("wide part", share=min(share, 1), low=betas[first], high=betas[first + width])
+        return "", False
+    told = (
+        f"{min(share, 1):.0%} of the difference between forward and reverse runs arises at "
+        f"beta = {betas[first]:.3g} to {betas[first + width]:.3g}"
+    )
     return told, first == 0
 
 
-def knot(read: Reading, side: Side) -> Message | None:
-    """Tell where the gap opens, if it opens at a part of the path after its start."""
+def knot(read: Reading) -> Iterator[Finding]:
+    """Doubt a part of the path, after its start, at which the gap opens."""
     part, at_start = wide_part(read)
-    if side.name != "forward" or at_start or not part:
-        return None
-    return message("knot of data" if read.path == "data" else "knot", part=part)
+    if part and not at_start:
+        why = ", a transition that the kernel hardly crosses"
+        if read.path == "data":
+            why = ", where observations are added that change the density much"
+        kernel = another_kernel(read)
+        remedy = Remedy(f"put temperatures there, or try {kernel}; see plot_hysteresis.")
+        yield Finding("knot", None, (f"forward: {part}{why}",), remedy)
 
 
-def far_start(read: Reading, side: Side) -> Message | None:
-    """Tell if the gap opens at the start of the path, or by outliers."""
+def far_start(read: Reading) -> Iterator[Finding]:
+    """Doubt a start of the path at which the gap opens, or outliers."""
     part, at_start = wide_part(read)
-    return part if side.name == "forward" and at_start else straggling(read, side)
+
+    def outliers(side: Side) -> str:
+        if side.name == "forward" and at_start:
+            return part
+        n = sum(map(_stragglers, side.finished))
+        return f"{n} of {side.n_finished} log weights are outliers that decide the mean" * (n > 0)
+
+    if found := read.by_group(outliers):
+        yield Finding("start of the path", None, (found,), _finer_start(read))
 
 
-def even_gap(read: Reading, side: Side) -> Message | None:
-    """Tell how wide a gap is that opens along the whole path."""
-    if side.name != "forward" or not read.has("reverse") or wide_part(read)[0]:
-        return None
-    return message("even gap", gap=gap(read)[0]) if is_wide(read) and side.tail.resolved else None
+def _stragglers(signed: np.ndarray) -> int:
+    """Count log weights so far below the median that each alone shifts the mean by an IQR."""
+    finite = signed[np.isfinite(signed)]
+    if len(finite) < 4:
+        return 0
+    low, middle, high = np.quantile(finite, [0.25, 0.5, 0.75])
+    return int(np.sum((middle - finite) / len(finite) > max(high - low, 0.1)))
+
+
+def _finer_start(read: Reading) -> Remedy:
+    if read.is_system:  # it has one prior, and no adaptive schedule
+        return Remedy("use more temperatures.")
+    start = "prior" if read.path in ("", "prior", "data") else "reference"
+    finer = 'take smaller first steps, schedule="adaptive"'
+    if read.schedule == "adaptive":
+        finer = "use more temperatures"
+    other = more_particles(read) if read.particles else "a prior with lighter tails"
+    return Remedy(f"chains that started far out in the tail of the {start}: {finer}, or {other}.")
+
+
+def even_gap(read: Reading) -> Iterator[Finding]:
+    """Doubt a wide gap that opens along the whole path."""
+    if not read.has(*SIDES["simulated"]) or wide_part(read)[0]:
+        return
+    forward, value = read.side("forward"), gap(read)[0]
+    if is_wide(read) and forward.tail.resolved:
+        found = (
+            f"forward: {value:.2g} nats between forward and reverse runs arise along the whole path"
+        )
+        needed = float(f"{forward.n_temperatures * value:.2g}")  # the gap falls as 1/T
+        closing = Remedy(f"use temperatures={needed:.0f}, for a gap of about one nat.")
+        yield Finding("gap", None, (found,), better_moves(read) or closing)
+
+
+def better_moves(read: Reading) -> Remedy | None:
+    """Return the remedy if the kernel or the schedule is the cause of uneven weights."""
+    if any(side.divergent_share > MAX_DIVERGENT_SHARE for side in read.sides.values()):
+        return Remedy("remove the divergences first.")
+    if read.has(*SIDES["simulated"]) and is_wide(read) and slowness(read) > MAX_SLOWNESS:
+        times = f"{slowness(read):.2g} times"
+        if read.schedule not in ("adaptive", "unknown"):
+            return Remedy(
+                f'the gap is {times} that of the best schedule: pass schedule="adaptive".'
+            )
+        ways = easier(read, another_kernel(read))
+        return Remedy(f"the gap is {times} the ideal gap, so the kernel hardly mixes: {ways}.")
+    return None

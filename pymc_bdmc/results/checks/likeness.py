@@ -1,12 +1,12 @@
 """Check whether the results on simulated data apply to the real data."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_bdmc.model.simulations import Matched
+from pymc_bdmc.results.checks.integrity import AGAIN
 from pymc_bdmc.results.consistency import (
     ALPHA,
     FEWEST_SETS,
@@ -15,7 +15,7 @@ from pymc_bdmc.results.consistency import (
     consistency_of,
     simulated_from_prior,
 )
-from pymc_bdmc.results.finding import Finding, Message, message
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading
 
 STANDS_OUT = 3.5
@@ -26,11 +26,17 @@ at most 1.4 % of cases, for normal or log-normal features, and are the most extr
 
 def likeness(read: Reading) -> Iterator[Finding]:
     """Check whether the sampler finds both alike, and whether the data are alike."""
+    if not read.has("real"):
+        if not read.is_system:
+            told = "There are no runs on the real data, so nothing is known about them."
+            yield Finding("real data", "open", (told,), Remedy("leave out real_data=False."))
+        return
     try:
         table = consistency_of(read)
     except ValueError as error:  # one kind of data has no finished runs
-        told = message("not compared", reason=str(error).removeprefix("dt: "))
-        yield Finding("shortfall", "open", (told,), message("again"))
+        reason = str(error).removeprefix("dt: ")
+        told = f"Real and simulated data cannot be compared: {reason}"
+        yield Finding("shortfall", "open", (told,), AGAIN)
         return
     yield shortfall(table.loc["shortfall"].iloc[-1])
     if "model" in table.index:
@@ -43,8 +49,15 @@ def shortfall(row: pd.Series) -> Finding:
     """Check whether runs on the real data fall short by no more than those on simulated data."""
     numbers = row[["value", "error", "lower", "upper"]].to_dict()
     if row["flagged"]:
-        told = message("harder data", value=row["value"], error=row["error"])
-        return Finding("shortfall", "open", (told,), message("until alike"), **numbers)
+        told = (
+            "Runs on your data do not behave as those on simulated data: the mean log weight falls "
+            f"short of log ML by {row['value']:.2g} ± {row['error']:.2g} nats more. So your data "
+            "are harder for the sampler, and the bound does not apply to them."
+        )
+        remedy = Remedy(
+            "use more temperatures or particles until the boxes of plot_consistency agree."
+        )
+        return Finding("shortfall", "open", (told,), remedy, **numbers)
     good = row["valid"] and row["upper"] <= MARGIN
     return Finding("shortfall", "good" if good else None, **numbers)
 
@@ -65,23 +78,37 @@ def model(row: pd.Series, read: Reading, feature: str) -> Finding:
     """
     if not row["valid"]:
         # Data sets of Matched were chosen to be alike.
-        remedy = message("simulate more", n=FEWEST_SETS) if read.simulate != Matched.name else None
-        return Finding("model", None, (), remedy)
-    numbers = {"p": row["p_value"], "kind": row["kind"], "value": abs(row["value"])}
-
-    def told(kind: str, *more: Message) -> dict[str, Any]:
-        brief = message(f"brief {(more[0].kind if more else kind)}", feature=feature, **numbers)
-        messages = (message(kind, **numbers), *more)
-        return {"messages": messages, "value": row["p_value"], "brief": brief}
-
+        more = Remedy(f"to test the model too, simulate {FEWEST_SETS} data sets or more.")
+        return Finding("model", None, (), NO_REMEDY if read.simulate == Matched.name else more)
+    p, kind, value = row["p_value"], row["kind"], f"{abs(row['value']):.2g}"
     if not row["flagged"]:
-        return Finding("model", "good", **told("like others"))
+        told = f"Your data do not stand out among simulated ones (p = {p:.2g})."
+        brief = f"Model: your data do not stand out among simulated ones (p = {p:.2g})."
+        return Finding("model", "good", (told,), value=p, brief=brief)
     if abs(row["value"]) < STANDS_OUT:
-        return Finding("model", None, **told("most extreme"))
+        told = (
+            f"Your data are the most extreme of all, by {value} standard deviations (p = {p:.2g}; "
+            f"{kind}). This happens with one right model in twenty."
+        )
+        brief = (
+            f"Model: your data have the most extreme {feature} of all, as with one right model in "
+            "twenty."
+        )
+        return Finding("model", None, (told,), value=p, brief=brief)
+    told = f"Your model does not fit: its data do not look like yours (p = {p:.2g}; {kind})."
+    brief = f"Model: it does not fit your data, whose {feature} is {value} deviations off"
     if read.contains_real:
-        return Finding("model", None, remedy=message("change model"), **told("wrong model"))
-    remedy, more = message("contain the data"), message("does not apply")
-    return Finding("model", "open", remedy=remedy, **told("wrong model", more))
+        remedy = Remedy(
+            "change the model where your data differ; bdmc.consistency(dt) lists where."
+        )
+        return Finding("model", None, (told,), remedy, p, brief=f"{brief}.")
+    not_yours = "The bound is for data from the model, so it does not apply to your data."
+    brief += ", so the bound does not apply to them."
+    remedy = Remedy(
+        'to judge the draws although the model does not fit, pass simulate="posterior"; to mend '
+        "the model, see bdmc.consistency(dt)."
+    )
+    return Finding("model", "open", (told, not_yours), remedy, p, brief=brief)
 
 
 def wide_prior(table: pd.DataFrame) -> Iterator[Finding]:
@@ -90,5 +117,8 @@ def wide_prior(table: pd.DataFrame) -> Iterator[Finding]:
     rows = last[last.index.str.startswith(SPREAD)]
     narrow = rows[(rows["value"] <= -STANDS_OUT) & (rows["p_value"] <= ALPHA)]
     for name, row in narrow.iterrows():
-        told = message("wide prior", name=name, value=-row["value"])
+        told = (
+            f"Your prior expects data far more spread than yours: {name} is {-row['value']:.2g} "
+            "standard deviations below that of data from the model."
+        )
         yield Finding("wide prior", None, (told,), value=row["p_value"])

@@ -1,13 +1,21 @@
-"""Estimate what all runs on the real data may miss: from simulated data, or from signs of it."""
+"""Ask what all runs on the real data may miss: by simulated data, other paths, and other signs."""
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from pymc_bdmc.base.types import MAX_RHAT
-from pymc_bdmc.estimators import clustered_mean, jarzynski_forward, jarzynski_reverse
+from pymc_bdmc.estimators import (
+    clustered_mean,
+    jarzynski_forward,
+    jarzynski_reverse,
+    log_mean_exp,
+    refutes,
+)
 from pymc_bdmc.estimators.tails import shape_of_weights
+from pymc_bdmc.paths.registry import PATHS
 from pymc_bdmc.results.certified import certified_total_variation
-from pymc_bdmc.results.checks.real_weights import mean_lack
-from pymc_bdmc.results.finding import Message, message
+from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading, once
 
 FEWEST_TO_JUDGE = 5
@@ -21,6 +29,66 @@ HEAVY_TAIL, KNOWN_TAIL = 0.5, 0.6
 """Largest Pareto k of the weights of draws from a fit that is no sign of a miss. Above 0.5 their
 variance does not exist, and so no standard error. If the tails of the fit follow from the model's
 structure, a somewhat larger one is no sign either: k of 1536 weights varies by 0.1."""
+
+CONFIDENCE = 0.998
+"""Confidence of `pymc_bdmc.estimators.refutes`; chosen."""
+
+LONGER = Remedy("use more temperatures or particles, or another kernel.")
+
+
+def real_weights(read: Reading) -> Iterator[Finding]:
+    """Report E_f[(1 − w/Z)₊] on the real data, with the mean of w for Z, and its jackknife error.
+
+    It is an estimate without a certificate: runs that all miss a part have even weights.
+    """
+    log_weights = read.real.forward if read.sets_of("real") else np.empty(0)
+    n = log_weights.size
+    if n < 2 or not np.isfinite(log_mean_exp(log_weights)):
+        return
+    value = mean_lack(log_weights)
+    left_out = np.array([mean_lack(np.delete(log_weights, i)) for i in range(n)])
+    error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
+    told = (
+        "On your data alone, the weights of the runs put this total variation at "
+        f"{value:.2g} ± {error:.1g}, without a certificate."
+    )
+    yield Finding("real weights", None, (told,), value=value, error=error)
+
+
+def mean_lack(log_weights: np.ndarray) -> float:
+    """Return the mean of (1 − w/Z)₊, with the mean of w for Z; NaN without finite weights."""
+    if not log_weights.size or not np.isfinite(log_mean_exp(log_weights)):
+        return np.nan
+    lack = -np.expm1(log_weights - log_mean_exp(log_weights))
+    return float(np.maximum(lack, 0.0).mean())
+
+
+@once
+def refuting_path(read: Reading) -> str:
+    """Return the name of the path whose scouts refute the runs on the real data, if any."""
+    runs = read.real_log_weights
+    if not runs.size:
+        return ""
+    others = [(path, each) for path, each in read.scouts.items() if path != read.path]
+    return next((path for path, each in others if refutes(each, runs, CONFIDENCE)), "")
+
+
+def two_paths(read: Reading) -> Iterator[Finding]:
+    """Report the path that refutes these runs.
+
+    If scouts on their own path are not refuted, that path is as good, and the runs are too short.
+    """
+    if path := refuting_path(read):
+        told = (
+            f"A few runs on path {path!r} give a higher log ML than these, by more than chance "
+            "explains, so these miss part of the posterior."
+        )
+        own, remedy = read.scouts.get(read.path), NO_REMEDY
+        if own is not None and not refutes(read.scouts[path], own):
+            remedy = LONGER
+        elif path in PATHS:
+            remedy = Remedy(f"pass path={path!r}.")
+        yield Finding("two paths", "bad", (told,), remedy)
 
 
 @once
@@ -108,8 +176,8 @@ def simulated_pairs(read: Reading) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @once
-def sign_of_a_miss(read: Reading) -> Message | None:
-    """Say why all runs on the real data may miss the same part of the posterior, and a remedy.
+def sign_of_a_miss(read: Reading) -> str:
+    """Say why all runs on the real data may miss the same part, and a remedy; empty without a sign.
 
     Such a part shows neither in the effective sample size nor in the differences between runs. The
     signs are that runs start at a fit that does not reach small scales of centred effects; that
@@ -119,20 +187,21 @@ def sign_of_a_miss(read: Reading) -> Message | None:
     reverse run of theirs may start at. docs/method.md says what refusing them costs.
     """
     if _is_fitted(read) and (names := read.unreached):
-        way = message("only non-centred", names=names)
-        return message("may miss", sign=message("unreached", names=names), ways=way)
-    if simulated_pairs(read):
-        return None
-    of_fit = _sign_of_the_fit(read)
-    if not (sign := of_fit or _sign_of_the_kernel(read)):
-        return None
-    ways = [message("simulate to measure")]
-    if read.centred_effects:
-        if not of_fit:  # a fit that reaches them is the same non-centred
-            ways.insert(0, message("only non-centred", names=read.centred_effects))
-    elif _is_fitted(read):
-        ways.insert(0, message("use path", path="prior"))
-    return message("may miss", sign=sign, ways=message("any of", parts=ways))
+        sign = f"runs start at a fit, which does not reach small scales of the centred {names}"
+        ways = [Remedy(f"write {names} non-centred")]
+    elif simulated_pairs(read):
+        return ""
+    else:
+        of_fit = _sign_of_the_fit(read)
+        if not (sign := of_fit or _sign_of_the_kernel(read)):
+            return ""
+        ways = [Remedy("simulate data to measure it")]
+        if read.centred_effects:
+            if not of_fit:  # a fit that reaches them is the same non-centred
+                ways.insert(0, Remedy(f"write {read.centred_effects} non-centred"))
+        elif _is_fitted(read):
+            ways.insert(0, Remedy('use path="prior"'))
+    return f"{sign}, so all runs may miss the same part: {', or '.join(ways)}"
 
 
 def _is_fitted(read: Reading) -> bool:
@@ -141,32 +210,32 @@ def _is_fitted(read: Reading) -> bool:
 
 
 @once
-def _sign_of_the_fit(read: Reading) -> Message | None:
+def _sign_of_the_fit(read: Reading) -> str:
     """Say why the fit where runs start may miss part of the posterior."""
     if not _is_fitted(read):
-        return None
+        return ""
     limit = KNOWN_TAIL if read.knows_tails else HEAVY_TAIL
     if (shape := _shape_of_fit(read)) > limit:
-        return message("heavy tail", shape=shape)
+        return f"the fit has too little mass in part of the posterior (Pareto k {shape:.2g})"
     if not _anneals(read) or read.peaks:  # two places do not mix, and the fit has both
-        return None
+        return ""
     rhat = read.side("real").pilot_rhat
-    return message("pilot of fit", rhat=rhat) if rhat > MAX_RHAT else None
+    return f"the pilot behind the fit did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
 
 
 @once
-def _sign_of_the_kernel(read: Reading) -> Message | None:
+def _sign_of_the_kernel(read: Reading) -> str:
     """Say why transitions may not reach part of the posterior.
 
     Rejections at a hard constraint count as divergences, so these alone are no sign.
     """
     share = read.side("real").divergent_share if read.has("real") else 0.0
     if share <= MOST_DIVERGENT:
-        return None
+        return ""
+    sign, rhat = f"{share:.1%} of the transitions diverged", read.side("real").pilot_rhat
     if read.centred_effects:
-        return message("divergent and centred", share=share, names=read.centred_effects)
-    rhat = read.side("real").pilot_rhat
-    return message("divergent pilot", share=share, rhat=rhat) if rhat > MAX_RHAT else None
+        return f"{sign}, with {read.centred_effects} centred"
+    return f"{sign} and the pilot did not mix (R̂ {rhat:.2f})" if rhat > MAX_RHAT else ""
 
 
 def _anneals(read: Reading) -> bool:

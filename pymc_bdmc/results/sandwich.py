@@ -3,12 +3,14 @@
 import numpy as np
 
 from pymc_bdmc.estimators import TailCheck, clustered_mean, clustered_median, jeffreys_bound
-from pymc_bdmc.results.finding import Message, message
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import RESOLVED, SIDES, Side
 
 HEURISTIC = "heuristic start"
 """Start of reverse runs that do not give an upper bound."""
+
+WIDE_GAP = 2.0
+"""Gap that counts as wide, in nats, after subtracting two standard errors; chosen."""
 
 
 def start_of(read: Reading, data: str) -> str:
@@ -26,9 +28,9 @@ def bound_of(read: Reading, side: Side, data: str) -> dict:
     if len(weights) == 1:  # the spread over several data sets contains it already
         forward = read.side(SIDES[data][0])
         error = float(np.hypot(error, np.mean(forward.prior_mass[2])))
-    kind = message("mean from" if start else "mean", start=start)
+    kind = f"mean log weight, {start}" if start else "mean log weight"
     if not tail.resolved:
-        kind = message("median", reason=tail.reason)
+        kind = f"median log weight, ≤ log ML + log 2; the mean is {tail.reason}"
     valid = tail.resolved and start != HEURISTIC
     return {"value": value, "error": error, **quartiles(weights), "valid": valid, "kind": kind}
 
@@ -43,7 +45,7 @@ def gap_of(read: Reading, data: str) -> dict:
         [clustered_median(row) for row in pair] for pair in zip(forward, reverse, strict=True)
     ]
     gaps = np.array([of_reverse[0] - of_forward[0] for of_forward, of_reverse in medians])
-    kind: Message = message("mean gap", start=start)
+    kind = f"mean gap, {start}"
     if tail.resolved:
         value, error = jeffreys_bound(forward, reverse)
     else:
@@ -51,12 +53,39 @@ def gap_of(read: Reading, data: str) -> dict:
         if len(gaps) == 1:
             of_forward, of_reverse = medians[0]
             error = float(np.hypot(of_forward[1], of_reverse[1]))
-        kind = message("gap of medians", start=start, reason=tail.reason)
+        kind = f"gap of the medians, {start}, no bound; the mean lower bound is {tail.reason}"
     spread = quartiles(gaps)
     if len(gaps) == 1:
         spread = {"median": spread.get("median", np.nan)}
     valid = tail.resolved and start != HEURISTIC
     return {"value": value, "error": error, **spread, "valid": valid, "kind": kind}
+
+
+@once
+def gap(read: Reading) -> tuple[float, float]:
+    """Return the Jeffreys bound and its error; nats."""
+    return jeffreys_bound(*(side.log_weight for side in read.pair))
+
+
+def is_wide(read: Reading) -> bool:
+    """Return whether the gap is wide beyond its error."""
+    value, error = gap(read)
+    return value - 2 * error > WIDE_GAP
+
+
+@once
+def slowness(read: Reading) -> float:
+    """Return the ratio of the gap on simulated data to the ideal gap of the best schedule.
+
+    NaN if it is unknown, or says nothing: of a single step, or of log weights without a mean.
+    """
+    forward = read.side("forward") if read.has(*SIDES["simulated"]) else None
+    if not forward or not forward.lengths.size:
+        return np.nan
+    n = forward.n_temperatures
+    if n == 1 or not forward.tail.resolved:
+        return np.nan
+    return gap(read)[0] * n * read.n_particles / float(np.mean(forward.lengths**2))
 
 
 def independent_gaps(read: Reading) -> int:
