@@ -23,7 +23,7 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
 from pymc_bdmc.campaign.store import Store, StoredPool
-from pymc_bdmc.engines import ExecutorPool, Recorder, executors
+from pymc_bdmc.engines import Recorder, open_workers, workers
 from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.engines.tasks import PilotTask
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -148,17 +148,17 @@ def reduction(tasks: Tasks, run) -> float:
 def messages(client: Client, run) -> tuple[dict[int, float], list]:
     """Seconds a task of this process, in which the scheduler is too, by length of a range; rows."""
     rows, a_task = [], {}
-    workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+    processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
 
     def theirs() -> float:
-        return sum(sum(worker.cpu_times()[:2]) for worker in workers)
+        return sum(sum(worker.cpu_times()[:2]) for worker in processes)
 
     for n, most in [(10**2, 10**4), (10**3, 10**4), (10**4, 10**4), (10**4, 10**3), (10**4, 10**2)]:
         _, tasks = real_tasks(100, n)
         counting, sleeping = Counting(client.get_executor()), Sleeps(tasks, PAUSE, run)
-        executors.MOST_MESSAGES = most
+        workers.MOST_MESSAGES = most
         before = theirs()
-        with interruptible() as stop, ExecutorPool(None, counting, stop) as pool:
+        with interruptible() as stop, open_workers(None, 4, stop, counting) as pool:
             here, _ = cpu(list, pool.run(sleeping))
         there = theirs() - before
         a_task[-(-n // most)] = here / n

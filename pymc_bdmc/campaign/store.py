@@ -21,8 +21,8 @@ from pymc_bdmc.base.version import VERSION
 from pymc_bdmc.campaign.files import DamagedRecord, read_record, write_record
 from pymc_bdmc.campaign.rounds import Report, Round
 from pymc_bdmc.campaign.view import View
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.model.identity import digest
 
 _log = logging.getLogger("pymc.bdmc")

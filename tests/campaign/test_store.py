@@ -15,7 +15,7 @@ import xarray as xr
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.campaign import files, store, view
-from pymc_bdmc.engines import AnnealTask, PilotTask, executors
+from pymc_bdmc.engines import AnnealTask, PilotTask, workers
 from pymc_bdmc.engines.tasks import RefitTask
 from tests.models import conjugate_regression
 
@@ -138,7 +138,7 @@ def readable(dt):
 )
 def test_killed_at_random_moments(model, whole, path, tasks_run, name, n_kills, monkeypatch):
     # A child cannot start workers by a server that its parent started.
-    monkeypatch.setattr(executors, "_context", lambda: multiprocessing.get_context("fork"))
+    monkeypatch.setattr(workers, "_context", lambda: multiprocessing.get_context("fork"))
     expected = whole(name)
     started = time.perf_counter()
     whole_again = pm.sample_bdmc(model, **CALLS[name])
