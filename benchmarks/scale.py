@@ -95,8 +95,8 @@ def sizes() -> tuple[float, list]:
         engine, tasks = real_tasks(n, 2)
         run = tasks[0].run(engine)
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(Path(folder) / "run.zarr", {}, 1)
-            store.write(tasks[0], "", run, 0.0)
+            store = Store(Path(folder) / "run", {}, 1)
+            store.write("3.0", "", run)
             stored = sum(file.stat().st_size for file in store.path.glob("runs/3*")) / 1e3
         lengths = [
             len(pickle.dumps(run)),
@@ -130,7 +130,7 @@ def overhead_of_a_store(engine, tasks: Tasks) -> tuple[float, list]:
     with interruptible() as stop, engine.pool(1, stop) as pool:
         for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
-                stored = StoredPool(pool, Store(Path(folder) / "run.zarr", {}, 1), stop)
+                stored = StoredPool(pool, Store(Path(folder) / "run", {}, 1), stop)
                 without, run = each(pool)
                 commit, read = each(stored)[0] - without, each(stored)[0]
                 found.append([1e3 * run, 1e3 * commit, 100 * commit / run, 1e3 * read])

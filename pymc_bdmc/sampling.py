@@ -180,8 +180,8 @@ def sample_bdmc(
         the same call continues from there: no run is repeated, and the result is the same. Larger
         ``chains`` add runs; ``max_temperatures`` and ``max_time`` may differ too. If another
         argument, the model, its data or a version differs, an error says so; so it does if another
-        call is using the store. A damaged file is computed again, with a warning. The directory is
-        a zarr group: `xarray.open_datatree` reads the result so far at any moment. Without a
+        call is using the store. A damaged file is computed again, with a warning. The file
+        ``result.nc`` in it is the result so far, for `xarray.open_datatree`. Without a
         ``random_seed`` the call takes that of the store.
     callback : callable, optional
         Called after every run with the result so far, a DataTree as Ctrl-C would return it. Making
@@ -245,7 +245,7 @@ def sample_bdmc(
     With a store a call can be interrupted, and runs can be added later:
 
     >>> from tempfile import mkdtemp
-    >>> store = f"{mkdtemp()}/run.zarr"
+    >>> store = f"{mkdtemp()}/run"
     >>> dt = pm.sample_bdmc(model, chains=4, temperatures=20, simulate="prior", random_seed=1,
     ...                     cores=1, progressbar=False, store=store)
     >>> dt = pm.sample_bdmc(model, chains=6, temperatures=20, simulate="prior", random_seed=1,

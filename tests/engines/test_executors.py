@@ -115,7 +115,7 @@ def test_a_killed_worker_and_a_store(model, client, tmp_path):
             os.kill(workers.pop(), signal.SIGKILL)
             workers.clear()
 
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run"
     dt = pm.sample_bdmc(model, **OPTIONS, executor=client.get_executor(), store=path, callback=kill)
     assert_same(dt, expected)
     assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 4
@@ -143,7 +143,7 @@ def test_a_caller_killed_at_random_moments(model, client, tmp_path):
 
     def times():
         records = committed(path) if path.exists() else ()
-        return {name: (path / "runs" / f"{name}.run").stat().st_mtime_ns for name in records}
+        return {name: (path / "runs" / f"{name}.npz").stat().st_mtime_ns for name in records}
 
     numbers = []
     for kill in range(20):
@@ -161,7 +161,7 @@ def test_a_caller_killed_at_random_moments(model, client, tmp_path):
     before = times()
     assert subprocess.run(command).returncode == 0
     assert before.items() <= times().items()
-    assert_same(xr.open_datatree(path), pm.sample_bdmc(model, **LONGER))
+    assert_same(xr.open_datatree(path / "result.nc"), pm.sample_bdmc(model, **LONGER))
 
 
 class Engine:
