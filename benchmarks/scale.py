@@ -23,7 +23,7 @@ from pymc_bdmc.base.interrupts import interruptible
 from pymc_bdmc.campaign.options import Limits
 from pymc_bdmc.campaign.rounds import Plan, Side, Tasks
 from pymc_bdmc.campaign.store import Store, StoredPool
-from pymc_bdmc.engines import ExecutorPool, Recorder, executors
+from pymc_bdmc.engines import Recorder, open_workers, workers
 from pymc_bdmc.engines.choice import make_engine
 from pymc_bdmc.engines.tasks import PilotTask
 from pymc_bdmc.model.tempered import TemperedDensity
@@ -95,8 +95,8 @@ def sizes() -> tuple[float, list]:
         engine, tasks = real_tasks(n, 2)
         run = tasks[0].run(engine)
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(Path(folder) / "run.zarr", {}, 1)
-            store.write(tasks[0], "", run, 0.0)
+            store = Store(Path(folder) / "run", {}, 1)
+            store.write("3.0", "", run)
             stored = sum(file.stat().st_size for file in store.path.glob("runs/3*")) / 1e3
         lengths = [
             len(pickle.dumps(run)),
@@ -130,7 +130,7 @@ def overhead_of_a_store(engine, tasks: Tasks) -> tuple[float, list]:
     with interruptible() as stop, engine.pool(1, stop) as pool:
         for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
-                stored = StoredPool(pool, Store(Path(folder) / "run.zarr", {}, 1), stop)
+                stored = StoredPool(pool, Store(Path(folder) / "run", {}, 1), stop)
                 without, run = each(pool)
                 commit, read = each(stored)[0] - without, each(stored)[0]
                 found.append([1e3 * run, 1e3 * commit, 100 * commit / run, 1e3 * read])
@@ -148,17 +148,17 @@ def reduction(tasks: Tasks, run) -> float:
 def messages(client: Client, run) -> tuple[dict[int, float], list]:
     """Seconds a task of this process, in which the scheduler is too, by length of a range; rows."""
     rows, a_task = [], {}
-    workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+    processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
 
     def theirs() -> float:
-        return sum(sum(worker.cpu_times()[:2]) for worker in workers)
+        return sum(sum(worker.cpu_times()[:2]) for worker in processes)
 
     for n, most in [(10**2, 10**4), (10**3, 10**4), (10**4, 10**4), (10**4, 10**3), (10**4, 10**2)]:
         _, tasks = real_tasks(100, n)
         counting, sleeping = Counting(client.get_executor()), Sleeps(tasks, PAUSE, run)
-        executors.MOST_MESSAGES = most
+        workers.MOST_MESSAGES = most
         before = theirs()
-        with interruptible() as stop, ExecutorPool(None, counting, stop) as pool:
+        with interruptible() as stop, open_workers(None, 4, stop, counting) as pool:
             here, _ = cpu(list, pool.run(sleeping))
         there = theirs() - before
         a_task[-(-n // most)] = here / n

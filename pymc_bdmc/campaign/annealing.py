@@ -23,8 +23,8 @@ from pymc_bdmc.campaign.options import MOST_TEMPERATURES
 from pymc_bdmc.campaign.pilots import Piloted, squared_length
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Tunings
 from pymc_bdmc.campaign.request import CHAINS, DRAWS
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, ModelEngine
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators import log_prior_mass, refutes
 from pymc_bdmc.estimators.tails import shape_by_states
 from pymc_bdmc.paths import FittedPath, Path, PriorPath

@@ -1,12 +1,10 @@
-"""Files of results: a checksum, JSON and the bytes of arrays, which are read without pickle."""
+"""Records: npz files of plain values and arrays, written as a whole and read without pickle."""
 
 import json
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
-from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -40,26 +38,27 @@ class DamagedRecord(ValueError):
     """A file differs from what was written; the message names it."""
 
 
-def write_record(path: Path, thing: Any, **attributes: Any) -> None:
-    """Write a thing made of plain values, arrays and the types above; all of it or nothing.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a file that replaces another as a whole if the block succeeds.
 
-    One record of a directory is written at a time.
+    Only one file of a directory may be written at a time.
     """
-    arrays: list[np.ndarray] = []
-    head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
-    content = b"".join([head, b"\n", *(array.tobytes() for array in arrays)])
-    replace_file(path, _checksum(content) + b"\n" + content)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file as a whole; only one file of a directory may be written at a time."""
     unfinished = path.with_name("unfinished")  # what a killed process leaves, the next one replaces
     try:
-        unfinished.write_bytes(content)
+        yield unfinished
         os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def write_record(path: Path, thing: Any, **attributes: Any) -> None:
+    """Write a thing made of plain values, arrays and the types above, and attributes."""
+    arrays: list[np.ndarray] = []
+    head = json.dumps(attributes | {"outline": _outline(thing, arrays)}).encode()
+    with replacing(path) as new, open(new, "wb") as file:
+        np.savez(file, *arrays, head=np.frombuffer(head, np.uint8))
 
 
 def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -68,58 +67,51 @@ def read_record(path: Path) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     DamagedRecord
-        If any bit of the file is another, or the file cannot be read.
+        If what it holds was changed, or the file cannot be read.
     """
     try:
-        checksum, _, content = path.read_bytes().partition(b"\n")
+        with open(path, "rb") as opened, np.load(opened) as file:
+            if changed := file.zip.testzip():  # `np.load` does not read all of a changed array
+                raise ValueError(f"the checksum of {changed} is wrong")
+            attributes = json.loads(file["head"].tobytes())
+            return _filled(attributes.pop("outline"), file), attributes
     except OSError as error:
         raise DamagedRecord(f"{path} cannot be read ({error.strerror or error})") from error
-    if checksum != _checksum(content):
-        raise DamagedRecord(f"{path} is damaged (its checksum is wrong)")
-    head, _, arrays = content.partition(b"\n")
-    attributes = json.loads(head)
-    return _filled(attributes.pop("outline"), BytesIO(arrays)), attributes
-
-
-def _checksum(content: bytes) -> bytes:
-    return sha256(content).hexdigest().encode()
+    except Exception as error:  # zipfile, NumPy and json raise many
+        raise DamagedRecord(f"{path} is damaged ({error})") from error
 
 
 def _outline(thing: Any, arrays: list[np.ndarray]) -> Any:
-    """Return a thing as JSON with types and shapes of its arrays; append these to ``arrays``."""
+    """Return a thing as JSON with the numbers of its arrays; append these to ``arrays``."""
     if isinstance(thing, np.ndarray | np.generic):
-        array = np.asarray(thing)
-        if array.dtype.hasobject:
+        if thing.dtype.hasobject:
             raise TypeError("an array of Python objects has no bytes to keep")
-        arrays.append(array)
-        return {"array": [array.dtype.str, array.shape, isinstance(thing, np.generic)]}
+        arrays.append(np.asarray(thing))
+        return {"scalar" if isinstance(thing, np.generic) else "array": len(arrays) - 1}
     if isinstance(thing, Mapping):
         return {"dict": {key: _outline(each, arrays) for key, each in thing.items()}}
     name = type(thing).__name__
     if name in _TYPES:
-        values = [getattr(thing, field) for field in _fields(_TYPES[name])]
-        return {name: [_outline(each, arrays) for each in values]}
-    if isinstance(thing, list | tuple):
-        return {name: [_outline(each, arrays) for each in thing]}
-    return thing
+        thing = [getattr(thing, field) for field in _fields(_TYPES[name])]
+    elif not isinstance(thing, list | tuple):
+        return thing
+    return {name: [_outline(each, arrays) for each in thing]}
 
 
-def _filled(outline: Any, stream: BytesIO) -> Any:
-    """Return the thing that an outline describes; its arrays are read from the stream."""
+def _filled(outline: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the thing that an outline describes."""
     if not isinstance(outline, dict):
         return outline
     ((name, parts),) = outline.items()
-    if name == "array":
-        dtype, shape, is_scalar = parts
-        n_bytes = np.dtype(dtype).itemsize * math.prod(shape)
-        array = np.frombuffer(bytearray(stream.read(n_bytes)), dtype).reshape(shape)
-        return array[()] if is_scalar else array
-    if name == "dict":
-        return {key: _filled(each, stream) for key, each in parts.items()}
-    found = [_filled(each, stream) for each in parts]
-    if name in _TYPES:
-        return _TYPES[name](*found)
-    return {"list": list, "tuple": tuple}[name](found)
+    match name:
+        case "array":
+            return arrays[f"arr_{parts}"]
+        case "scalar":
+            return arrays[f"arr_{parts}"][()]
+        case "dict":
+            return {key: _filled(each, arrays) for key, each in parts.items()}
+    found = [_filled(each, arrays) for each in parts]
+    return _TYPES[name](*found) if name in _TYPES else {"list": list, "tuple": tuple}[name](found)
 
 
 def _fields(kind: Any) -> list[str]:

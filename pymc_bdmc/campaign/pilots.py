@@ -10,8 +10,8 @@ from pymc_bdmc.base.schedules import thermodynamic_length
 from pymc_bdmc.base.streams import Entropy, Fitting, Piloting, Purpose, stream
 from pymc_bdmc.base.types import MAX_RHAT, Tuning
 from pymc_bdmc.campaign.preparation import DataSets, Preparation, Tunings
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine, PilotTask, RefitTask
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.paths import Path, PriorPath
 

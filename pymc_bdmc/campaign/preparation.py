@@ -10,8 +10,8 @@ import numpy as np
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
 from pymc_bdmc.base.streams import Entropy
 from pymc_bdmc.base.types import Run, Tuning
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import ModelEngine
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.model.hard_variables import with_necks
 from pymc_bdmc.paths import Path
 

@@ -202,7 +202,10 @@ class Request:
             raise ValueError("real_data: with simulate=None there is nothing left to run.")
         asked: dict[str, object] = {"particles": size.particles, "target_gap": limits.target_gap}
         asked |= {"temperatures": ladder.temperatures, "schedule": ladder.schedule}
-        asked |= vars(question) | vars(compilation)
+        asked |= {"path": question.path, "simulate": question.simulate}
+        asked |= {"real_data": question.real_data, "posterior": question.posterior}
+        asked |= {"step": compilation.step, "backend": compilation.backend}
+        asked |= {"compile_kwargs": compilation.compile_kwargs}
         request = cls(
             model, size, ladder, limits, path, simulation, needed, question.real_data, posterior,
             judged, compilation, resources,

@@ -16,9 +16,9 @@ from pymc_bdmc.base.schedules import Schedule, adaptive, mean_between
 from pymc_bdmc.base.streams import Entropy, Purpose, stream
 from pymc_bdmc.base.types import Annealing, Direction, Point, Tuning
 from pymc_bdmc.campaign.options import Limits
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.recorder import Recorder
 from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators import jeffreys_bound
 from pymc_bdmc.model.simulations import Simulated
 

@@ -12,8 +12,8 @@ from pymc_bdmc.base.streams import Entropy, entropy_of
 from pymc_bdmc.campaign.options import Resources
 from pymc_bdmc.campaign.rounds import Round, Runs, anneal_in_rounds
 from pymc_bdmc.campaign.store import Store, StoredPool, reporter
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import Engine
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.results.verdict import warn
 
 

@@ -1,12 +1,10 @@
 """Stores on disk: tasks of a call that a store holds are not computed again."""
 
-import importlib.util
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +16,30 @@ from filelock import FileLock, Timeout
 
 from pymc_bdmc.base.streams import RandomSeed, entropy_of
 from pymc_bdmc.base.version import VERSION
-from pymc_bdmc.campaign.files import DamagedRecord, read_record, write_record
+from pymc_bdmc.campaign.files import DamagedRecord, read_record, replacing, write_record
 from pymc_bdmc.campaign.rounds import Report, Round
-from pymc_bdmc.campaign.view import View
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.workers import Workers
 from pymc_bdmc.model.identity import digest
 
 _log = logging.getLogger("pymc.bdmc")
 
 Task = AnnealTask | PilotTask
 
-FORMAT = 2
-"""Version of the file format; stores of a later version are refused."""
+FORMAT = 3
+"""Version of the files; stores of a later version are refused, and of an earlier one."""
+RESULT = "result.nc"
+"""File of the result so far, for readers."""
 RUNS = "runs"
-"""Directory of the finished tasks in a store; the groups beside it are a view of them."""
-ORIGIN = "origin"
+"""Directory of the finished tasks, a file each."""
+ORIGIN = "origin.npz"
 """File with hashes of everything that the finished tasks depend on."""
-LOCK = "origin.lock"
+LOCK = "lock"
 """File that the writing process locks; the system unlocks it when the process ends."""
+STRIDE = 100
+"""Least pause between two results, as a multiple of the time that it takes to write one. Chosen."""
+PAUSE = 60.0
+"""Seconds until a continued call replaces the result that is there. Chosen."""
 
 
 class Store:
@@ -59,13 +62,11 @@ class Store:
     path : Path
     entropy : int or sequence of int
         What the seed comes to.
-    view : View
-        The result so far.
 
     Raises
     ------
     ValueError
-        For a store of another origin or of a newer version, by the name of what differs; for one
+        For a store of another origin or of another format, by the name of what differs; for one
         whose origin is damaged or missing; and for any other file or directory.
     OSError
         If it cannot be written to, or another call is using it.
@@ -79,23 +80,27 @@ class Store:
     ):
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"store: the path of a directory is needed, got {path!r}.")
-        if not importlib.util.find_spec("zarr"):
-            raise ModuleNotFoundError("store: it needs zarr; pip install 'pymc-bdmc[store]'.")
         if "://" in str(path):
             raise ValueError(f"store: {path} is no directory of this machine, which is needed.")
         self.path = Path(path)
         self._runs = self.path / RUNS
-        self._lock = FileLock(self._runs / LOCK)
+        self._lock = FileLock(self.path / LOCK)
         self._origin = origin
         self._takes_any_seed = random_seed is None
         self.entropy = entropy_of(random_seed)
+        self._next = time.perf_counter() + (PAUSE if (self.path / RESULT).exists() else 0.0)
         with self.locked():
             pass  # what is wrong with the store is said before anything is compiled
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other call away from the store inside the context."""
-        marks = any((self._runs / name).exists() for name in (LOCK, ORIGIN))
+        if (self._runs / "origin").exists():  # format 2 and before
+            raise ValueError(
+                f"store: {self.path} was written by an older version of pymc_bdmc, and this "
+                "version cannot read it. Call that version again, or choose another store."
+            )
+        marks = any((self.path / name).exists() for name in (LOCK, ORIGIN))
         if self.path.is_file() or (not marks and any(map(Path.is_file, self.path.rglob("*")))):
             raise ValueError(
                 f"store: {self.path} exists, but not as a store of sample_bdmc; choose another."
@@ -109,18 +114,18 @@ class Store:
 
     def _begin(self) -> None:
         """Bind the store to this call; refuse it if it has runs of another call."""
-        if any(self._runs.glob("*.run")):
+        if any(self._runs.glob("*.npz")):
             self._check_origin()
+        else:
+            with self._writable():
+                write_record(self.path / ORIGIN, self._origin, entropy=self.entropy, format=FORMAT)
         self._takes_any_seed = False
         self._call = digest([self._origin, self.entropy])
-        with self._writable():
-            write_record(self._runs / ORIGIN, self._origin, entropy=self.entropy, format=FORMAT)
-            self.view = View(self.path)
 
     def _check_origin(self) -> None:
         """Refuse a call that differs from the one that began the store."""
         try:
-            origin, begun = read_record(self._runs / ORIGIN)
+            origin, begun = read_record(self.path / ORIGIN)
         except DamagedRecord as error:
             raise ValueError(
                 f"store: {error}. It names the call that made the runs beside it, which cannot "
@@ -162,34 +167,42 @@ class Store:
                 "runs are kept. Make it writable, and call again."
             ) from error
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the pause since the last result was long enough."""
+        return time.perf_counter() >= self._next
+
     def show(self, make: Callable[[], xr.DataTree]) -> None:
-        """Show a result to readers of the store, in place of the last one."""
-        with self._writable():
-            self.view.write(make)
+        """Replace the result for readers of the store by the one that ``make`` returns."""
+        started, dt = time.perf_counter(), make()
+        encoding = {  # with checksums, so that damage is an error for readers
+            node.path: {
+                name: {"fletcher32": True}
+                for name, each in node.to_dataset(inherit=False).variables.items()
+                if each.dtype.kind in "bif"
+            }
+            for node in dt.subtree
+        }
+        with self._writable(), replacing(self.path / RESULT) as new:
+            dt.to_netcdf(new, engine="netcdf4", encoding=encoding)
+        now = time.perf_counter()
+        self._next = now + STRIDE * (now - started)
 
     def remember[T](self, name: str, make: Callable[[], T]) -> T:
         """Return the thing kept under this name; if there is none, make and keep it."""
-        if found := self._read(name, name):
+        if found := self.read(name, name):
             return found[0]
         thing = make()
-        self._write(name, name, thing)
+        self.write(name, name, thing)
         return thing
 
-    def read(self, task: Task, inputs: str) -> tuple[Any, float] | None:
-        """Return the result of a task, and the seconds that the call had taken; None without one.
+    def read(self, name: str, inputs: str) -> tuple[Any, float] | None:
+        """Return what is kept under a name, and the seconds that it had taken; None if nothing is.
 
         A damaged file counts as none, and so does a result of other inputs: those of a later round,
         for example, depend on the number of chains.
         """
-        found = self._read(_name(task), inputs)
-        return (found[0], found[1]["seconds"]) if found else None
-
-    def write(self, task: Task, inputs: str, result: Any, seconds: float) -> None:
-        """Commit the result of a task."""
-        self._write(_name(task), inputs, result, seconds=seconds)
-
-    def _read(self, name: str, inputs: str) -> tuple[Any, dict[str, Any]] | None:
-        path = self._runs / f"{name}.run"
+        path = self._runs / f"{name}.npz"
         if not path.exists():
             return None
         try:
@@ -197,12 +210,14 @@ class Store:
         except DamagedRecord as error:
             _log.warning(f"store: {error}; what it held is computed again, to the same result.")
             return None
-        return (thing, attributes) if attributes["inputs"] == self._bound(inputs) else None
+        same = attributes["inputs"] == self._bound(inputs)
+        return (thing, attributes["seconds"]) if same else None
 
-    def _write(self, name: str, inputs: str, thing: Any, **attributes: Any) -> None:
-        path = self._runs / f"{name}.run"
+    def write(self, name: str, inputs: str, thing: Any, seconds: float = 0.0) -> None:
+        """Commit a thing under a name."""
         with self._writable():
-            write_record(path, thing, inputs=self._bound(inputs), **attributes)
+            path = self._runs / f"{name}.npz"
+            write_record(path, thing, inputs=self._bound(inputs), seconds=seconds)
 
     def _bound(self, inputs: str) -> str:
         """Return a hash of inputs and call, by which files of other calls are recognised."""
@@ -218,8 +233,8 @@ class StoredPool:
 
     Parameters
     ----------
-    pool : Pool
-        Where the tasks run that the store does not hold.
+    workers : Workers
+        Who run the tasks that the store does not hold.
     store : Store
     stop : ndarray of shape (1,)
         From `interruptible`.
@@ -230,17 +245,17 @@ class StoredPool:
         Seconds that earlier calls spent on the tasks of the last `run`.
     """
 
-    def __init__(self, pool: Pool, store: Store, stop: np.ndarray):
-        self._pool, self._store, self._stop = pool, store, stop
+    def __init__(self, workers: Workers, store: Store, stop: np.ndarray):
+        self._workers, self._store, self._stop = workers, store, stop
         self.spent = 0.0
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result): those in the store first, then the others."""
-        self.spent, known, left = 0.0, _Inputs(), []
+        self.spent, left = 0.0, []
         for k, task in enumerate(tasks):
             if self._stop[0]:
                 return
-            found = self._store.read(task, known.digest(task))
+            found = self._store.read(_name(task), digest(task))
             if found is None:
                 left.append(k)
             else:
@@ -249,10 +264,9 @@ class StoredPool:
         if len(left) < len(tasks):
             _log.info(f"In the store: {len(tasks) - len(left)} of {len(tasks)} tasks")
         started = time.perf_counter() - self.spent
-        for place, result in self._pool.run(Selected(tasks, left)):
-            k, seconds = left[place], time.perf_counter() - started
-            task = tasks[k]
-            self._store.write(task, known.digest(task), result, seconds)
+        for k, result in self._workers.run(tasks, left):
+            task, seconds = tasks[k], time.perf_counter() - started
+            self._store.write(_name(task), digest(task), result, seconds)
             yield k, result
 
 
@@ -274,7 +288,7 @@ def reporter(
     """Return a function that shows the result so far to the store and to the callback."""
 
     def report(so_far: Callable[[], Sequence[Round]]) -> None:
-        if kept and kept.view.is_due and (rounds := so_far())[-1].is_readable:
+        if kept and kept.is_due and (rounds := so_far())[-1].is_readable:
             kept.show(lambda: result(rounds))
         if callback:
             try:
@@ -283,33 +297,3 @@ def reporter(
                 stop[0] = 1
 
     return report
-
-
-@dataclass(frozen=True)
-class Selected(Sequence[Task]):
-    """A selection of tasks."""
-
-    tasks: Sequence[Task]
-    places: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, place):
-        return self.tasks[self.places[place]]
-
-
-class _Inputs:
-    """Hashes of the inputs of tasks; inputs that many tasks share are hashed once."""
-
-    def __init__(self):
-        self._known: dict[int, tuple[Any, str]] = {}
-        """Hashes by identity; the thing is kept, so that no other can get the same identity."""
-
-    def digest(self, task: Task) -> str:
-        parts = [each for name, each in vars(task).items() if name != "seed"]
-        for part in parts:
-            if id(part) not in self._known:
-                self._known[id(part)] = part, digest(part)
-        hashes = [self._known[id(part)][1] for part in parts]
-        return digest(f"{hashes} {task.seed.entropy} {task.seed.spawn_key}")

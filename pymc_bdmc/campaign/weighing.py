@@ -14,8 +14,8 @@ from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.preparation import DRAWN, SCOUTS, UNREACHED, DataSets, Preparation, Tunings
 from pymc_bdmc.campaign.request import CHAINS
 from pymc_bdmc.campaign.sets import Sets
-from pymc_bdmc.engines.pools import Pool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, ModelEngine
+from pymc_bdmc.engines.workers import Pool
 from pymc_bdmc.estimators.tails import shape_of_weights
 from pymc_bdmc.model.latent import latent_variables
 from pymc_bdmc.paths import FittedPath, Path

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast, runtime_checkable
 
@@ -9,9 +10,8 @@ import numpy as np
 
 from pymc_bdmc.base.system import System, TwoSidedSystem
 from pymc_bdmc.base.types import Direction, Run
-from pymc_bdmc.engines.executors import ExecutorPool
-from pymc_bdmc.engines.pools import ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask
+from pymc_bdmc.engines.workers import Workers, open_workers
 
 
 @runtime_checkable
@@ -56,10 +56,10 @@ class BlockEngine:
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
-    ) -> ThreadPool | ExecutorPool:
-        """Return threads that share this engine, or copies on workers, until ``stop`` is set."""
+    ) -> AbstractContextManager[Workers]:
+        """Return threads that share this engine, or the workers of an executor."""
         self._stop = stop
-        return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
+        return open_workers(self, cores, stop, executor)
 
     def run(self, task: AnnealTask[None]) -> Run | None:
         """Return the runs of a task, which depend on nothing else; None if they were stopped.

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_bdmc.base.system import System
 from pymc_bdmc.base.types import Direction, Kernel, Moves, Point, Run, Tuning
-from pymc_bdmc.engines.pools import Pool
+from pymc_bdmc.engines.workers import Workers
 from pymc_bdmc.kernels.reference import Reference
 from pymc_bdmc.model.tempered import TemperedDensity
 
@@ -25,8 +25,8 @@ class Engine[T: Tuning | None](Protocol):
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
-    ) -> AbstractContextManager[Pool]:
-        """Return a pool whose tasks share the engine or use copies of it."""
+    ) -> AbstractContextManager[Workers]:
+        """Return workers whose tasks share the engine or use copies of it."""
 
     def run(self, task: "AnnealTask[T]") -> Run | None:
         """Anneal one run, or a block of chains, from its own starts; None if it was stopped."""

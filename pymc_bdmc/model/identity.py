@@ -145,7 +145,7 @@ def _parts(thing: Any) -> Any:
         case xr.Dataset():
             return {name: (each.dims, each.values) for name, each in thing.variables.items()}
         case Dispatcher():
-            return _source(thing)
+            return _code(thing.py_func.__code__, thing.py_func.__globals__)
         case partial():
             return thing.func, thing.args, thing.keywords
         case Op() if hasattr(thing, "__props__"):
@@ -167,28 +167,20 @@ def _written(kind: type) -> dict[str, Any]:
     """Return the code and the values in a class of a script, and in those that it inherits from."""
     classes = [each for each in reversed(kind.__mro__) if each.__module__ == "__main__"]
     found = {name: value for each in classes for name, value in vars(each).items()}
-    methods = {name: _code(v.__code__) for name, v in found.items() if hasattr(v, "__code__")}
+    methods = {name: _code(v.__code__, {}) for name, v in found.items() if hasattr(v, "__code__")}
     values = {name: value for name, value in found.items() if not name.startswith("__")}
     return values | methods
 
 
-def _code(code: CodeType) -> list:
-    """Return what a function does, without the places where it stands."""
-    consts = [_code(each) if isinstance(each, CodeType) else each for each in code.co_consts]
-    return [code.co_code, code.co_names, consts]
+def _code(code: CodeType, known: Mapping[str, Any]) -> list:
+    """Return what a function does with the values that it knows, without the place where it stands.
 
-
-def _source(function: Dispatcher) -> list:
-    """Return what makes a function of numba, which is pickled differently in every process."""
-    code, known = function.py_func.__code__, function.py_func.__globals__
+    Numba's functions are pickled differently in every process.
+    """
+    consts = [_code(each, known) if isinstance(each, CodeType) else each for each in code.co_consts]
     used = [known[name] for name in code.co_names if name in known]
-    plain = int | float | str | Dispatcher
-    return [
-        function.py_func.__module__,
-        function.py_func.__qualname__,
-        code.co_code,
-        [each for each in (*code.co_consts, *used) if isinstance(each, plain)],
-    ]
+    values = [each for each in used if isinstance(each, int | float | str | Dispatcher)]
+    return [code.co_code, code.co_names, consts, values]
 
 
 def replaceable_data(model: pm.Model) -> dict[str, np.ndarray]:

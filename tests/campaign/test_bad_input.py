@@ -16,8 +16,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
 from pymc_bdmc.base.habits import REMEDIES
-from pymc_bdmc.engines.executors import WorkerPool
-from pymc_bdmc.engines.pools import ThreadPool
+from pymc_bdmc.engines.workers import Workers
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
 from tests.models import hard_constraint
@@ -445,11 +444,10 @@ BAD_SIMULATIONS = [
 @pytest.mark.filterwarnings("ignore:Calling a RandomVariable without:DeprecationWarning")
 @pytest.mark.parametrize(("make", "options", "error", "message"), BAD)
 def test_bad_input_is_refused_before_any_sampling(make, options, error, message, monkeypatch):
-    def sampled(self, tasks):
+    def sampled(self, tasks, places=None):
         raise AssertionError("sampling began")
 
-    for pool in (WorkerPool, ThreadPool):
-        monkeypatch.setattr(pool, "run", sampled)
+    monkeypatch.setattr(Workers, "run", sampled)
     monkeypatch.setattr(pm, "sample", sampled)
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **{**SMALL, **options})

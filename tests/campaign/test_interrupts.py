@@ -17,7 +17,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible, nothing_to_keep
 from pymc_bdmc.base.progress import ChainProgress
 from pymc_bdmc.campaign import call, opened, prepared, session, sets, tree
-from pymc_bdmc.engines import AnnealTask, PilotTask, pools
+from pymc_bdmc.engines import AnnealTask, PilotTask, workers
 from pymc_bdmc.testbeds import tempering
 
 SMALL = dict(
@@ -256,7 +256,7 @@ def outcome_of_ctrl_c(phase, step, seconds):
 
 def try_every_phase(seed, outcomes):
     """In a process of its own, with workers that are forks, too."""
-    pools._context = lambda: multiprocessing.get_context("fork")
+    workers._context = lambda: multiprocessing.get_context("fork")
     rng = np.random.default_rng(seed)
     for phase in PHASES:
         outcomes.put(outcome_of_ctrl_c(phase, None, PHASES[phase][1] * rng.random()))

@@ -10,7 +10,7 @@ import pymc_bdmc as bdmc
 from pymc_bdmc.base.streams import Fitting, Piloting
 from pymc_bdmc.campaign.choice import Refusal
 from pymc_bdmc.campaign.weighing import Weighing
-from pymc_bdmc.engines.pools import ThreadPool
+from pymc_bdmc.engines.workers import Workers
 
 OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 
@@ -18,13 +18,13 @@ OPTIONS = {"random_seed": 1, "cores": 1, "progressbar": False}
 @pytest.fixture
 def keys(monkeypatch):
     """The keys of all tasks of the calls in a test, in order."""
-    found, run = [], ThreadPool.run
+    found, run = [], Workers.run
 
     def recorded(self, tasks):
         found.extend(tuple(map(int, task.seed.spawn_key)) for task in tasks)
         return run(self, tasks)
 
-    monkeypatch.setattr(ThreadPool, "run", recorded)
+    monkeypatch.setattr(Workers, "run", recorded)
     return found
 
 

@@ -201,7 +201,7 @@ def test_a_store_goes_on_from_what_is_finished(anneal, monkeypatch, tmp_path):
     monkeypatch.undo()
     dt = anneal(store=tmp_path / "run")
     np.testing.assert_array_equal(weights(dt), whole)
-    seen = xr.open_datatree(tmp_path / "run", engine="zarr")
+    seen = xr.open_datatree(tmp_path / "run" / "result.nc")
     np.testing.assert_array_equal(weights(seen), whole)
     seen.close()
     with pytest.raises(ValueError, match=r"another temperatures \(argument\)"):

@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 import pymc_bdmc as bdmc
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.engines import AnnealTask, ExecutorPool, executors
+from pymc_bdmc.engines import AnnealTask, open_workers, workers
 from tests.campaign.test_store import assert_same, committed
 from tests.models import conjugate_regression
 
@@ -91,7 +91,7 @@ class Noted:
 def test_a_worker_killed_in_the_middle_loses_nothing(executor, tmp_path):
     """Dask runs its task elsewhere, and a worker that comes in its place is sent the engine."""
     unfinished, victim = [str(i) for i in range(8)], ""
-    with interruptible() as stop, ExecutorPool(None, executor, stop) as pool:
+    with interruptible() as stop, open_workers(None, 2, stop, executor) as pool:
         for _, name in pool.run([Noted(tmp_path, name) for name in unfinished]):
             unfinished.remove(name)
             while not victim:
@@ -115,7 +115,7 @@ def test_a_killed_worker_and_a_store(model, client, tmp_path):
             os.kill(workers.pop(), signal.SIGKILL)
             workers.clear()
 
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run"
     dt = pm.sample_bdmc(model, **OPTIONS, executor=client.get_executor(), store=path, callback=kill)
     assert_same(dt, expected)
     assert len([name for name in committed(path) if name.startswith("3.")]) == 3 * 4
@@ -138,12 +138,12 @@ with Client(sys.argv[1]) as client:
 @pytest.mark.slow
 def test_a_caller_killed_at_random_moments(model, client, tmp_path):
     """Every record stays the file that it was; the cluster serves the next caller."""
-    path, rng = tmp_path / "run.zarr", np.random.default_rng(1)
+    path, rng = tmp_path / "run", np.random.default_rng(1)
     command = [sys.executable, "-c", CALLER, client.scheduler.address, str(path)]
 
     def times():
         records = committed(path) if path.exists() else ()
-        return {name: (path / "runs" / f"{name}.run").stat().st_mtime_ns for name in records}
+        return {name: (path / "runs" / f"{name}.npz").stat().st_mtime_ns for name in records}
 
     numbers = []
     for kill in range(20):
@@ -161,7 +161,7 @@ def test_a_caller_killed_at_random_moments(model, client, tmp_path):
     before = times()
     assert subprocess.run(command).returncode == 0
     assert before.items() <= times().items()
-    assert_same(xr.open_datatree(path), pm.sample_bdmc(model, **LONGER))
+    assert_same(xr.open_datatree(path / "result.nc"), pm.sample_bdmc(model, **LONGER))
 
 
 class Engine:
@@ -206,20 +206,20 @@ def test_the_engine_travels_once_a_worker(tmp_path):
     """200 tasks on two processes, twice; the twin sends it with each of them."""
     with ProcessPoolExecutor(2, mp_context=get_context("forkserver")) as processes:
         executor = Counting(processes)
-        with interruptible() as stop, ExecutorPool(Engine(tmp_path), executor, stop) as pool:
+        with interruptible() as stop, open_workers(Engine(tmp_path), 2, stop, executor) as pool:
             for _ in range(2):
                 assert sorted(i for i, _ in pool.run([Task()] * 200)) == list(range(200))
         assert len(list(tmp_path.iterdir())) == 2
         large = [parts for _, parts in executor.sent if parts]
-        assert 2 <= len(large) <= 2 * executors.FIRST_MESSAGES + 8
-        assert executor.most <= executors.FIRST_MESSAGES + 2 * 2
+        assert 2 <= len(large) <= 2 * 4 + 8
+        assert executor.most <= 4 + 2 * 2
 
 
 def test_many_tasks_are_sent_in_ranges(monkeypatch):
-    monkeypatch.setattr(executors, "MOST_MESSAGES", 10)
+    monkeypatch.setattr(workers, "MOST_MESSAGES", 10)
     with ThreadPoolExecutor(2) as threads:
         executor = Counting(threads)
-        with interruptible() as stop, ExecutorPool(None, executor, stop) as pool:
+        with interruptible() as stop, open_workers(None, 2, stop, executor) as pool:
             assert sorted(i for i, _ in pool.run([Task()] * 95)) == list(range(95))
             assert not list(pool.run([]))
     places = [places for places, parts in executor.sent if not parts]
@@ -252,7 +252,7 @@ def test_a_worker_that_is_not_replaced_is_an_error():
     with (
         ProcessPoolExecutor(1) as executor,
         interruptible() as stop,
-        ExecutorPool(None, executor, stop) as pool,
+        open_workers(None, 2, stop, executor) as pool,
         pytest.raises(RuntimeError, match="A worker ended during a task"),
     ):
         list(pool.run([End()]))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 
@@ -32,10 +33,9 @@ from pymc_bdmc.engines.compiled.runs import annealed, at_the_end, weighed
 from pymc_bdmc.engines.compiled.system import CompiledSystem
 from pymc_bdmc.engines.compiled.tops import BY_GRADIENTS
 from pymc_bdmc.engines.compiled.values import BY_VALUES
-from pymc_bdmc.engines.executors import ExecutorPool
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
-from pymc_bdmc.engines.pools import ThreadPool
 from pymc_bdmc.engines.tasks import AnnealTask, Fit, FitTask, PilotTask, RefitTask
+from pymc_bdmc.engines.workers import Workers, open_workers
 from pymc_bdmc.kernels.prior_move import no_draw
 from pymc_bdmc.kernels.reference import Reference, no_reference
 from pymc_bdmc.kernels.registry import compiled_kernel
@@ -135,11 +135,11 @@ class CompiledEngine:
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
-    ) -> ThreadPool | ExecutorPool:
-        """Return a pool of threads that share this engine, or of workers with copies."""
+    ) -> AbstractContextManager[Workers]:
+        """Return threads that share this engine, or the workers of an executor."""
         self._stop = stop
         self._undefined[0] += executor is not None  # which counts for itself
-        return ExecutorPool(self, executor, stop) if executor else ThreadPool(self, cores, stop)
+        return open_workers(self, cores, stop, executor)
 
     def combine(self, tunings: Sequence[PathTuning]) -> PathTuning:
         """Return the tuning of the only pilot on a data set."""

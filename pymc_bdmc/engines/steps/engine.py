@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 
@@ -11,11 +12,11 @@ import numpy as np
 from pymc_bdmc.base.types import Moves, Point, Run
 from pymc_bdmc.base.upstream import alone
 from pymc_bdmc.engines.driver import anneal
-from pymc_bdmc.engines.executors import ExecutorPool, WorkerPool
 from pymc_bdmc.engines.mean_curve import PRIOR_DRAWS, collect_starts
 from pymc_bdmc.engines.steps.pilot import PILOT_CHAINS, combine, pilot, pilot_betas
 from pymc_bdmc.engines.steps.system import StepSystem
 from pymc_bdmc.engines.tasks import AnnealTask, PilotTask
+from pymc_bdmc.engines.workers import Workers, open_workers
 from pymc_bdmc.kernels.steps import Step, StepKernel, build_steps, check_frozen
 from pymc_bdmc.kernels.tuning import StepTuning
 from pymc_bdmc.model.forward_sampling import draws_to_accept
@@ -95,9 +96,9 @@ class StepEngine:
 
     def pool(
         self, cores: int, stop: np.ndarray, executor: Executor | None = None
-    ) -> WorkerPool | ExecutorPool:
-        """Return a pool of processes, each with a copy of this engine."""
-        return ExecutorPool(self, executor, stop) if executor else WorkerPool(self, cores, stop)
+    ) -> AbstractContextManager[Workers]:
+        """Return processes with a copy of this engine each, or the workers of an executor."""
+        return open_workers(self, cores, stop, executor, in_processes=True)
 
     def combine(self, tunings: Sequence[StepTuning]) -> StepTuning:
         """Combine the tunings of the pilots on one data set."""

@@ -1,4 +1,4 @@
-"""Pools: who runs tasks, how they end, and that nothing outlives them."""
+"""Workers: who runs tasks, how they end, and that nothing outlives them."""
 
 import multiprocessing
 import os
@@ -15,9 +15,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_bdmc.base.interrupts import interruptible
-from pymc_bdmc.engines import pools
-from pymc_bdmc.engines.executors import WorkerPool
-from pymc_bdmc.engines.pools import ThreadPool
+from pymc_bdmc.engines import workers
+from pymc_bdmc.engines.workers import open_workers
 
 
 class Sleep:
@@ -42,7 +41,7 @@ class Note(Sleep):
 
 
 def test_leaving_the_pool_does_not_wait_for_running_tasks(tmp_path):
-    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+    with interruptible() as stop, open_workers(None, 2, stop, in_processes=True) as pool:
         next(pool.run([Sleep(0), Note(60, tmp_path / "waited")]))  # one is free for the first
     assert not multiprocessing.active_children()
     assert not (tmp_path / "waited").exists()
@@ -53,12 +52,12 @@ class Fail:
         raise ValueError("from the worker")
 
 
-@pytest.mark.parametrize("pool_type", [ThreadPool, WorkerPool])
+@pytest.mark.parametrize("in_processes", [False, True])
 @pytest.mark.parametrize("cores", [1, 2])
-def test_errors_of_workers_reach_the_caller(cores, pool_type):
+def test_errors_of_workers_reach_the_caller(cores, in_processes):
     with (
         interruptible() as stop,
-        pool_type(None, cores, stop) as pool,
+        open_workers(None, cores, stop, in_processes=in_processes) as pool,
         pytest.raises(ValueError, match="from the worker"),
     ):
         list(pool.run([Fail()]))
@@ -82,7 +81,7 @@ def test_nothing_is_forked_where_jax_is_loaded(loaded, monkeypatch):
         patch.delitem(sys.modules, "jax", raising=False)
         if loaded:
             patch.setitem(sys.modules, "jax", ModuleType("jax"))
-        with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+        with interruptible() as stop, open_workers(None, 2, stop, in_processes=True) as pool:
             if loaded:
                 assert list(pool.run([Sleep(0)])) == [(0, 0)]
             else:
@@ -105,19 +104,19 @@ def test_no_more_threads_than_tasks():
             return 0
 
     before = threading.active_count()
-    with interruptible() as stop, ThreadPool(None, 1000, stop) as pool:
+    with interruptible() as stop, open_workers(None, 1000, stop) as pool:
         assert len(list(pool.run([Count() for _ in range(3)]))) == 3
     assert max(seen) <= before + 3
 
 
 def test_no_more_processes_than_chains(monkeypatch):
-    asked, init = [], WorkerPool.__init__
+    asked, start = [], workers._processes
 
-    def noted(self, engine, cores, stop):
+    def noted(cores):
         asked.append(cores)
-        init(self, engine, 1, stop)
+        return start(1)
 
-    monkeypatch.setattr(WorkerPool, "__init__", noted)
+    monkeypatch.setattr(workers, "_processes", noted)
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("x"), observed=0.5)
     pm.sample_bdmc(model, chains=3, temperatures=5, step=pm.Metropolis, simulate=None, cores=50,
@@ -125,13 +124,14 @@ def test_no_more_processes_than_chains(monkeypatch):
     assert asked == [3]
 
 
-@pytest.mark.parametrize(
-    ("pool_type", "cores"), [(ThreadPool, 2), (WorkerPool, 1), (WorkerPool, 2)]
-)
-def test_the_flag_ends_the_results(pool_type, cores):
+@pytest.mark.parametrize(("in_processes", "cores"), [(False, 2), (True, 1), (True, 2)])
+def test_the_flag_ends_the_results(in_processes, cores):
     """What is finished when Ctrl-C comes is handed out, in any order; nothing else is begun."""
     found = []
-    with interruptible() as stop, pool_type(None, cores, stop) as pool:
+    with (
+        interruptible() as stop,
+        open_workers(None, cores, stop, in_processes=in_processes) as pool,
+    ):
         for i, _ in pool.run([Sleep(0), *(Sleep(1) for _ in range(100))]):
             if not found:
                 signal.raise_signal(signal.SIGINT)
@@ -149,7 +149,7 @@ def test_the_second_ctrl_c_does_not_wait_for_threads(second, waits):
             ended.wait(20)
 
     try:
-        with interruptible() as stop, ThreadPool(None, 1, stop) as pool:
+        with interruptible() as stop, open_workers(None, 1, stop) as pool:
             timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
             timer.start()
             assert not list(pool.run([Deaf()]))
@@ -166,12 +166,12 @@ def test_the_second_ctrl_c_does_not_wait_for_threads(second, waits):
 
 PARENT = """
 import multiprocessing, sys, time
-from pymc_bdmc.engines.executors import WorkerPool
+from pymc_bdmc.engines.workers import open_workers
 from pymc_bdmc.base.interrupts import interruptible
 
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])
-    with interruptible() as stop, WorkerPool(None, 2, stop) as pool:
+    with interruptible() as stop, open_workers(None, 2, stop, in_processes=True) as pool:
         for _ in pool.run([First(), Sleep()]):
             print("at work", flush=True)
 """
@@ -213,7 +213,7 @@ def sleep():
 if __name__ == "__mp_main__" and sys.argv[1] == "import":
     sleep()
 
-from pymc_bdmc.engines.executors import WorkerPool
+from pymc_bdmc.engines.workers import open_workers
 from pymc_bdmc.base.interrupts import interruptible
 
 def unpickled(large):
@@ -229,7 +229,7 @@ class Task:
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
-    with interruptible() as stop, WorkerPool(Engine(), 2, stop) as pool:
+    with interruptible() as stop, open_workers(Engine(), 2, stop, in_processes=True) as pool:
         assert not list(pool.run([Task(), Task()]))
         assert stop[0]
     print("ended")
@@ -264,7 +264,7 @@ def blas_threads_of_two_calls():
         return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
     with threadpool_limits(2, "blas"), interruptible() as stop:
-        first, second = (ThreadPool(None, 1, stop) for _ in range(2))
+        first, second = (open_workers(None, 1, stop) for _ in range(2))
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
@@ -290,5 +290,5 @@ def test_limits_of_each_call_alone_would_mix(monkeypatch):
         def __exit__(self, *exc_info):
             self.limits.pop(0).restore_original_limits()
 
-    monkeypatch.setattr(pools, "ONE_BLAS_THREAD", Each())
+    monkeypatch.setattr(workers, "ONE_BLAS_THREAD", Each())
     assert blas_threads_of_two_calls() == ({2}, {1})
