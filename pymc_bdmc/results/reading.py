@@ -294,9 +294,9 @@ class Reading(Attributes):
         if "agreement" not in self.groups:
             return {}
         kept = self.groups["agreement"]
-        names = ("status", "text", "too_low", "contradicts")
-        known = {name: kept.attrs[name] for name in names if name in kept.attrs}
-        return {"table": kept.to_dataframe()} | known
+        told = {name: kept.attrs[name] for name in ("status", "text", "too_low")}
+        contradicts = bool(kept.attrs.get("contradicts", False))
+        return told | {"table": kept.to_dataframe(), "contradicts": contradicts}
 
     @property
     def too_low(self) -> float:
