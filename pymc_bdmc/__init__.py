@@ -1,8 +1,7 @@
 """Bidirectional Monte Carlo for PyMC models.
 
 How far is a sampler's posterior from the true one, and how strongly do the data support the
-model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available, and
-imports PyMC only if something needs it.
+model? Both answers are in nats. Importing the package makes ``pymc.sample_bdmc`` available.
 
 How strongly do the data support a model?
     ``bdmc.log_ml(pm.sample_bdmc(model, simulate=None))``
@@ -30,29 +29,103 @@ What do I write in a paper?
     ``bdmc.report({"a": dt_a, "b": dt_b})``
 
 Here ``dt_a`` and ``dt_b`` are results of ``pm.sample_bdmc`` on two models, and ``build(scale)``
-makes a model with that scale of a prior. ``__init__.pyi`` lists all public names, which are
-imported from their modules at the first use.
+makes a model with that scale of a prior. ``bdmc.__all__`` lists all public names.
 """
 
-from lazy_loader import attach_stub as _attach_stub
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pymc_bdmc.base.hooks import when_imported as _when_imported
-from pymc_bdmc.base.version import VERSION
-from pymc_bdmc.base.version import warn_if_newer as _warn_if_newer
-from pymc_bdmc.sampling import sample_bdmc
+import pymc
 
-__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)
+from pymc_bdmc import estimators as estimators
+from pymc_bdmc import lattice as lattice
+from pymc_bdmc import rbm as rbm
+from pymc_bdmc import testing as testing
+from pymc_bdmc import testsystems as testsystems
+from pymc_bdmc.base import schedules as schedules
+from pymc_bdmc.base.schedules import Schedule as Schedule
+from pymc_bdmc.base.system import System as System
+from pymc_bdmc.base.version import VERSION, warn_if_newer
+from pymc_bdmc.campaign.systems import anneal as anneal
+from pymc_bdmc.model.simulations import FromHyperparameters as FromHyperparameters
+from pymc_bdmc.model.simulations import FromPosterior as FromPosterior
+from pymc_bdmc.model.simulations import FromPrior as FromPrior
+from pymc_bdmc.model.simulations import Given as Given
+from pymc_bdmc.model.simulations import Matched as Matched
+from pymc_bdmc.paths import DataPath as DataPath
+from pymc_bdmc.paths import FittedPath as FittedPath
+from pymc_bdmc.paths import Path as Path
+from pymc_bdmc.paths import PriorPath as PriorPath
+from pymc_bdmc.paths import ReferencePath as ReferencePath
+from pymc_bdmc.results.agreement import agreement as agreement
+from pymc_bdmc.results.bayes_factor import bayes_factor as bayes_factor
+from pymc_bdmc.results.burn_in import burn_in_effect as burn_in_effect
+from pymc_bdmc.results.certified import certified as certified
+from pymc_bdmc.results.compare import compare as compare
+from pymc_bdmc.results.consistency import consistency as consistency
+from pymc_bdmc.results.diagnose import diagnose as diagnose
+from pymc_bdmc.results.distance import distance as distance
+from pymc_bdmc.results.elasticity import elasticity as elasticity
+from pymc_bdmc.results.evidence import evidence as evidence
+from pymc_bdmc.results.expectation import expectation as expectation
+from pymc_bdmc.results.log_ml import log_ml as log_ml
+from pymc_bdmc.results.pointwise import pointwise as pointwise
+from pymc_bdmc.results.report import report as report
+from pymc_bdmc.results.summary import summary as summary
+from pymc_bdmc.results.verdict import verdict as verdict
+from pymc_bdmc.sampling import sample_bdmc as sample_bdmc
+from pymc_bdmc.studies.compare_designs import compare_designs as compare_designs
+from pymc_bdmc.studies.compare_models import compare_models as compare_models
+from pymc_bdmc.studies.information import information_gain as information_gain
+from pymc_bdmc.studies.plan import plan as plan
+from pymc_bdmc.studies.point_null import point_null as point_null
+from pymc_bdmc.studies.pointwise_orders import pointwise_orders as pointwise_orders
+from pymc_bdmc.studies.sensitivity import sensitivity as sensitivity
+from pymc_bdmc.testbeds.tempering import temper as temper
+
+if TYPE_CHECKING:
+    from pymc_bdmc.plots.agreement import plot_agreement as plot_agreement
+    from pymc_bdmc.plots.burn_in import plot_burn_in as plot_burn_in
+    from pymc_bdmc.plots.compare import plot_compare as plot_compare
+    from pymc_bdmc.plots.consistency import plot_consistency as plot_consistency
+    from pymc_bdmc.plots.convergence import plot_convergence as plot_convergence
+    from pymc_bdmc.plots.distance import plot_distance as plot_distance
+    from pymc_bdmc.plots.error_analysis import plot_error_analysis as plot_error_analysis
+    from pymc_bdmc.plots.estimators import plot_estimators as plot_estimators
+    from pymc_bdmc.plots.hysteresis import plot_hysteresis as plot_hysteresis
+    from pymc_bdmc.plots.information import plot_information as plot_information
+    from pymc_bdmc.plots.plan import plot_plan as plot_plan
+    from pymc_bdmc.plots.pointwise import plot_pointwise as plot_pointwise
+    from pymc_bdmc.plots.sandwich import plot_sandwich as plot_sandwich
+    from pymc_bdmc.plots.sensitivity import plot_sensitivity as plot_sensitivity
+    from pymc_bdmc.plots.tempering import plot_tempering as plot_tempering
+    from pymc_bdmc.plots.work import plot_work as plot_work
+
+__all__ = [
+    "DataPath", "FittedPath", "FromHyperparameters", "FromPosterior", "FromPrior", "Given",
+    "Matched", "Path", "PriorPath", "ReferencePath", "Schedule", "System", "agreement", "anneal",
+    "bayes_factor", "burn_in_effect", "certified", "compare", "compare_designs", "compare_models",
+    "consistency", "diagnose", "distance", "elasticity", "estimators", "evidence", "expectation",
+    "information_gain", "lattice", "log_ml", "plan", "plot_agreement", "plot_burn_in",
+    "plot_compare", "plot_consistency", "plot_convergence", "plot_distance", "plot_error_analysis",
+    "plot_estimators", "plot_hysteresis", "plot_information", "plot_plan", "plot_pointwise",
+    "plot_sandwich", "plot_sensitivity", "plot_tempering", "plot_work", "point_null",
+    "pointwise", "pointwise_orders", "rbm", "report", "sample_bdmc", "schedules", "sensitivity",
+    "summary", "temper", "testing", "testsystems", "verdict",
+]  # fmt: skip
 __version__ = VERSION
 
-
-def _enter(pymc) -> None:
-    """Make `sample_bdmc` a function of PyMC."""
-    _warn_if_newer(pymc.__version__)
-    pymc.sample_bdmc = sample_bdmc
-    # PyMC 6 has no list of its public names for it to stand in, so `help(pm)` has it in the text.
-    mention = "sample_bdmc : bidirectional Monte Carlo, by pymc_bdmc; see help(pymc.sample_bdmc)."
-    if pymc.__doc__ and mention not in pymc.__doc__:
-        pymc.__doc__ += f"\n\n{mention}\n"
+warn_if_newer(pymc.__version__)
+pymc.sample_bdmc = sample_bdmc
 
 
-_when_imported("pymc", _enter)
+def __getattr__(name: str) -> Any:
+    """Import plots when they are used: arviz-plots and its backends take as long as PyMC."""
+    if name.startswith("plot_") and name in __all__:
+        return getattr(import_module(f"pymc_bdmc.plots.{name.removeprefix('plot_')}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the names of plots too."""
+    return sorted({*globals(), *__all__})

@@ -1,28 +1,39 @@
-"""The front door, `sample_bdmc`: its options and the stages of a campaign, imported by the call."""
+"""The front door, `sample_bdmc`: its options and the stages of a campaign."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from concurrent.futures import Executor
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import Any, Literal, Never
+
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike
 
 from pymc_bdmc.base.arguments import lower
-from pymc_bdmc.base.habits import refuse_instances, refuse_unknown
-
-if TYPE_CHECKING:
-    import os
-    from concurrent.futures import Executor
-
-    import pymc as pm
-    import xarray as xr
-    from numpy.typing import ArrayLike
-
-    from pymc_bdmc.base.schedules import Schedule
-    from pymc_bdmc.base.streams import RandomSeed
-    from pymc_bdmc.kernels import NamedKernel, StepFactory
-    from pymc_bdmc.model.simulations import Simulation
-    from pymc_bdmc.paths import Path
+from pymc_bdmc.base.schedules import Schedule
+from pymc_bdmc.base.streams import RandomSeed
+from pymc_bdmc.base.unknown import refuse_unknown
+from pymc_bdmc.campaign import (
+    Compilation,
+    Ladder,
+    Limits,
+    Question,
+    Request,
+    Resources,
+    Size,
+    finish,
+    null_result,
+    open_campaign,
+    prepare,
+)
+from pymc_bdmc.kernels import NamedKernel, StepFactory
+from pymc_bdmc.kernels.steps import refuse_instances
+from pymc_bdmc.model.checks import checked_model, model_of
+from pymc_bdmc.model.simulations import Simulation
+from pymc_bdmc.paths import Path
 
 
 def sample_bdmc(
@@ -175,20 +186,18 @@ def sample_bdmc(
     """
     refuse_unknown(unknown, signature(sample_bdmc).parameters)
     refuse_instances(step)
-    checks = import_module("pymc_bdmc.model.checks")
-    model = checks.checked_model(checks.model_of(model), may_be_null=True)
+    model = checked_model(model_of(model), may_be_null=True)
     path, schedule, step, simulate, backend = map(lower, (path, schedule, step, simulate, backend))
-    campaign = import_module("pymc_bdmc.campaign")  # takes seconds, so errors come before it
     if not model.free_RVs:
-        return campaign.null_result(model)
-    request = campaign.Request.of(
+        return null_result(model)
+    request = Request.of(
         model,
-        campaign.Size(chains, particles, target_error),
-        campaign.Ladder(temperatures, schedule),
-        campaign.Limits(target_gap, max_temperatures, max_time),
-        campaign.Question(path, simulate, real_data, posterior),
-        campaign.Compilation(step, backend, compile_kwargs),
-        campaign.Resources(random_seed, cores, executor, progressbar, store, callback),
+        Size(chains, particles, target_error),
+        Ladder(temperatures, schedule),
+        Limits(target_gap, max_temperatures, max_time),
+        Question(path, simulate, real_data, posterior),
+        Compilation(step, backend, compile_kwargs),
+        Resources(random_seed, cores, executor, progressbar, store, callback),
     )
-    with campaign.open_campaign(request) as opened:
-        return campaign.finish(opened, campaign.prepare(opened))
+    with open_campaign(request) as opened:
+        return finish(opened, prepare(opened))

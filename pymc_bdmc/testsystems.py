@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, log_ndtr, ndtri_exp, voigt_profile
-from scipy.stats import multivariate_normal
 
 from pymc_bdmc.base.schedules import make_schedule
 
@@ -221,6 +220,8 @@ class BimodalGaussian(_Bimodal):
     @property
     def log_z(self) -> float:
         """Return the log evidence, a multivariate normal density, nats."""
+        from scipy.stats import multivariate_normal  # slow to import
+
         centre = np.full(self.dimension, self.distance)
         variance = self.prior_std**2 + self.likelihood_scale**2
         return float(multivariate_normal.logpdf(centre, np.zeros(self.dimension), variance))
@@ -373,6 +374,8 @@ class ConjugateRegression(ContinuousSystem):
     @property
     def log_z(self) -> float:
         """Return the log evidence, a multivariate normal density, nats."""
+        from scipy.stats import multivariate_normal  # slow to import
+
         covariance = np.eye(self.y.size) + self.prior_std**2 * self.x @ self.x.T
         return float(multivariate_normal.logpdf(self.y, np.zeros(self.y.size), covariance))
 

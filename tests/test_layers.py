@@ -108,50 +108,12 @@ def test_functions_are_short_and_few_have_many_parameters():
     assert {name for name in many if not name.startswith("plot_")} == FRONTS
 
 
-HEAVY = ["arviz_plots", "arviz_stats", "matplotlib", "numba", "scipy.optimize", "scipy.stats"]
-
-
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        ("pymc_bdmc", [*HEAVY, "arviz_base", "scipy.special", "pymc_bdmc.campaign"]),
-        ("pymc_bdmc.campaign", ["arviz_plots", "matplotlib", "scipy.stats"]),
-    ],
-)
-def test_imports_wait_until_something_needs_them(module, absent):
-    """The package loads no heavy module beyond those of `import pymc`."""
-    program = (
-        "import sys, pymc; before = set(sys.modules)\n"
-        f"import {module}; print(*sorted(set(sys.modules) - before))"
-    )
+def test_imports_wait_until_something_needs_them():
+    """The package loads no library of plots and nothing slow that few functions need."""
+    absent = {"arviz_plots", "arviz_stats", "matplotlib", "scipy.stats"}
+    program = "import sys, pymc_bdmc; print(*sys.modules)"
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    loaded = child.stdout.decode().split()
-    assert module in loaded
-    assert not set(absent) & set(loaded)
-
-
-PYMC = {
-    "arviz", "arviz_base", "cloudpickle", "llvmlite", "numba", "pandas", "pymc", "pytensor", "rich",
-    "xarray",
-}  # fmt: skip
-"""PyMC and the packages it needs, which are not needed for log weights alone."""
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_light"),
-    [
-        ("import pymc_bdmc.estimators", True),
-        ("from pymc_bdmc import estimators", True),
-        ("from pymc_bdmc import verdict", False),
-    ],
-)
-def test_estimators_load_numpy_and_scipy_only(statement, is_light):
-    """A new interpreter, which has imported nothing else, loads only NumPy and SciPy."""
-    program = f"import sys; {statement}; print(*sys.modules)"
-    child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    loaded = {name.split(".")[0] for name in child.stdout.decode().split()}
-    assert {"numpy", "pymc_bdmc", "scipy"} <= loaded
-    assert loaded.isdisjoint(PYMC) == is_light
+    assert not absent & set(child.stdout.decode().split())
 
 
 @pytest.mark.parametrize("order", ["import pymc_bdmc, pymc", "import pymc, pymc_bdmc"])
@@ -162,8 +124,7 @@ def test_pm_sample_bdmc_exists_in_either_order(order):
         "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
         "importlib.reload(pymc_bdmc); importlib.reload(pymc)\n"
         "importlib.reload(pymc_bdmc)\n"
-        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc\n"
-        "assert pymc.__doc__.count('sample_bdmc :') == 1"
+        "assert pymc.sample_bdmc is pymc_bdmc.sample_bdmc"
     )
     subprocess.run([sys.executable, "-X", "importtime", "-c", program], check=True)
 
@@ -171,18 +132,15 @@ def test_pm_sample_bdmc_exists_in_either_order(order):
 def test_public_names_are_listed_and_found():
     assert set(bdmc.__all__) <= set(dir(bdmc))
     assert bdmc.FromPrior is bdmc.FromPrior
-    with pytest.raises(AttributeError, match="pymc_bdmc attribute no_such_name"):
+    with pytest.raises(AttributeError, match="'pymc_bdmc' has no attribute 'no_such_name'"):
         _ = bdmc.no_such_name
 
 
-# PyMC's own, of whoever asks it for `__all__`, as `help(pm)` does.
-@pytest.mark.filterwarnings("ignore:`pymc.__all__` was moved out:DeprecationWarning")
 def test_pm_sample_bdmc_is_the_front_door():
-    """PyMC gains only this name and a part of its docstring, and both only once."""
+    """PyMC gains only this name."""
     reload(bdmc)
     assert pm.sample_bdmc is bdmc.sample_bdmc
     assert "sample_bdmc" in dir(pm)
-    assert pydoc.render_doc(pm, renderer=pydoc.plaintext).count("help(pymc.sample_bdmc)") == 1
     assert "Sandwich the log marginal" in pydoc.render_doc(pm.sample_bdmc)
     assert "__all__" not in vars(pm)
 

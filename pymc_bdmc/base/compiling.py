@@ -1,10 +1,10 @@
 """Compile by numba, with a disk cache that follows the sources, and call by address."""
 
-import ast
 import functools
 import hashlib
 import inspect
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ _log = logging.getLogger("pymc.bdmc")
 
 _ROOT = Path(__file__).parent.parent
 """Directory of the package."""
+
+_IMPORT = re.compile(r"^ *from (\w+)([.\w]*) import (?:\(([^)]*)|(.*))", re.MULTILINE)
+"""An import: package, rest of the module, and names in parentheses or on the line. Parsing by `ast`
+took 0.3 s of the 1.9 s in which the package is imported."""
 
 _VECTOR = types.float64[::1]
 DENSITY = types.UniTuple(types.float64, 2)(_VECTOR, _VECTOR, _VECTOR, _VECTOR)
@@ -271,12 +275,9 @@ def _imports(path: Path) -> list[Path]:
     while (own.parent / "__init__.py").exists():
         own = own.parent
     packages, found = {folder.name: folder for folder in (own, _ROOT)}, []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        first, *rest = (node.module or "").split(".")
+    for first, rest, several, one in _IMPORT.findall(path.read_text("utf-8")):
         if first in packages:
-            place = packages[first].joinpath(*rest)
-            within = [place / f"{alias.name}.py" for alias in node.names]
+            place = packages[first].joinpath(*rest.split("."))
+            within = [place / f"{name}.py" for name in re.findall(r"\w+", several or one)]
             found += [place.with_suffix(".py"), place / "__init__.py", *within]
     return [path for path in found if path.exists()]

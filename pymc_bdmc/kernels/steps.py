@@ -22,7 +22,6 @@ from pymc.step_methods.compound import BlockedStep, Competence, flatten_steps
 from pymc.step_methods.metropolis import PoissonProposal
 from pymc.vartypes import continuous_types
 
-from pymc_bdmc.base.habits import refuse_instances
 from pymc_bdmc.base.types import Move, Point
 from pymc_bdmc.base.upstream import competence
 from pymc_bdmc.kernels.adaptations import adaptation
@@ -87,6 +86,23 @@ def build_steps(
     for part in steps:
         _refuse_invalid(part)
     return steps
+
+
+def refuse_instances(step: object) -> None:
+    """Raise an error for instances of PyMC's step methods, since they target the untempered model.
+
+    Raises
+    ------
+    TypeError
+        Names the class that is meant.
+    """
+    for each in step if isinstance(step, list | tuple) else [step]:
+        if isinstance(each, BlockedStep | CompoundStep):
+            name = type(each).__name__
+            raise TypeError(
+                f"step: pass the class pm.{name}, or functools.partial(pm.{name}, ...) with its "
+                "options, not an instance: the step method is built on the tempered model."
+            )
 
 
 def check_step(step: Any) -> None:

@@ -12,7 +12,6 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from scipy.stats import binomtest
 
 from pymc_bdmc.base.arguments import check_counts, check_positive
 from pymc_bdmc.base.interrupts import NOTHING_FINISHED
@@ -232,6 +231,8 @@ def _log_ml(model: pm.Model, data: Mapping[str, np.ndarray], seed: Any, options:
 
 def _chance(name: str, happened: np.ndarray) -> dict[str, float]:
     """Return a share and its interval as columns; nothing is known without data sets."""
+    from scipy.stats import binomtest  # slow to import
+
     if not happened.size:
         return {name: np.nan, f"{name}_low": 0.0, f"{name}_high": 1.0}
     test = binomtest(int(happened.sum()), happened.size)

@@ -10,7 +10,6 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike
 from pymc.vartypes import continuous_types
-from scipy import stats
 from scipy.special import softmax
 
 from pymc_bdmc.estimators import Estimate
@@ -163,6 +162,8 @@ def point_null(
 
 def _of_draws(full: Reweighing, model: pm.Model, null: pm.Model, result: xr.DataTree) -> Estimate:
     """Return the log Bayes factor of the null model from the particles of the full one, nats."""
+    from scipy import stats  # slow to import
+
     others = [rv.name for rv in null.free_RVs]
     fixed = [rv for rv in model.free_RVs if rv.name not in others]
     for rv in fixed:

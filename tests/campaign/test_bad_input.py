@@ -4,7 +4,6 @@ import datetime
 import inspect
 import warnings
 from concurrent.futures import Executor
-from importlib import import_module
 
 import numpy as np
 import pymc as pm
@@ -15,7 +14,7 @@ from pytensor.tensor.random.op import RandomVariable
 import pymc_bdmc as bdmc
 from pymc_bdmc import FromHyperparameters as Fitted
 from pymc_bdmc import FromPrior, Given
-from pymc_bdmc.base.habits import REMEDIES
+from pymc_bdmc.base.unknown import REMEDIES
 from pymc_bdmc.engines.workers import Workers
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.campaign.test_sampling import SMALL, mixed_model, normal_model
@@ -478,13 +477,8 @@ AT_ONCE = [
 
 @pytest.mark.parametrize(("make", "options", "error", "message"), AT_ONCE)
 def test_frequent_mistakes_are_refused_at_once(make, options, error, message, monkeypatch):
-    """Before the import of all that runs need, which takes seconds, and so before compiling."""
-
-    def imported(name):
-        assert name != "pymc_bdmc.campaign"
-        return import_module(name)
-
-    monkeypatch.setattr("pymc_bdmc.sampling.import_module", imported)
+    """Before the call is checked as a whole, and so before compiling."""
+    monkeypatch.delattr("pymc_bdmc.sampling.Request")
     with pytest.raises(error, match=message):
         pm.sample_bdmc(make(), **options)
 

@@ -1,4 +1,4 @@
-"""Answer arguments of `pymc.sample`, and misspelt ones, with the argument that is meant."""
+"""Answer unknown arguments, such as those of `pymc.sample`, with the argument that is meant."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -43,7 +43,7 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
 
     Examples
     --------
-    >>> from pymc_bdmc.base.habits import refuse_unknown
+    >>> from pymc_bdmc.base.unknown import refuse_unknown
     >>> refuse_unknown(["temperature"], ["chains", "temperatures"])
     Traceback (most recent call last):
     TypeError: temperature: sample_bdmc has no such argument. Did you mean temperatures?
@@ -53,22 +53,3 @@ def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
         meant = f"Did you mean {close[0]}?" if close else "See help(bdmc.sample_bdmc)."
         remedy = REMEDIES.get(name, meant)
         raise TypeError(f"{name}: sample_bdmc has no such argument. {remedy}")
-
-
-def refuse_instances(step: object) -> None:
-    """Raise an error for instances of PyMC's step methods, since they target the untempered model.
-
-    Raises
-    ------
-    TypeError
-        Names the class that is meant.
-    """
-    from pymc.step_methods.compound import BlockedStep, CompoundStep  # PyMC is there already
-
-    for each in step if isinstance(step, list | tuple) else [step]:
-        if isinstance(each, BlockedStep | CompoundStep):
-            name = type(each).__name__
-            raise TypeError(
-                f"step: pass the class pm.{name}, or functools.partial(pm.{name}, ...) with its "
-                "options, not an instance: the step method is built on the tempered model."
-            )
