@@ -134,4 +134,5 @@ def _shape(log_density: LogDensity, top: np.ndarray, scale: np.ndarray) -> Metri
         covariance = vectors / values @ vectors.T
         deviations = unit * np.sqrt(np.diag(covariance))
         unit = CURVATURE * deviations
-    return metric_of(covariance)._replace(scale=deviations)
+    metric = metric_of(covariance)._replace(scale=deviations)
+    return metric if (metric.excess > -1).all() else None  # rounding, if curvatures differ much
