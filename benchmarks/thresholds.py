@@ -34,9 +34,7 @@ COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 
 THRESHOLDS = {
     ("engines.compiled.tops", "LOST"): "share of climbs that may end at no mode",
-    ("engines.compiled.tops", "SEEN_ONCE"): "share of climbs that ended at modes of their own",
     ("engines.compiled.tops", "RARE"): "share of the posterior at modes that one climb found",
-    ("engines.compiled.conditional", "RESOLVED"): "share of a precision that rounding may hide",
     ("engines.compiled.fitting", "OVERLOOKED"): "chance that climbs miss one more mode",
     ("engines.compiled.improving", "UNEVEN"): "variance of weights from which a fit is improved",
     ("engines.compiled.fitting", "EVEN"): "variance of weights up to which no nested fit is tried",
@@ -45,6 +43,7 @@ THRESHOLDS = {
     ("engines.compiled.fitting", "HEAVY"): "Pareto k up to which draws are weighed",
     ("engines.compiled.fitting", "RARE"): "nats by which a fit lacks density at a missed state",
     ("engines.compiled.fitting", "MISSED"): "share of the posterior that a fit may miss",
+    ("engines.compiled.fitting", "MOST_SURPLUS"): "nats of density that climbs may have passed",
     ("engines.compiled.draws", "EVEN_WEIGHTS"): "largest weight with which a burn-in is short",
     ("campaign.weighing", "LARGEST_GAP"): "mean gap up to which draws are weighed",
     ("campaign.weighing", "OUTLYING"): "ratio of variances that shows a bad fit to one data set",
