@@ -39,7 +39,7 @@ DOUBTS: list[Check] = [
 """Checks that `diagnose` lists, the gravest first."""
 
 OF_TEMPERING: list[Check] = [cut_short, few_passages, uneven_visits]
-"""The same for a result of `temper`."""
+"""Checks that `diagnose` lists for a result of `temper`."""
 
 
 def diagnose(dt: xr.DataTree) -> list[str]:

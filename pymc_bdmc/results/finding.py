@@ -1,4 +1,4 @@
-"""What a check finds: a status, sentences, numbers, and what to do about it."""
+"""Findings of checks: a status, sentences, numbers, and what to do about it."""
 
 import re
 from typing import Literal, NamedTuple, NewType
@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 Status = Literal["good", "open", "bad"]
 
 Remedy = NewType("Remedy", str)
-"""What to do about a finding. `tests/results/test_remedies.py` follows each that is written."""
+"""Advice on a finding. `tests/results/test_remedies.py` follows each that is written."""
 
 NO_REMEDY = Remedy("")
 
