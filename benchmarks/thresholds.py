@@ -34,7 +34,9 @@ COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
 
 THRESHOLDS = {
     ("engines.compiled.tops", "LOST"): "share of climbs that may end at no mode",
+    ("engines.compiled.tops", "SEEN_ONCE"): "share of climbs that ended at modes of their own",
     ("engines.compiled.tops", "RARE"): "share of the posterior at modes that one climb found",
+    ("engines.compiled.conditional", "RESOLVED"): "share of a precision that rounding may hide",
     ("engines.compiled.fitting", "OVERLOOKED"): "chance that climbs miss one more mode",
     ("engines.compiled.improving", "UNEVEN"): "variance of weights from which a fit is improved",
     ("engines.compiled.fitting", "EVEN"): "variance of weights up to which no nested fit is tried",
