@@ -14,6 +14,8 @@ from scipy.special import logsumexp
 import pymc_bdmc as bdmc
 from pymc_bdmc.engines import CompiledEngine
 from pymc_bdmc.engines.compiled.counted import Counted, conditional_slopes
+from pymc_bdmc.engines.compiled.fitting import EVEN
+from pymc_bdmc.engines.tasks import FitTask
 from pymc_bdmc.model.held import held_parts
 from pymc_bdmc.model.tempered import TemperedDensity
 from tests.models import SIGMAS
@@ -77,6 +79,23 @@ def test_log_ml_of_a_gaussian_process(process):
     assert "1 parameter, 6 latent variables" in dt.attrs["path_reason"]
     assert abs(found.value - log_ml(NOISE)) < SIGMAS * found.error
     assert abs(found.value - log_ml(1.1 * NOISE)) > SIGMAS * found.error
+
+
+def test_a_nested_fit_is_used_where_weights_of_a_mixture_are_uneven(process):
+    """Twin: mixtures with such weights would do, if none were nested."""
+    engine = CompiledEngine(TemperedDensity(process))
+
+    def uneven_mixtures():
+        seeds = np.random.SeedSequence(1).spawn(8)
+        fits = [engine.fit(FitTask(engine.density.data, seed)) for seed in seeds]
+        mixtures = [each for each in fits if each.tuning and not each.tuning.is_nested]
+        return [each for each in mixtures if each.variance > EVEN]
+
+    assert not uneven_mixtures()
+    split = engine._structure.split
+    nothing = split._replace(latent=np.zeros_like(split.latent))
+    engine._structure = engine._structure._replace(split=nothing)
+    assert uneven_mixtures()
 
 
 def test_groups_are_not_split():

@@ -114,7 +114,7 @@ class Fitting:
         weights must be even enough, and prior draws may find hardly any of the posterior outside of
         the fit. Centred effects have a funnel whose neck t distributions cannot reach, so only the
         nested fit is tried. Otherwise the mixture comes first. If its weights are uneven, the
-        nested fit is tried too, and the cheaper one is used.
+        nested fit is used if there is one, since its tails are known.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Fitting:
             fits.append(self._by_tops(degrees_of_freedom))
         if may_nest and not (fits and fits[0].variance <= EVEN):
             fits.append(self._nested(self._structure.split))
-        fit = min(fits, key=_price)
+        fit = next((each for each in reversed(fits) if each.tuning), fits[0])
         if fit.tuning is None:
             reason = "; ".join(each.reason for each in fits)
             fit = fit._replace(reason=reason, misses=any(each.misses for each in fits))
@@ -384,12 +384,6 @@ class Fitting:
 def _shape(drawn: Drawn) -> float:
     """Return Pareto k of the weights of draws."""
     return shape_of_weights(np.exp(drawn.g - drawn.g.max()))
-
-
-def _price(fit: Fit) -> float:
-    """Return the number of evaluations that an exact enough log Ẑ takes with this fit."""
-    needed = max(fit.variance / EVEN, 1.0)
-    return needed * fit.tuning.gradients_a_move if fit.tuning else np.inf
 
 
 def _starts(prior: np.ndarray, heights: np.ndarray, climbs: int) -> Iterable[np.ndarray]:
