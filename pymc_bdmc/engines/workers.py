@@ -34,6 +34,8 @@ from pymc_bdmc.base.upstream import dumps
 
 _log = logging.getLogger("pymc.bdmc")
 
+FIRST_MESSAGES = 4
+"""Fewest messages before it is known how many workers an executor has. Chosen."""
 POLL = 0.1
 """Seconds between checks of the flag; an unlimited wait would ignore Ctrl-C. Chosen."""
 MOST_MESSAGES = 10_000
@@ -214,7 +216,7 @@ def open_workers(
     _here[key] = engine
     try:
         with ONE_BLAS_THREAD, threadpool_limits(1, "openmp"), kind as found:
-            workers = Workers(engine, key, found, stop, max(cores, 4))
+            workers = Workers(engine, key, found, stop, max(cores, FIRST_MESSAGES))
             try:
                 yield workers
             finally:
