@@ -90,8 +90,8 @@ def sample_bdmc(
         Default: 1 if importance sampling from a fit is enough; else 30 to 2000, set by the
         thermodynamic length that pilots measure.
     path : {"prior", "fitted", "data"} or Path, optional
-        Where the path starts: at the prior, at a fit to the posterior, or at the prior with one
-        observation added after the other. `ReferencePath` starts at a distribution of your own.
+        Start of the path: the prior, a fit to the posterior, or the prior with one observation
+        added after the other. `ReferencePath` starts at a distribution of your own.
         Default: the fit, if nothing shows that it misses part of the posterior and the path is far
         shorter; else the prior. The attribute ``path_reason`` says why.
     schedule : {"adaptive", "sigmoid", "linear", "power", "cubic"} or Schedule, default "adaptive"
