@@ -26,18 +26,17 @@ from pymc_bdmc.kernels import (
     discrete,
     hamiltonian,
     hmc,
-    metric,
     metropolis,
     nuts,
     prior_move,
-    reference,
     resampling,
     state,
     transition,
 )
+from pymc_bdmc.reference import metric, student
 
 MODULES = (
-    metric, reference, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
+    metric, student, state, hamiltonian, discrete, prior_move, transition, hmc, autostep, nuts,
     metropolis, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)

@@ -12,8 +12,8 @@ from pymc_bdmc.base.schedules import Schedule
 from pymc_bdmc.base.streams import Entropy, recorded
 from pymc_bdmc.base.types import Moves
 from pymc_bdmc.base.version import VERSION
-from pymc_bdmc.model.simulations import FromPosterior
 from pymc_bdmc.results.runs import LOST
+from pymc_bdmc.simulations import FromPosterior
 
 CERTAIN = ("exact", "posterior draw", "burned-in")
 """Starts of reverse runs with which a total variation is certified, on what each presupposes."""
@@ -71,7 +71,7 @@ class Attributes:
     undefined_prior: float = 0.0
     """Share of prior draws at which it is."""
     undefined_posterior: float = 0.0
-    """Share of moves from posterior states that end there; see `pymc_bdmc.model.undefined`."""
+    """Share of moves from posterior states that end there; see `pymc_bdmc.density.undefined`."""
     knows_tails: int = 0
     weighs_real: int = 0
     """Whether a fit needs no annealing on the real data, but does on simulated data."""

@@ -7,8 +7,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_bdmc.base.version import VERSION
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.posterior import all_draws, check_observed
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.posterior import all_draws, check_observed
 from pymc_bdmc.results.reading import Reading
 from pymc_bdmc.results.runs import LastParticles
 

@@ -10,6 +10,12 @@ import pymc as pm
 import xarray as xr
 from scipy.special import logsumexp
 
+from pymc_bdmc.density.checks import checked_model, with_plain_tensors
+from pymc_bdmc.density.identity import fingerprint
+from pymc_bdmc.density.joint import log_joint_of
+from pymc_bdmc.density.lending import Loan
+from pymc_bdmc.density.support import different_variables, support_beyond
+from pymc_bdmc.density.tempered import TemperedDensity
 from pymc_bdmc.estimators import (
     Estimate,
     Reweighted,
@@ -17,12 +23,6 @@ from pymc_bdmc.estimators import (
     jarzynski_forward,
     reweighted_evidence,
 )
-from pymc_bdmc.model.checks import checked_model, with_plain_tensors
-from pymc_bdmc.model.identity import fingerprint
-from pymc_bdmc.model.joint import log_joint_of
-from pymc_bdmc.model.lending import Loan
-from pymc_bdmc.model.support import different_variables, support_beyond
-from pymc_bdmc.model.tempered import TemperedDensity
 from pymc_bdmc.results.evidence import estimates_of
 from pymc_bdmc.results.particles import check_model_of_runs, particle_values
 from pymc_bdmc.results.reading import Reading

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import numpy as np
 
-from pymc_bdmc.model.cfunc import NotJittable
-from pymc_bdmc.model.layout import Layout
-from pymc_bdmc.model.tempered import TemperedDensity
+from pymc_bdmc.density.cfunc import NotJittable
+from pymc_bdmc.density.layout import Layout
+from pymc_bdmc.density.tempered import TemperedDensity
 
 
 class Unconstrained:

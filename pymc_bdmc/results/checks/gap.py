@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pymc_bdmc.model.simulations import Given
 from pymc_bdmc.results.checks.moves import (
     MAX_DIVERGENT_SHARE,
     another_kernel,
@@ -15,6 +14,7 @@ from pymc_bdmc.results.finding import MAX_CHANCE, Finding, Remedy, half_interval
 from pymc_bdmc.results.reading import Reading, once
 from pymc_bdmc.results.runs import SIDES, Side
 from pymc_bdmc.results.sandwich import gap, gap_of, independent_gaps, is_wide, slowness
+from pymc_bdmc.simulations import Given
 
 KNOT_PARTS = 10
 """A knot is a tenth of the temperatures within which half of the gap opens; chosen."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from pymc_bdmc.model.simulations import Matched
 from pymc_bdmc.results.checks.integrity import AGAIN
 from pymc_bdmc.results.consistency import (
     ALPHA,
@@ -17,6 +16,7 @@ from pymc_bdmc.results.consistency import (
 )
 from pymc_bdmc.results.finding import NO_REMEDY, Finding, Remedy
 from pymc_bdmc.results.reading import Reading
+from pymc_bdmc.simulations import Matched
 
 STANDS_OUT = 3.5
 """Deviation (in standard deviations) from which the most extreme data leave a verdict open. Among
