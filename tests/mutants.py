@@ -40,7 +40,7 @@ MODULES = (
     metropolis, resampling, loops,
 )  # fmt: skip
 LOOPS = (resampling, loops)
-MOVES = tuple(each for each in MODULES if each not in (reference, state, *LOOPS))
+MOVES = tuple(each for each in MODULES if each not in (student, state, *LOOPS))
 """The others are then those of the package, and compiled already."""
 
 Faults = Mapping[str, tuple[str, str]]
