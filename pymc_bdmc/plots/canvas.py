@@ -97,7 +97,7 @@ class Canvas:
         self.aes_by_visuals = options.aes_by_visuals
         self._name = name
         self.panel = xr.zeros_like(data["model"], dtype=float)
-        """One element per panel, for visuals that depend on the panel only."""
+        """A zero for each panel, for visuals that depend on the panel only."""
         pc_kwargs = {"cols": ["model"], "col_wrap": 3, **defaults, **options.pc_kwargs}
         backend = options.backend or rcParams["plot.backend"]
         # Without this layout, matplotlib cuts off the labels.
@@ -178,7 +178,7 @@ class Canvas:
     def limits(self, name: str, low: Any, high: Any) -> None:
         """Set the range of an axis, by panel or for all: ``name`` is ``"xlim"`` or ``"ylim"``."""
         visual = set_xlim if name == "xlim" else set_ylim
-        ends = along("limit", low=low + 0 * self.panel, high=high + 0 * self.panel)
+        ends = along("limit", low=low + self.panel, high=high + self.panel)
         self.draw(name, visual, ends, lambda da: {"limits": da.values.tolist()})
 
     def ticks(self, name: str, values, labels: Iterable, panels: Any = slice(None)) -> None:
@@ -192,6 +192,38 @@ class Canvas:
         labels = list(names)
         self.limits("ylim", 0.5 - len(labels), above)
         self.ticks("yticks", -np.arange(len(labels)), labels)
+
+    def forest(self, low, middle: xr.DataArray, high) -> xr.DataArray:
+        """Draw points and intervals in rows along the dimension ``name``; return their heights."""
+        height = xr.zeros_like(middle) - np.arange(middle.sizes["name"])
+        ends = xr.concat([low, high], "end")
+        self.line("interval", ends, height.broadcast_like(ends))
+        self.points("point", middle, height)
+        self.draw("xticks", set_xticks, ends.stack(tick=("name", "end")), round_ticks)
+        self.rows(middle["name"].values)
+        return height
+
+    def distributions(self, data: xr.DataArray, kind: str) -> None:
+        """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
+        visuals: dict = dict.fromkeys(
+            ("credible_interval", "point_estimate", "point_estimate_text", "title"), False
+        )
+        # Areas below dots or distribution functions would hide one another.
+        visuals["face"] = {"alpha": 0.2} if kind in ("kde", "hist") else False
+        chosen = {name: self.visuals[name] for name in ("dist", "face") if name in self.visuals}
+        # Log weights have no bounds at which a density could end.
+        tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
+        plot_dist(
+            self.named(data),
+            sample_dims=["sample"],
+            kind=kind,
+            plot_collection=self.collection,
+            aes_by_visuals={
+                name: self.aes_by_visuals.get(name, ["color"]) for name in ("dist", "face")
+            },
+            visuals=visuals | chosen,
+            stats={"dist": tails} if kind == "kde" else {},
+        )
 
     def finish(
         self, x: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
@@ -217,41 +249,6 @@ class Canvas:
 def _set_yticks(da, target, values, labels, **kwargs):
     """Label values on the vertical axis, as `arviz_plots.visuals.set_xticks` does below."""
     return backend_from_object(target).yticks(values, labels, target, **kwargs)
-
-
-def forest(
-    canvas: Canvas, low: xr.DataArray, middle: xr.DataArray, high: xr.DataArray
-) -> xr.DataArray:
-    """Draw points and intervals in rows along the dimension ``name``; return their heights."""
-    height = xr.zeros_like(middle) - np.arange(middle.sizes["name"])
-    ends = xr.concat([low, high], "end")
-    canvas.line("interval", ends, height.broadcast_like(ends))
-    canvas.points("point", middle, height)
-    canvas.draw("xticks", set_xticks, ends.stack(tick=("name", "end")), round_ticks)
-    canvas.rows(middle["name"].values)
-    return height
-
-
-def draw_distributions(canvas: Canvas, data: xr.DataArray, kind: str) -> None:
-    """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
-    names = ("dist", "face")
-    others = ("credible_interval", "point_estimate", "point_estimate_text", "title")
-    # Log weights have no bounds at which a density could end.
-    tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
-    plot_dist(
-        canvas.named(data),
-        sample_dims=["sample"],
-        kind=kind,
-        plot_collection=canvas.collection,
-        aes_by_visuals={name: canvas.aes_by_visuals.get(name, ["color"]) for name in names},
-        visuals={
-            # Areas below dots or distribution functions would hide one another.
-            "face": {"alpha": 0.2} if kind in ("kde", "hist") else False,
-            **dict.fromkeys(others, False),
-            **{name: canvas.visuals[name] for name in names if name in canvas.visuals},
-        },
-        stats={"dist": tails} if kind == "kde" else {},
-    )
 
 
 def panels(dt: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from pymc_bdmc.plots.canvas import (
     Options,
     Results,
     around,
-    forest,
     joined,
     log_ticks,
     panels,
@@ -114,7 +113,7 @@ def _draw_log_ml(table: pd.DataFrame, options: Options) -> PlotCollection:
         for rows in ([value - half, 0 * share], [value, share], [value + half, share])
     )
     canvas = Canvas("log_ml", middle, options, by="name", legend=False, col_wrap=2)
-    forest(canvas, low, middle, high)
+    canvas.forest(low, middle, high)
     return canvas.finish(list(answers.values()), "")
 
 
@@ -406,7 +405,7 @@ def plot_information(gains: Any, *, options: Options) -> PlotCollection:
     point = rows(table["gain"], behind)
     low, high = rows(table["lower"], behind - reach), rows(table["upper"], behind + reach)
     canvas = Canvas("information", point, options, by="name", legend=False, col_wrap=2)
-    height = forest(canvas, low, point, high)
+    height = canvas.forest(low, point, high)
     bar = xr.concat([height - 0.07, height + 0.07], "end")  # rows
     for bound in ("lower_bound", "upper_bound"):
         canvas.line("bound", rows(table[bound], nothing).broadcast_like(bar), bar)

@@ -18,7 +18,7 @@ from pymc_bdmc.estimators.agreement import MARGINS
 from pymc_bdmc.plots.canvas import Canvas, Options, along, around, log_ticks, plot
 from pymc_bdmc.results.agreement import agreement
 from pymc_bdmc.results.distance import COLUMNS, FROM_POSTERIOR, TO_POSTERIOR, distance
-from pymc_bdmc.results.elements import paired_elements
+from pymc_bdmc.results.elements import Elements, paired_elements
 
 MEASURES = {
     "difference of means": "posterior standard deviations, yours less the run's; grey: good",
@@ -87,7 +87,9 @@ def plot_agreement(
     check_counts(rows=rows)
     table = agreement(dt, idata, model=model, var_names=var_names).table
     shown = table[table["shift"].notna()].iloc[:rows]
-    functions = _distribution_functions(dt, idata, var_names, table)
+    elements = paired_elements(dt, idata, var_names=var_names)
+    worst = [name for name in table.index if name in elements.labels][:2]
+    functions = _distribution_functions(elements, worst)
     pairs = zip_longest(MEASURES, functions["model"].values)
     order = [name for pair in pairs for name in pair if name is not None]
     whole = xr.DataArray(0.0, {"model": order, "draws": functions["draws"]}, ["model", "draws"])
@@ -115,21 +117,14 @@ def plot_agreement(
         ratios = np.array([0.2, 0.5, 0.8, 1, 1.25, 2, 5])
     ratios = ratios[abs(np.log(ratios)) <= reach[1].item()]
     canvas.ticks("xticks", np.log(ratios), [f"{each:g}" for each in ratios], list(MEASURES)[1:])
-    return canvas.finish(
-        [MEASURES.get(name, "c") for name in order],
-        ["" if name in MEASURES else "P(x ≤ c)" for name in order],
-    )
+    labels = [MEASURES.get(name, "c") for name in order]
+    return canvas.finish(labels, ["" if name in MEASURES else "P(x ≤ c)" for name in order])
 
 
-def _distribution_functions(
-    dt: xr.DataTree, idata: Any, var_names: Sequence[str] | None, table: pd.DataFrame
-) -> xr.DataArray:
-    """Return distribution functions of the two worst elements, of the draws and of the run."""
-    elements = paired_elements(dt, idata, var_names=var_names)
-    levels = np.linspace(0, 1, 400)
-    worst = [name for name in table.index if name in elements.labels][:2]
-    lines = []
-    for name in worst:
+def _distribution_functions(elements: Elements, names: Sequence[str]) -> xr.DataArray:
+    """Return distribution functions of elements, of the draws and of the run."""
+    levels, lines = np.linspace(0, 1, 400), []
+    for name in names:
         place = elements.labels.index(name)
         given, own = (each[..., place].ravel() for each in (elements.draws, elements.particles))
         for values, weights in ((given, None), (own, elements.weights.ravel())):
@@ -137,8 +132,8 @@ def _distribution_functions(
             # The function is flat between values and jumps at each of them.
             lines.append([np.repeat(x, 2)[1:], np.repeat(levels, 2)[:-1]])
     axes = {"draws": ["yours", "the run's"], "plot_axis": ["x", "y"]}
-    titles = {"model": [f"distribution of {name}" for name in worst]}
-    values = np.reshape(lines, (len(worst), 2, 2, -1))
+    titles = {"model": [f"distribution of {name}" for name in names]}
+    values = np.reshape(lines, (len(names), 2, 2, -1))
     return xr.DataArray(values, titles | axes, [*titles, *axes, "place"])
 
 
@@ -204,9 +199,7 @@ def plot_distance(
     >>> table = bdmc.distance(dt, normals, model=model, random_seed=1)
     >>> pc = bdmc.plot_distance(table)
     """
-    settings = {
-        "model": model, "draws": draws, "confidence": confidence, "random_seed": random_seed
-    }  # fmt: skip
+    settings = dict(model=model, draws=draws, confidence=confidence, random_seed=random_seed)
     table = _table(dt, approximation, settings)
     if not isinstance(table.index, pd.MultiIndex):
         table = pd.concat({"": table}, names=["approximation"])

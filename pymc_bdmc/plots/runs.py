@@ -22,7 +22,6 @@ from pymc_bdmc.plots.canvas import (
     Results,
     along,
     around,
-    draw_distributions,
     joined,
     panels,
     plot,
@@ -138,7 +137,7 @@ def _draw_distributions(
         raise ValueError(f"No chain was finished, so there is nothing to draw{whose}.")
     pooled = stacked(runs)
     canvas = Canvas("log_weight", pooled, options)
-    draw_distributions(canvas, pooled, kind)
+    canvas.distributions(pooled, kind)
     canvas.draw("bound", vline, pooled.mean("sample"), linestyle="C1")
     canvas.draw("xticks", set_xticks, pooled.stack(run=("direction", "sample")), round_ticks)
     return canvas.finish(label)
@@ -211,10 +210,16 @@ def plot_work(
             runs = [{k: run[k] - z for k in run} for run, z in zip(runs, middles, strict=True)]
         pooled = {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
         works[title] = {name: sample(-row[np.isfinite(row)]) for name, row in pooled.items()}
-        marks[title] = _estimates(pooled)
+        if "real" in pooled:
+            found = {"real": jarzynski_forward(pooled["real"])}
+        else:
+            forward, reverse = pooled["forward"], pooled["reverse"]
+            found = {"forward": jarzynski_forward(forward), "reverse": jarzynski_reverse(reverse)}
+            found["both (BAR)"] = bar(forward, reverse)
+        marks[title] = {name: xr.DataArray(-each.value) for name, each in found.items()}
     estimates = stacked(marks)
     canvas = Canvas("work", estimates, options)
-    draw_distributions(canvas, stacked(works), kind)
+    canvas.distributions(stacked(works), kind)
     canvas.draw("estimate", vline, estimates, linestyle="C1")
     return canvas.finish(label)
 
@@ -230,19 +235,6 @@ def log_ml_runs(dt: xr.DataTree) -> list[dict[str, np.ndarray]]:
     if not found:
         raise ValueError("No chain was finished, so there is nothing to draw.")
     return found
-
-
-def _estimates(run: Mapping[str, np.ndarray]) -> dict[str, xr.DataArray]:
-    """Return estimates of −log Z by direction."""
-    if "real" in run:
-        found = {"real": jarzynski_forward(run["real"])}
-    else:
-        found = {
-            "forward": jarzynski_forward(run["forward"]),
-            "reverse": jarzynski_reverse(run["reverse"]),
-            "both (BAR)": bar(run["forward"], run["reverse"]),
-        }
-    return {name: xr.DataArray(-estimate.value) for name, estimate in found.items()}
 
 
 @plot("path loop critical title xlabel ylabel ylim")

@@ -80,9 +80,9 @@ class ModelChoice:
     results: dict[str, list[xr.DataTree]]
 
     def __repr__(self) -> str:
-        told = conclusions(self.table)
+        lines = conclusions(self.table)
         if self.known:
-            told.append(
+            lines.append(
                 "More runs would not bring another model to the top "
                 f"({100 * self.confidence:.5g} % confidence), unless runs missed a part of a "
                 "posterior."
@@ -90,12 +90,12 @@ class ModelChoice:
         elif self.best:
             beaten = self.table["beaten"] | (self.table.index == self.best)
             names = ", ".join(self.table.index[~beaten])
-            told.append(f"More runs may bring another model to the top: {names}.")
+            lines.append(f"More runs may bring another model to the top: {names}.")
         shown = ["log_ml", "error", "log_bayes_factor", "probability", "runs"]
         if not self.table["valid"].all():
             shown.append("valid")
         table = self.table.reindex(columns=shown).dropna(axis="columns", how="all")
-        return "\n".join([*told, repr(Table(table))])
+        return "\n".join([*lines, repr(Table(table))])
 
 
 def compare_models(

@@ -53,7 +53,7 @@ class InformationGain:
     @property
     def error(self) -> float:
         """Return the standard error of the value over data sets, nats."""
-        return _mean_and_error(self.table.mean(axis=1))[1]
+        return float(self.table.mean(axis=1).sem())
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -65,9 +65,9 @@ class InformationGain:
         terms (Bahadur and Savage 1956). Order statistics need no such assumption, but they bound
         the median, and the expected gain is the mean.
         """
-        reach = stdtrit(len(self.table) - 1, 0.975)
-        low, high = (_mean_and_error(self.table[end]) for end in ("lower", "upper"))
-        return low[0] - reach * low[1], high[0] + reach * high[1]
+        middle = self.table.mean()
+        reach = stdtrit(len(self.table) - 1, 0.975) * self.table.sem()
+        return float((middle - reach)["lower"]), float((middle + reach)["upper"])
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -182,7 +182,7 @@ class _Known(Simulation):
 
 
 def _asked_variables(model: pm.Model, of: str | Sequence[str] | None) -> list[str]:
-    """Return the names of the variables asked about; raise an error if nothing can be told."""
+    """Return the names of the variables asked about, if their information gain is defined."""
     check_simulable(model)
     free = {rv.name: rv for rv in model.free_RVs}
     if of is None:
@@ -238,20 +238,15 @@ def _log_ml(dt: xr.DataTree) -> pd.DataFrame:
     bounds = {}
     for each in Reading.of(dt).sets_of("simulated"):
         mass = log_prior_mass(each.prior_draws).estimate
-        lower, upper = log_mean_exp(each.forward) + mass, mass - log_mean_exp(-each.reverse)
-        bounds[each.dataset] = {"lower": lower, "upper": upper}
-    return pd.DataFrame.from_dict(bounds, orient="index")
+        ends = log_mean_exp(each.forward) + mass, mass - log_mean_exp(-each.reverse)
+        bounds[each.dataset] = ends
+    return pd.DataFrame.from_dict(bounds, orient="index", columns=["lower", "upper"])
 
 
 def _gains(lower: pd.Series, upper: pd.Series, log_ml: pd.DataFrame) -> pd.DataFrame:
     """Return bounds of the information in each data set, from those of log p(y|θ) and log p(y)."""
     table = pd.DataFrame({"lower": lower - log_ml["upper"], "upper": upper - log_ml["lower"]})
     return table.dropna().rename_axis("dataset")
-
-
-def _mean_and_error(values: pd.Series) -> tuple[float, float]:
-    """Return the mean of independent values, and its standard error."""
-    return float(values.mean()), float(values.std() / np.sqrt(len(values)))
 
 
 def compare_designs(
@@ -307,17 +302,7 @@ def compare_designs(
     """
     if not isinstance(designs, Mapping) or len(designs) < 2:
         raise ValueError("designs: a mapping of names to two or more models is needed.")
-    free = {
-        name: [rv.name for rv in checked_model(model).free_RVs] for name, model in designs.items()
-    }
-    first = next(iter(free))
-    for name, variables in free.items():
-        if variables != free[first]:
-            raise ValueError(
-                f"designs: {name!r} has the free variables {variables}, and {first!r} has "
-                f"{free[first]}. A design changes the data only."
-            )
-    _check_priors(designs, of)
+    _check_designs(designs, of)
     found = {
         name: information_gain(model, of, random_seed=random_seed, **options)
         for name, model in designs.items()
@@ -326,16 +311,24 @@ def compare_designs(
     table = pd.concat([found[name].summary for name in order])
     table.index = pd.Index(order, name="design")
     best = found[order[0]].table.mean(axis=1)
-    behind = [_mean_and_error(best - found[name].table.mean(axis=1)) for name in order]
-    table[["behind", "behind_error"]] = behind
+    behind = [best - found[name].table.mean(axis=1) for name in order]
+    table[["behind", "behind_error"]] = [(each.mean(), each.sem()) for each in behind]
     return table
 
 
-def _check_priors(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
-    """Raise an error if variables asked about differ in shape, or in prior density at a draw."""
+def _check_designs(designs: Mapping[str, pm.Model], of: str | Sequence[str] | None) -> None:
+    """Raise an error if variables differ, or the shape or prior of those that are asked about."""
+    first, variables = next(iter(designs)), None
     point: dict[str, np.ndarray] = {}
-    first: dict[str, np.ndarray] = {}
+    priors: dict[str, np.ndarray] = {}
     for name, model in designs.items():
+        free = [rv.name for rv in checked_model(model).free_RVs]
+        variables = variables or free
+        if free != variables:
+            raise ValueError(
+                f"designs: {name!r} has the free variables {free}, and {first!r} has {variables}. "
+                "A design changes the data only."
+            )
         asked, density = _asked_variables(model, of), TemperedDensity(model)
         drawn, _ = density.prior.draw()
         own = {value: drawn[value] for value, rv in density.titles.items() if rv in asked}
@@ -344,10 +337,10 @@ def _check_priors(designs: Mapping[str, pm.Model], of: str | Sequence[str] | Non
         other = [density.titles[k] for k, each in own.items() if each.shape != shapes.get(k)]
         if not other:
             found = dict(density.factors({**drawn, **point}))
-            first = first or found
-            other = [each for each in asked if not np.allclose(found[each], first[each])]
+            priors = priors or found
+            other = [each for each in asked if not np.allclose(found[each], priors[each])]
         if other:
             raise ValueError(
                 f"designs: {name!r} has another shape or prior of {', '.join(other)} than "
-                f"{next(iter(designs))!r}. A design changes the data only."
+                f"{first!r}. A design changes the data only."
             )
