@@ -117,7 +117,7 @@ class Canvas:
         """Return the data in the form of arviz-plots."""
         return data.to_dataset(name=self._name)
 
-    def draw(self, name: str, visual, data: xr.DataArray, computed=None, **defaults) -> None:
+    def draw(self, name: str, visual, data: xr.DataArray, computed=lambda da: {}, **defaults):
         """Draw a visual in every panel and colour for which there are data.
 
         Its arguments are ``defaults``, those ``computed`` from the data of one panel and colour,
@@ -131,9 +131,7 @@ class Canvas:
         own = ["color", "linestyle"] if visual is line_xy else ["color"]
         used = self.aes_by_visuals.get(name, own if self.by in data.dims else [])
         self.collection.map(
-            lambda da, target, **given: visual(
-                da, target, **(computed(da) if computed else {}) | given
-            ),
+            lambda da, target, **given: visual(da, target, **computed(da) | given),
             name,
             data=self.named(data),
             ignore_aes=self.collection.aes_set - set(used),
@@ -205,12 +203,12 @@ class Canvas:
 
     def distributions(self, data: xr.DataArray, kind: str) -> None:
         """Draw the visuals ``dist`` and ``face`` along the dimension ``sample``."""
-        visuals: dict = dict.fromkeys(
-            ("credible_interval", "point_estimate", "point_estimate_text", "title"), False
-        )
+        names = ("dist", "face")
+        others = ("credible_interval", "point_estimate", "point_estimate_text", "title")
+        visuals: dict = dict.fromkeys(others, False)
         # Areas below dots or distribution functions would hide one another.
         visuals["face"] = {"alpha": 0.2} if kind in ("kde", "hist") else False
-        chosen = {name: self.visuals[name] for name in ("dist", "face") if name in self.visuals}
+        chosen = {name: self.visuals[name] for name in names if name in self.visuals}
         # Log weights have no bounds at which a density could end.
         tails = {"bound_correction": False, "extend": True, "extend_fct": 1.0}
         plot_dist(
@@ -218,17 +216,13 @@ class Canvas:
             sample_dims=["sample"],
             kind=kind,
             plot_collection=self.collection,
-            aes_by_visuals={
-                name: self.aes_by_visuals.get(name, ["color"]) for name in ("dist", "face")
-            },
+            aes_by_visuals={name: self.aes_by_visuals.get(name, ["color"]) for name in names},
             visuals=visuals | chosen,
             stats={"dist": tails} if kind == "kde" else {},
         )
 
-    def finish(
-        self, x: str | Sequence[str] | None = None, y: str | Sequence[str] | None = None
-    ) -> PlotCollection:
-        """Add titles, the legend, and the labels of the axes, for all panels or by panel."""
+    def finish(self, x: Any = None, y: Any = None) -> PlotCollection:
+        """Add titles, the legend, and labels of the axes: a text for all panels, or a list."""
         models = self.panel["model"].values.tolist()
         for name, visual, text in (
             ("xlabel", labelled_x, x),

@@ -145,14 +145,12 @@ def point_null(
     if not isinstance(fixed, Mapping) or not fixed or not set(fixed) <= set(free):
         raise ValueError(f"fixed: a mapping of some of the free variables {free} is needed.")
     full = Reweighing(dt, model, "point_null")
+    values = {
+        name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
+        for name, value in fixed.items()
+    }
     with without_initial_values(model):
-        null = pm.do(
-            model,
-            {
-                name: np.broadcast_to(value, shape_of(model[name])).astype(model[name].dtype)
-                for name, value in fixed.items()
-            },
-        )
+        null = pm.do(model, values)
     result = sample_bdmc(null, simulate=None, **options)
     return PointNull(bayes_factor(result, dt), _of_draws(full, model, null, result), result)
 
